@@ -1,4 +1,5 @@
 // Writes the inputs that the fuzz targets start from: DIR/<target>/<name>, small files of every kind.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -13,6 +14,9 @@
 #include "tests/fuzz/fuzz_codec.h"
 #include "tests/fuzz/fuzz_message.h"
 #include "trainers/checkpoint/checkpoint.h"
+#include "trainers/inspect/encoded_file.h"
+#include "trainers/inspect/gradient_file.h"
+#include "trainers/io/safetensors.h"
 
 namespace terngrad {
 namespace {
@@ -160,6 +164,30 @@ void add_checkpoint(Corpus& corpus) {
   corpus.add("checkpoint", "checkpoint", {content.begin(), content.end()});
 }
 
+Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+
+/// Gradients of two workers, and one of them by every codec.
+void add_gradients(Corpus& corpus) {
+  const std::vector<std::int64_t> shape = {2, 3};
+  const std::vector<float> values = {1, -2, 0.5f, 0, 3, -0.25f};
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
+  const std::vector<TensorRecord> records = {{"worker-0000/w", TensorType::kF32, shape, bytes},
+                                             {"worker-0001/w", TensorType::kF32, shape, bytes}};
+  const std::string safetensors = SafetensorsImage(records, {}).to_string();
+  corpus.add("gradient", "npy", 0, npy_file(npy_header("<f4", "(1,)"), {0, 0, 0x80, 0x3f}));
+  corpus.add("gradient", "safetensors", 1, bytes_of(safetensors));
+  const Bytes content = bytes_of(safetensors);
+  const GradientFile gradients = parse_gradient_file(content, "two.safetensors");
+  for (const std::string& spec : fuzz::fuzzed_specs()) {
+    std::string name = spec;
+    std::ranges::replace(name, ':', '_');
+    const std::string file =
+        encode_file(gradients, {.codec = spec, .num_workers = 2, .seed = 1, .step = 3, .worker = 1});
+    corpus.add("encoded", name, 0, bytes_of(file));
+    corpus.add("encoded", name + "_repaired", 1, bytes_of(file));
+  }
+}
+
 }  // namespace
 }  // namespace terngrad
 
@@ -176,5 +204,6 @@ int main(int argc, char** argv) {
   terngrad::add_exchanges(corpus);
   terngrad::add_codecs(corpus);
   terngrad::add_checkpoint(corpus);
+  terngrad::add_gradients(corpus);
   return 0;
 }

@@ -83,7 +83,7 @@ class HeaderReader {
     }
     return value.get<std::uint64_t>();
   }
-  Layout layout() const {
+  Layout layout(std::int64_t max_elements) const {
     const Json& tensors = field("tensors");
     if (!tensors.is_array() || tensors.empty()) fail("field tensors: expected a list of tensors");
     Layout layout;
@@ -98,8 +98,7 @@ class HeaderReader {
       } catch (const InvalidArgument& error) {
         fail("field tensors: ", error.what());
       }
-      if (layout.num_elements() > kMaxFileElements)
-        fail("has more than the ", kMaxFileElements, " elements that are taken");
+      if (layout.num_elements() > max_elements) fail("has more than the ", max_elements, " elements that are taken");
     }
     return layout;
   }
@@ -166,13 +165,17 @@ std::string encode_file(const GradientFile& gradients, const EncodedFileKeys& ke
 }
 
 DecodedFile decode_file(const std::filesystem::path& path) {
-  const std::string source = path.string();
   const InputFile input(path);
   const std::uint64_t most = kMaxHeaderBytes + 8 * static_cast<std::uint64_t>(kMaxFileElements);
-  if (input.num_bytes() > most)
-    TERNGRAD_THROW(DataError, "'", source, "': has ", input.num_bytes(), " bytes, more than any .tgrd file");
-  const std::vector<std::uint8_t> bytes = input.read_all();
-  const std::string_view whole(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (input.num_bytes() > most) {
+    TERNGRAD_THROW(DataError, "'", path.string(), "': has ", input.num_bytes(), " bytes, more than any .tgrd file");
+  }
+  return parse_encoded_file(input.read_all(), path.string());
+}
+
+DecodedFile parse_encoded_file(std::span<const std::uint8_t> content, const std::string& source,
+                               std::int64_t max_elements) {
+  const std::string_view whole(reinterpret_cast<const char*>(content.data()), content.size());
   const std::size_t end = whole.substr(0, kMaxHeaderBytes).find('\n');
   if (end == std::string_view::npos) {
     TERNGRAD_THROW(DataError, "'", source, "': has no first line: it is no .tgrd file, or is truncated");
@@ -183,7 +186,7 @@ DecodedFile decode_file(const std::filesystem::path& path) {
                                .seed = header.number("seed", 0, std::numeric_limits<std::uint64_t>::max()),
                                .step = header.number("step", 0, kMaxStep),
                                .worker = 0},
-                      .gradients = {.source = source, .layout = header.layout(), .workers = {}}};
+                      .gradients = {.source = source, .layout = header.layout(max_elements), .workers = {}}};
   decoded.keys.worker =
       static_cast<int>(header.number("worker", 0, static_cast<std::uint64_t>(decoded.keys.num_workers) - 1));
   if ((end + 1) % kAlignment != 0)

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 
 #include "trainers/inspect/gradient_file.h"
@@ -36,5 +37,9 @@ struct DecodedFile {
 /// @throws DataError in one line that names the file and the field, for a file that is missing, truncated, damaged or
 /// foreign: every field is checked, and the message as read_gradient_message does
 DecodedFile decode_file(const std::filesystem::path& path);
+/// The same for a file's content. @param source  what errors call it
+/// @param max_elements  that are taken: a few bytes may stand for many zeros
+DecodedFile parse_encoded_file(std::span<const std::uint8_t> content, const std::string& source,
+                               std::int64_t max_elements = kMaxFileElements);
 
 }  // namespace terngrad

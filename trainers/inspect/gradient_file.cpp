@@ -159,28 +159,19 @@ GradientFile to_gradients(const std::string& source, std::vector<StoredTensor> t
   return file;
 }
 
-GradientFile read_npy(const fs::path& path) {
-  const std::string source = path.string();
-  const InputFile file(path);
-  const NpyArray header = parse_npy_header(source, file.read_beginning(kNpyBeginningBytes));
-  if (header.kind != NpyKind::kFloat) {
+GradientFile from_npy(std::span<const std::uint8_t> content, const std::string& source) {
+  const NpyArray array = parse_npy(source, content);
+  if (array.kind != NpyKind::kFloat) {
     TERNGRAD_THROW(DataError, "'", source, "': holds integers; gradients are fp16, fp32 or fp64");
   }
-  require_count(source, static_cast<double>(header.num_elements));
-  require_size(file, header.element_bytes, kNpyBeginningBytes);
-  const std::vector<std::uint8_t> bytes = file.read_all();
-  const NpyArray array = parse_npy(source, bytes);
   const TensorType type = array.element_bytes == 2   ? TensorType::kF16
                           : array.element_bytes == 4 ? TensorType::kF32
                                                      : TensorType::kF64;
   return to_gradients(source, {{"tensor", array.shape, type, std::as_bytes(array.data)}});
 }
 
-GradientFile read_safetensors(const fs::path& path) {
-  constexpr std::uint64_t kMostHeaderBytes = 100'000'008;  // of SafetensorsFile
-  const std::string source = path.string();
-  require_size(InputFile(path), sizeof(double), kMostHeaderBytes);
-  const SafetensorsFile file = SafetensorsFile::read(path);
+GradientFile from_safetensors(const SafetensorsFile& file) {
+  const std::string& source = file.source();
   std::vector<StoredTensor> tensors;
   for (const TensorRecord& record : file.tensors()) {
     if (record.type != TensorType::kF16 && record.type != TensorType::kBf16 && record.type != TensorType::kF32 &&
@@ -192,6 +183,25 @@ GradientFile read_safetensors(const fs::path& path) {
   }
   if (tensors.empty()) TERNGRAD_THROW(DataError, "'", source, "': has no tensors");
   return to_gradients(source, std::move(tensors));
+}
+
+GradientFile read_npy(const fs::path& path) {
+  const std::string source = path.string();
+  const InputFile file(path);
+  const NpyArray header = parse_npy_header(source, file.read_beginning(kNpyBeginningBytes));
+  require_count(source, static_cast<double>(header.num_elements));
+  require_size(file, header.element_bytes, kNpyBeginningBytes);
+  return from_npy(file.read_all(), source);
+}
+
+GradientFile read_safetensors(const fs::path& path) {
+  constexpr std::uint64_t kMostHeaderBytes = 100'000'008;  // of SafetensorsFile
+  require_size(InputFile(path), sizeof(double), kMostHeaderBytes);
+  return from_safetensors(SafetensorsFile::read(path));
+}
+
+[[noreturn]] void refuse_name(const std::string& source) {
+  TERNGRAD_THROW(DataError, "'", source, "': is neither .npy nor .safetensors by its name");
 }
 
 /// The number of a file of a folder; nothing for another name.
@@ -211,7 +221,15 @@ std::optional<std::uint64_t> step_of(const std::string& name) {
 GradientFile read_gradient_file(const fs::path& path) {
   if (path.extension() == ".npy") return read_npy(path);
   if (path.extension() == ".safetensors") return read_safetensors(path);
-  TERNGRAD_THROW(DataError, "'", path.string(), "': is neither .npy nor .safetensors by its name");
+  refuse_name(path.string());
+}
+
+GradientFile parse_gradient_file(std::span<const std::uint8_t> content, const std::string& source) {
+  const fs::path ending = fs::path(source).extension();
+  if (ending == ".npy") return from_npy(content, source);
+  if (ending != ".safetensors") refuse_name(source);
+  const std::span<const std::byte> bytes = std::as_bytes(content);
+  return from_safetensors(SafetensorsFile::parse({bytes.begin(), bytes.end()}, source));
 }
 
 std::vector<std::pair<std::uint64_t, fs::path>> list_gradient_files(const fs::path& path) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,8 @@ struct GradientFile {
 /// missing, truncated or damaged, other types, workers that differ, no elements at all, more than kMaxFileElements,
 /// or an element that is NaN, infinite or beyond fp32
 GradientFile read_gradient_file(const std::filesystem::path& path);
+/// The same for a file's content. @param source  what errors call it; its ending says which format it has
+GradientFile parse_gradient_file(std::span<const std::uint8_t> content, const std::string& source);
 
 /// The files of `path`: itself, or of a folder step-<number>.safetensors and .npy in order of their numbers, in the
 /// folder or else in its folder gradients/, as a run has it. Each with its number; 1 for a file by itself.
