@@ -1,4 +1,4 @@
-// What sparse messages must hold, found in another way: by sorting all magnitudes.
+// What sparse messages must hold, found in another way: by the k-th of all magnitudes.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,10 @@ namespace terngrad::bench {
 
 /// The elements that a message of `values` keeps, of each block by itself if there are blocks; 0 in place of the
 /// others.
-std::vector<float> kept_by_sorting(const SparseShape& shape, std::span<const float> values);
+std::vector<float> kept_elements(const SparseShape& shape, std::span<const float> values);
 
-/// Whether a payload, which may have room behind its end, holds these elements and no others.
+/// Whether a payload, which may have room behind its end, is that of these elements, of which as many as the shape
+/// keeps are not 0.
 bool holds(const SparseShape& shape, std::span<const std::uint8_t> payload, std::span<const float> expected);
 
 /// Slices of n elements with that part of them in messages. @param block  elements chosen among by themselves; 0: all

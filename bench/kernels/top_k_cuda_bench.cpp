@@ -60,7 +60,7 @@ CudaSubject encode(std::int64_t n, double density, std::int64_t block) {
     stream.synchronize();
     const std::span<const float> values(typed_gradient(ElementType::kFloat32, n).values, static_cast<std::size_t>(n));
     return holds(shape, {reinterpret_cast<const std::uint8_t*>(words.data()), 8 * words.size()},
-                 kept_by_sorting(shape, values));
+                 kept_elements(shape, values));
   };
   return subject;
 }

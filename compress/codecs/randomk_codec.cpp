@@ -1,168 +1,77 @@
 #include "compress/codecs/randomk_codec.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <sstream>
 
-#include "compress/coding/host_coder.h"
+#include "compress/coding/coder.h"
 #include "compress/coding/scaled_runs.h"
-#include "kernels/codes/code_sum.h"
 #include "kernels/runtime/errors.h"
-#include "kernels/runtime/parallel.h"
 #include "kernels/statistics/scaler.h"
 #include "kernels/statistics/statistics.h"
 #include "kernels/tensor/bfloat16.h"
-#include "kernels/tensor/element_type.h"
-#include "kernels/tensor/philox.h"
 
 namespace terngrad {
 namespace {
 
 constexpr std::uint8_t kDrawnFormat = 25;
-constexpr std::int64_t kKeyBytes = 8;
 
-/// K of a tensor and step.
-std::uint64_t selection_key(std::uint64_t seed, std::uint64_t step, std::int64_t draw_offset) {
-  const auto block = draw_block({seed, step, 0, DrawPurpose::kSelect}, static_cast<std::uint64_t>(draw_offset) / 4);
-  return block[0] | std::uint64_t{block[1]} << 32;
-}
-
-/// The element of each group that travels, of groups in ascending order.
-class DrawnPlaces {
- public:
-  DrawnPlaces(std::uint64_t selection, std::int64_t group_elements)
-      : key_{selection, 0, 0, DrawPurpose::kSelect}, group_elements_(static_cast<std::uint64_t>(group_elements)) {}
-
-  /// Counted from the tensor's start.
-  std::int64_t of_group(std::int64_t group) {
-    const auto number = static_cast<std::uint64_t>(group);
-    if (number / 4 != block_number_) {
-      block_number_ = number / 4;
-      block_ = draw_block(key_, block_number_);
-    }
-    // group_elements is below 2^31.
-    const std::uint64_t within = block_[number % 4] * group_elements_ >> 32;
-    return static_cast<std::int64_t>(number * group_elements_ + within);
-  }
-
- private:
-  DrawKey key_;
-  std::uint64_t group_elements_;
-  std::uint64_t block_number_ = ~std::uint64_t{0};
-  std::array<std::uint32_t, 4> block_ = {};
-};
-
-/// The groups that a range of a tensor's elements touches.
-struct Groups {
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-};
-Groups groups_of(std::int64_t first, std::int64_t count, std::int64_t group_elements) {
-  if (count == 0) return {first / group_elements, 0};
-  return {first / group_elements, (first + count - 1) / group_elements - first / group_elements + 1};
-}
-
-std::int64_t value_bytes(SparseValues values) { return values == SparseValues::kFloat32 ? 4 : 2; }
-
-float read_value(SparseValues values, const std::uint8_t* payload, std::int64_t index) {
-  if (values == SparseValues::kFloat32) return reinterpret_cast<const float*>(payload + kKeyBytes)[index];
-  return from_bfloat16(reinterpret_cast<const std::uint16_t*>(payload + kKeyBytes)[index]);
-}
-
-std::uint64_t key_of(const EncodedSlice& encoded) {
-  std::uint64_t key = 0;
-  std::memcpy(&key, encoded.payload.data(), sizeof key);
-  return key;
-}
-
-class RandomKCoder final : public HostCoder {
+class RandomKCoder final : public Coder {
  public:
   RandomKCoder(const RandomKCodec& codec, const CoderSetup& setup, const std::vector<int>& segments,
                PayloadSlots& slots)
-      : HostCoder(codec, setup, segments, slots),
+      : Coder(codec, setup, segments, slots),
         codec_(codec),
-        plan_(statistics_slices(setup.layout, segments, /*block_elements=*/0)) {}
+        plan_(statistics_slices(setup.layout, segments, /*block_elements=*/0), setup.device),
+        encoder_(setup.device),
+        summer_(setup.device) {}
+
+  bool can_overflow() const override { return true; }
+
+  void measure(std::span<const TensorTable> gradients, const DeviceStep&, Stream& stream) override {
+    nonfinite_flags(plan_, gradients, codec_.first_nonfinite(), local_rows(), stream);
+  }
+
+  void encode(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) override {
+    tasks_.clear();
+    for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
+      for (std::size_t i = 0; i < encoded().size(); ++i) {
+        const auto& [slice, first_scaler] = encoded()[i];
+        outgoing_bytes(i, worker) = codec_.max_payload_bytes(slice, PayloadForm::kNatural);
+        if (slice.count == 0) continue;
+        tasks_.push_back({.values = gradients[worker].data(slice),
+                          .type = gradients[worker].type(),
+                          .flag = local(global(worker)) + first_scaler,
+                          .shape = codec_.shape(slice),
+                          .draw_offset = setup().layout.segment(slice.segment).draw_offset,
+                          .payload = outgoing(i, worker)});
+      }
+    }
+    encoder_.run(tasks_, codec_.factor(), setup().seed, step.step, stream, step.on_device);
+  }
+
+  void aggregate(const TensorTable& mean, AggregateUnit unit, Stream& stream) override {
+    TERNGRAD_REQUIRE(unit == AggregateUnit::kMean, "[randomk] elements do not add up as integers");
+    sums_.clear();
+    for (std::size_t i = 0; i < aggregated().size(); ++i) {
+      const Slice& slice = aggregated()[i].slice;
+      if (slice.count == 0) continue;
+      sums_.push_back({.shape = codec_.shape(slice),
+                       .payloads = incoming(i),
+                       .scale = 1.0f / static_cast<float>(setup().workers.num_workers),
+                       .out = mean.slice(slice)});
+    }
+    summer_.run(sums_, stream);
+  }
 
  private:
-  void measure_worker(const TensorTable& gradient, std::span<float> row, Stream& stream) override {
-    nonfinite_flags(plan_, {&gradient, 1}, codec_.first_nonfinite(), row, stream);
-  }
-
-  std::int64_t encode_slice(const EncodeTask& task, Stream& stream) override {
-    const Slice& slice = task.slice;
-    const std::int64_t bytes = codec_.max_payload_bytes(slice, PayloadForm::kNatural);
-    const std::int64_t draw_offset = setup().layout.segment(slice.segment).draw_offset;
-    const std::uint64_t selection = selection_key(task.key.seed, task.key.step, draw_offset);
-    std::memset(task.payload, 0, static_cast<std::size_t>(bytes));
-    std::memcpy(task.payload, &selection, sizeof selection);
-    if (!task.is_finite) return bytes;
-    constexpr std::int64_t kGrainGroups = 4096;
-    const Groups groups = groups_of(slice.first, slice.count, codec_.group_elements());
-    const void* const elements = task.gradient.data(slice);
-    parallel_for(stream.num_threads(), groups.count, kGrainGroups, [&](std::int64_t begin, std::int64_t end) {
-      DrawnPlaces places(selection, codec_.group_elements());
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t place = places.of_group(groups.first + i) - slice.first;
-        if (place < 0 || place >= slice.count) continue;
-        write_value(task.payload, i, codec_.sent(element_as_float(elements, task.gradient.type(), place)));
-      }
-    });
-    return bytes;
-  }
-
-  void write_value(std::uint8_t* payload, std::int64_t index, float value) const {
-    if (codec_.options().values == SparseValues::kFloat32) {
-      reinterpret_cast<float*>(payload + kKeyBytes)[index] = value;
-    } else {
-      reinterpret_cast<std::uint16_t*>(payload + kKeyBytes)[index] = to_bfloat16(value);
-    }
-  }
-
-  /// Adds up the values, which are of the same elements in all workers, and puts each sum where it belongs.
-  void decode_mean(std::span<const EncodedSlice> sent, float* out, Stream& stream) const override {
-    const std::uint64_t selection = key_of(sent[0]);
-    if (std::ranges::any_of(sent, [&](const EncodedSlice& worker) { return key_of(worker) != selection; })) {
-      return HostCoder::decode_mean(sent, out, stream);  // of other steps: no exchange sends such
-    }
-    constexpr std::int64_t kGrainChunks = 4;
-    const Slice& slice = sent[0].slice;
-    const std::int64_t q = codec_.group_elements();
-    const SparseValues values = codec_.options().values;
-    const std::int64_t first_group = slice.first / q;
-    const auto num_workers = static_cast<int>(sent.size());
-    parallel_for(stream.num_threads(), (slice.count + kChunkElements - 1) / kChunkElements, kGrainChunks,
-                 [&](std::int64_t begin, std::int64_t end) {
-                   Stream own;
-                   DrawnPlaces places(selection, q);
-                   std::array<float, kChunkElements + 1> means;  // of groups; a chunk touches no more
-                   for (std::int64_t chunk = begin; chunk < end; ++chunk) {
-                     const std::int64_t first = slice.first + chunk * kChunkElements;
-                     const std::int64_t count = std::min(kChunkElements, slice.first + slice.count - first);
-                     const Groups groups = groups_of(first, count, q);
-                     const auto leaf = [&](int worker, std::int64_t at, std::span<float> decoded) {
-                       const std::uint8_t* const payload = sent[static_cast<std::size_t>(worker)].payload.data();
-                       for (std::size_t i = 0; i < decoded.size(); ++i) {
-                         const std::int64_t group = groups.first + at + static_cast<std::int64_t>(i);
-                         decoded[i] = read_value(values, payload, group - first_group);
-                       }
-                     };
-                     aggregate_tree(num_workers, groups.count, leaf, 1.0f / static_cast<float>(num_workers),
-                                    means.data(), own);
-                     float* const mean = out + (first - slice.first);
-                     std::fill_n(mean, count, 0.0f);
-                     for (std::int64_t i = 0; i < groups.count; ++i) {
-                       const std::int64_t place = places.of_group(groups.first + i) - first;
-                       if (place >= 0 && place < count) mean[place] = means[static_cast<std::size_t>(i)];
-                     }
-                   }
-                 });
-  }
-
   const RandomKCodec& codec_;
   StatisticsPlan plan_;
+  DrawnEncoder encoder_;
+  DrawnSummer summer_;
+  std::vector<DrawnEncodeTask> tasks_;
+  std::vector<DrawnSumTask> sums_;
 };
 
 }  // namespace
@@ -189,8 +98,10 @@ RandomKCodec::RandomKCodec(const RandomKOptions& options) : options_(options) {
   first_nonfinite_ = low;
 }
 
+float RandomKCodec::factor() const { return options_.is_unbiased ? static_cast<float>(group_elements_) : 1.0f; }
+
 float RandomKCodec::sent(float element) const {
-  const float scaled = options_.is_unbiased ? static_cast<float>(group_elements_) * element : element;
+  const float scaled = factor() * element;
   return options_.values == SparseValues::kFloat32 ? scaled : from_bfloat16(to_bfloat16(scaled));
 }
 
@@ -202,7 +113,7 @@ const std::string& RandomKCodec::name() const {
 CodecTraits RandomKCodec::traits() const {
   const bool is_exact = group_elements_ == 1 && options_.values == SparseValues::kFloat32;
   return {.bits_per_element =
-              8.0 * static_cast<double>(value_bytes(options_.values)) / static_cast<double>(group_elements_),
+              (options_.values == SparseValues::kFloat32 ? 32.0 : 16.0) / static_cast<double>(group_elements_),
           .fixed_size = true,
           .max_scaler = 0,
           .unbiased = is_exact || (options_.is_unbiased && options_.values == SparseValues::kFloat32),
@@ -223,10 +134,14 @@ std::string RandomKCodec::options_text() const {
 
 std::uint8_t RandomKCodec::record_format(PayloadForm) const { return kDrawnFormat; }
 
+DrawnShape RandomKCodec::shape(const Slice& slice) const {
+  return {slice.first, slice.count, group_elements_, options_.values};
+}
+
+std::optional<DrawnShape> RandomKCodec::drawn_form(const Slice& slice) const { return shape(slice); }
+
 std::int64_t RandomKCodec::max_payload_bytes(const Slice& slice, PayloadForm) const {
-  if (slice.count == 0) return 0;  // nothing is sent
-  const std::int64_t count = groups_of(slice.first, slice.count, group_elements_).count;
-  return kKeyBytes + (count * value_bytes(options_.values) + 3) / 4 * 4;
+  return drawn_bytes(shape(slice));
 }
 
 std::unique_ptr<Coder> RandomKCodec::make_coder(const CoderSetup& setup, const std::vector<int>& segments,
@@ -235,47 +150,15 @@ std::unique_ptr<Coder> RandomKCodec::make_coder(const CoderSetup& setup, const s
 }
 
 void RandomKCodec::check(const EncodedSlice& encoded) const {
-  const Slice& slice = encoded.slice;
-  const std::int64_t expected = max_payload_bytes(slice, PayloadForm::kNatural);
-  if (encoded.format != kDrawnFormat || static_cast<std::int64_t>(encoded.payload.size()) != expected) {
-    TERNGRAD_THROW(CommunicationError, "[randomk] segment ", slice.segment, " has ", encoded.payload.size(),
-                   " bytes in format ", static_cast<int>(encoded.format), ", expected ", expected, " in format ",
-                   static_cast<int>(kDrawnFormat));
+  if (encoded.format != kDrawnFormat) {
+    TERNGRAD_THROW(CommunicationError, "[randomk] segment ", encoded.slice.segment, " is in format ",
+                   static_cast<int>(encoded.format), ", expected ", static_cast<int>(kDrawnFormat));
   }
-  if (slice.count == 0) return;
-  const Groups groups = groups_of(slice.first, slice.count, group_elements_);
-  DrawnPlaces places(key_of(encoded), group_elements_);
-  // Only the first and the last group can have their element outside of the slice.
-  for (const std::int64_t i : {std::int64_t{0}, groups.count - 1}) {
-    const std::int64_t place = places.of_group(groups.first + i) - slice.first;
-    if (place >= 0 && place < slice.count) continue;
-    if (std::bit_cast<std::uint32_t>(read_value(options_.values, encoded.payload.data(), i)) != 0) {
-      TERNGRAD_THROW(CommunicationError, "[randomk] segment ", slice.segment, " has a value of element ",
-                     slice.first + place, ", which is none of the slice's ", slice.first, " to ",
-                     slice.first + slice.count - 1);
-    }
-  }
-  const auto used = static_cast<std::size_t>(kKeyBytes + groups.count * value_bytes(options_.values));
-  if (std::ranges::any_of(encoded.payload.subspan(used), [](std::uint8_t byte) { return byte != 0; })) {
-    TERNGRAD_THROW(CommunicationError, "[randomk] payload of segment ", slice.segment,
-                   " is filled up with other bytes than zeros");
-  }
+  check_drawn(shape(encoded.slice), encoded.payload);
 }
 
 void RandomKCodec::decode_range(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const {
-  std::ranges::fill(out, 0.0f);
-  if (out.empty()) return;
-  const std::int64_t begin = encoded.slice.first + first;
-  const auto count = static_cast<std::int64_t>(out.size());
-  const Groups groups = groups_of(begin, count, group_elements_);
-  const std::int64_t first_group = encoded.slice.first / group_elements_;
-  DrawnPlaces places(key_of(encoded), group_elements_);
-  for (std::int64_t i = 0; i < groups.count; ++i) {
-    const std::int64_t place = places.of_group(groups.first + i) - begin;
-    if (place < 0 || place >= count) continue;
-    out[static_cast<std::size_t>(place)] =
-        read_value(options_.values, encoded.payload.data(), groups.first + i - first_group);
-  }
+  decode_drawn(shape(encoded.slice), encoded.payload, first, out);
 }
 
 RandomKOptions read_randomk_options(SpecReader& reader) {

@@ -3,12 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "compress/coding/codec.h"
 #include "compress/coding/codec_spec.h"
-#include "kernels/sparse/sparse_payload.h"
+#include "kernels/sparse/drawn_payload.h"
 
 namespace terngrad {
 
@@ -39,6 +40,10 @@ class RandomKCodec final : public Codec {
   const RandomKOptions& options() const { return options_; }
   /// q: elements of a group.
   std::int64_t group_elements() const { return group_elements_; }
+  /// What values are multiplied by: 1 or q.
+  float factor() const;
+  /// What a payload of a slice holds.
+  DrawnShape shape(const Slice& slice) const;
   /// What an element travels as, widened again.
   float sent(float element) const;
   /// Bit pattern of the smallest magnitude that is not finite on the wire.
@@ -53,6 +58,7 @@ class RandomKCodec final : public Codec {
   ScalerRange scaler_range(const Slice& slice) const override { return {0, slice.count > 0 ? 1 : 0}; }
   std::uint8_t record_format(PayloadForm form) const override;
   std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const override;
+  std::optional<DrawnShape> drawn_form(const Slice& slice) const override;
   std::unique_ptr<Coder> make_coder(const CoderSetup& setup, const std::vector<int>& segments,
                                     PayloadSlots& slots) const override;
   void check(const EncodedSlice& encoded) const override;

@@ -2,6 +2,7 @@
 
 #include "kernels/codes/rotate.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/sparse/drawn_payload.h"
 #include "kernels/sparse/sparse_payload.h"
 
 namespace terngrad {
@@ -9,6 +10,8 @@ namespace terngrad {
 SumForm Codec::sum_form() const { TERNGRAD_THROW(InvalidArgument, "[", name(), "] codes do not add up as integers"); }
 
 std::optional<SparseShape> Codec::sparse_form(const Slice&) const { return std::nullopt; }
+
+std::optional<DrawnShape> Codec::drawn_form(const Slice&) const { return std::nullopt; }
 
 void Codec::decode(const EncodedSlice& encoded, std::span<float> out) const {
   TERNGRAD_REQUIRE(static_cast<std::int64_t>(out.size()) == encoded.slice.count, "[", name(), "] out must hold ",

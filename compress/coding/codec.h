@@ -103,6 +103,7 @@ enum class AggregateUnit {
 class Coder;
 struct CoderSetup;
 enum class LeafFormat : std::uint8_t;
+struct DrawnShape;
 struct PayloadSlots;
 struct SparseShape;
 
@@ -159,8 +160,10 @@ class Codec {
   };
   virtual std::optional<LeafForm> leaf_form() const { return std::nullopt; }
   /// What a slice's payload holds, if kernels can read it as a sparse one (kernels/sparse/sparse_sum.h); none: they
-  /// cannot.
+  /// cannot, or the slice has no elements.
   virtual std::optional<SparseShape> sparse_form(const Slice& slice) const;
+  /// The same as one of drawn elements (kernels/sparse/drawn_payload.h).
+  virtual std::optional<DrawnShape> drawn_form(const Slice& slice) const;
 
   /// The codec's work in an exchange (compress/coding/coder.h).
   /// @param segments  the layout's tensors that use this codec, in order

@@ -7,6 +7,7 @@
 #include "compress/coding/coder.h"
 #include "compress/coding/payload_slots.h"
 #include "kernels/runtime/copy.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad {
 namespace {
@@ -31,10 +32,10 @@ SentDecoder::SentDecoder(const Codec& codec, const CoderSetup& setup, const Payl
   for (int worker = 0; worker < setup.workers.num_local_workers; ++worker) {
     if (has_lanes) {
       code_summers_.emplace_back(setup.device);
-    } else if (codec.traits().is_sparse) {
-      sparse_summers_.emplace_back(setup.device);
     } else {
       tree_summers_.emplace_back(setup.device);
+      sparse_summers_.emplace_back(setup.device);
+      drawn_summers_.emplace_back(setup.device);
     }
   }
   if (!has_lanes) return;
@@ -119,17 +120,28 @@ void SentDecoder::decode_lanes(std::size_t local_worker, const float* scalers,
 
 void SentDecoder::decode_sparse(std::size_t local_worker, Stream& stream) {
   std::vector<SparseMessage> messages;
-  for (std::size_t i = 0; i < slots_.encoded.size(); ++i) {
-    const std::optional<SparseShape> shape = codec_.sparse_form(slots_.encoded[i]);
-    if (!shape) continue;  // it is empty
-    messages.push_back({*shape, {payload(i, local_worker), static_cast<std::size_t>(payload_bytes(i, local_worker))}});
-  }
+  messages.reserve(slots_.encoded.size());
   std::vector<SparseSumTask> tasks;
   for (std::size_t i = 0; i < slots_.encoded.size(); ++i) {
-    if (slots_.encoded[i].count == 0) continue;
-    tasks.push_back({.workers = {messages.data() + tasks.size(), 1}, .out = of_slices_[i]});
+    const std::optional<SparseShape> shape = codec_.sparse_form(slots_.encoded[i]);
+    TERNGRAD_REQUIRE(shape || slots_.encoded[i].count == 0, "[", codec_.name(), "] a slice has no sparse form");
+    if (!shape) continue;
+    messages.push_back({*shape, {payload(i, local_worker), static_cast<std::size_t>(payload_bytes(i, local_worker))}});
+    tasks.push_back({.workers = {&messages.back(), 1}, .out = of_slices_[i]});
   }
   sparse_summers_[local_worker].run(tasks, stream);
+}
+
+void SentDecoder::decode_drawn(std::size_t local_worker, Stream& stream) {
+  std::vector<const std::uint8_t*> payloads;
+  for (std::size_t i = 0; i < slots_.encoded.size(); ++i) payloads.push_back(payload(i, local_worker));
+  std::vector<DrawnSumTask> tasks;
+  for (std::size_t i = 0; i < slots_.encoded.size(); ++i) {
+    const std::optional<DrawnShape> shape = codec_.drawn_form(slots_.encoded[i]);
+    if (shape->count > 0)
+      tasks.push_back({.shape = *shape, .payloads = {payloads.data() + i, 1}, .out = of_slices_[i]});
+  }
+  drawn_summers_[local_worker].run(tasks, stream);
 }
 
 void SentDecoder::decode_on_host(std::size_t local_worker, const float* scalers,
@@ -156,9 +168,10 @@ std::span<float* const> SentDecoder::run(std::size_t local_worker, const float* 
     decode_lanes(local_worker, scalers, first_scalers, stream);
   } else if (codec_.leaf_form()) {
     decode_leaves(local_worker, scalers, first_scalers, stream);
-  } else if (std::ranges::any_of(slots_.encoded,
-                                 [&](const Slice& slice) { return codec_.sparse_form(slice).has_value(); })) {
+  } else if (std::ranges::any_of(slots_.encoded, [&](const Slice& s) { return codec_.sparse_form(s).has_value(); })) {
     decode_sparse(local_worker, stream);
+  } else if (std::ranges::all_of(slots_.encoded, [&](const Slice& s) { return codec_.drawn_form(s).has_value(); })) {
+    decode_drawn(local_worker, stream);
   } else {
     decode_on_host(local_worker, scalers, first_scalers, stream);
   }

@@ -10,6 +10,7 @@
 #include "kernels/codes/tree_sum.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/device.h"
+#include "kernels/sparse/drawn_payload.h"
 #include "kernels/sparse/sparse_sum.h"
 #include "kernels/statistics/scaler_sharing.h"
 
@@ -27,7 +28,7 @@ class SentDecoder {
   SentDecoder(const Codec& codec, const CoderSetup& setup, const PayloadSlots& slots, std::int64_t num_scalers);
 
   /// Decodes every encoded slice of a local worker. The host does not wait, except for a codec that kernels cannot
-  /// decode (Codec::leaf_form, sparse_form): then it decodes.
+  /// decode (Codec::leaf_form, sparse_form, drawn_form): then it decodes.
   /// @param scalers        [num_scalers] the worker's messages say, on the device
   /// @param first_scalers  of each encoded slice, its place there
   /// @returns for each encoded slice its elements, until the next call, for the caller to write to; what was rotated is
@@ -41,6 +42,7 @@ class SentDecoder {
   void decode_leaves(std::size_t local_worker, const float* scalers, std::span<const std::int64_t> first_scalers,
                      Stream& stream);
   void decode_sparse(std::size_t local_worker, Stream& stream);
+  void decode_drawn(std::size_t local_worker, Stream& stream);
   void decode_on_host(std::size_t local_worker, const float* scalers, std::span<const std::int64_t> first_scalers,
                       Stream& stream);
   const std::uint8_t* payload(std::size_t encoded, std::size_t local_worker) const;
@@ -51,10 +53,11 @@ class SentDecoder {
   const PayloadSlots& slots_;
   Buffer<float> elements_;
   std::vector<float*> of_slices_;
-  // One per local worker, of the kind that the payloads need.
+  // One per local worker; of the kinds that the codec does not need without memory.
   std::vector<TreeSummer> tree_summers_;
   std::vector<CodeSummer> code_summers_;
   std::vector<SparseSummer> sparse_summers_;
+  std::vector<DrawnSummer> drawn_summers_;
   // What codes in lanes are multiples of: fl(s / L).
   Buffer<ScalerPlace> places_;
   Buffer<float> units_, unused_;

@@ -78,7 +78,7 @@ constexpr CodecEntry kCodecs[] = {
        options.num_workers = c.num_workers;
        return std::make_unique<RandomKCodec>(options);
      },
-     "Stich et al., NeurIPS 2018", /*runs_on_gpus=*/false},
+     "Stich et al., NeurIPS 2018"},
     {"powersgd", "the product of two thin factors, found in two rounds",
      [](SpecReader& reader, const CodecContext& c) -> std::unique_ptr<Codec> {
        PowerSgdOptions options = read_powersgd_options(reader);

@@ -17,6 +17,9 @@ void check_tasks(std::span<const SparseEncodeTask> tasks) {
     TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(task.payload) % 8 == 0,
                      "[top_k] payloads begin at multiples of 8");
     TERNGRAD_REQUIRE(task.shape.num_elements > 0, "[top_k] nothing is sent of a slice without elements");
+    TERNGRAD_REQUIRE(task.shape.format == tasks[0].shape.format && task.shape.values == tasks[0].shape.values,
+                     "[top_k] all slices of a call have one format and width of values");
+    max_sparse_bytes(task.shape);  // refuses slices that the format cannot hold
   }
 }
 

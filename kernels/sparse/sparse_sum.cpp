@@ -17,7 +17,12 @@ void check_tasks(std::span<const SparseSumTask> tasks, bool on_gpu) {
     for (const SparseMessage& worker : task.workers) {
       TERNGRAD_REQUIRE(worker.shape.num_elements == first.num_elements, "[sparse] slices of ", first.num_elements,
                        " and ", worker.shape.num_elements, " elements do not add up");
+      TERNGRAD_REQUIRE(worker.shape.format == tasks[0].workers[0].shape.format &&
+                           worker.shape.values == tasks[0].workers[0].shape.values,
+                       "[sparse] all messages of a call have one format and width of values");
       if (!on_gpu) continue;
+      TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(worker.payload.data()) % 8 == 0,
+                       "[sparse] payloads begin at multiples of 8");
       TERNGRAD_REQUIRE(worker.shape == first, "[sparse] on a GPU all workers' messages have one shape");
       const std::int64_t room = max_sparse_bytes(first);
       TERNGRAD_REQUIRE(static_cast<std::int64_t>(worker.payload.size()) >= room, "[sparse] a message needs ", room,

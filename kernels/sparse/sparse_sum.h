@@ -13,8 +13,8 @@ namespace terngrad {
 /// What one worker has sent of a slice.
 struct SparseMessage {
   SparseShape shape = {};
-  /// On the CPU what has passed check_sparse. On a GPU at least the room of its shape, max_sparse_bytes: whatever is in
-  /// there, nothing beyond is read.
+  /// On the CPU what has passed check_sparse. On a GPU, aligned to 8, at least the room of its shape, max_sparse_bytes:
+  /// whatever is in there, nothing beyond is read.
   std::span<const std::uint8_t> payload = {};
 };
 
@@ -22,7 +22,7 @@ struct SparseMessage {
 struct SparseSumTask {
   std::span<const SparseMessage> workers = {};  // at least one, all of equally many elements; on a GPU of one shape
   float scale = 1;
-  float* out = nullptr;  // [elements of the slice] out
+  float* out = nullptr;  // [elements of the slice] out; no payload
 };
 
 namespace cuda {
@@ -30,17 +30,19 @@ class SparseSumRunner;
 }
 
 /// out[i] = scale * (0 + v1[i] + v2[i] + ...) in float32, over the workers that have sent element i, in their order;
-/// zeros that did not travel are not added. So the order is that of any split into slices, and the cost grows with what
-/// was sent: a tree over workers (kernels/tensor/worker_tree.h) would add up all elements of all.
+/// zeros that did not travel are not added. So the result does not depend on how tensors are split into slices, and the
+/// cost grows with what was sent: a tree over workers (kernels/tensor/worker_tree.h) would add up all elements of all.
 ///
 /// Bit-equal on every backend, for any number of threads. On a GPU one block owns a chunk and adds one worker's
-/// elements after the other's: no atomics. Can be captured, as SparseEncoder. Serves one stream.
+/// elements after the other's: no atomics. Can be captured, as SparseEncoder. Serves one stream, as do its copies
+/// together.
 class SparseSummer {
  public:
   explicit SparseSummer(Device device = Device::cpu());
 
-  /// @throws InvalidArgument for tasks of no workers, workers of different sizes, on a GPU of different shapes or with
-  /// less room, or another device's stream
+  /// @throws InvalidArgument for tasks of no workers, workers of different sizes, messages of different formats or
+  /// widths of values, on a GPU workers of different shapes, with less room or misaligned payloads, or another device's
+  /// stream
   void run(std::span<const SparseSumTask> tasks, Stream& stream);
 
  private:

@@ -71,6 +71,7 @@ WIDE_ACCESSES = [
     Wide("add_lanes_kernel", 2, 1),
     Wide("histogram_kernel", 4, 0, "^IfLi"),
     Wide("chunk_counts_kernel", 4, 0, FLOAT32),
+    Wide("choose_kernel", 4, 0, FLOAT32),
     Wide("elementwise_kernel", 2, 2, AT_ONCE + "5Scale"),
     Wide("elementwise_kernel", 2, 2, AT_ONCE + "13ZeroNonfinite"),
     Wide("elementwise_kernel", 2, 0, AT_ONCE + "13FindNonfinite"),

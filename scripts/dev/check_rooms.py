@@ -26,7 +26,7 @@ LIBRARIES = {
 }
 # From the ground up; rooms of one floor do not include each other.
 FLOORS = {
-    "kernels": [["runtime"], ["tensor"], ["statistics", "optimizer", "factors", "sparse"], ["codes"]],
+    "kernels": [["runtime"], ["tensor"], ["statistics", "optimizer", "factors"], ["codes"], ["sparse"]],
     "compress": [["comm"], ["coding"], ["codecs"], ["plan"], ["wire", "memory"], ["exchange"], ["cost"]],
     "nets": [],
     "datasets": [],

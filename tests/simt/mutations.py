@@ -69,6 +69,7 @@ QUANTIZE_KERNEL = "kernels/codes/cuda/quantize_kernel.cuh"
 TOP_K_SELECT = "kernels/sparse/cuda/top_k_select.cuh"
 SPARSE_ENCODER = "kernels/sparse/cuda/sparse_encoder.cu"
 SPARSE_SUM = "kernels/sparse/cuda/sparse_sum.cu"
+DRAWN_PAYLOAD = "kernels/sparse/cuda/drawn_payload.cu"
 
 KERNELS_MUTATIONS = [
     Mutation(REDUCE, REDUCE_TEST, "Reductions.*", "__syncthreads();", "", 4),
@@ -127,6 +128,9 @@ KERNELS_MUTATIONS = [
     Mutation(SPARSE_SUM, SPARSE_SUM, "CudaSparseSum.*", "    __syncthreads();\n    if constexpr (kLocal)", "    if constexpr (kLocal)"),
     Mutation(SPARSE_SUM, SPARSE_SUM, "CudaSparseSum.*", "index > 0 && index < num_places", "index < num_places"),
     Mutation(SPARSE_SUM, SPARSE_SUM, "CudaSparseSum.*", "min(max(at, std::int64_t{0}), num_words - 1)", "at", sanitizer=ADDRESS),
+    Mutation(DRAWN_PAYLOAD, DRAWN_PAYLOAD, "CudaDrawnPayload.*", "out[i] = 0;\n  __syncthreads();", "out[i] = 0;"),
+    Mutation(DRAWN_PAYLOAD, DRAWN_PAYLOAD, "CudaDrawnPayload.*", "task.shape.first_group() % kDrawsPerThread + task.shape.num_groups()", "task.shape.num_groups()"),
+    Mutation(DRAWN_PAYLOAD, DRAWN_PAYLOAD, "CudaDrawnPayload.*", "kBfloat16 && job.num_groups % 2 != 0", "kBfloat16 && job.num_groups % 2 == 0", sanitizer=ADDRESS),
     Mutation(LEVELS, LEVELS, "CudaLevels.*", "(sum & 0xffffu) == 0xffffu", "(sum & 0xffffu) == 0xfffeu"),
     Mutation(LEVELS, LEVELS, "CudaLevels.*", "0u - one : one", "one : 0u - one"),
     Mutation(QUANTIZE_KERNEL, LEVELS, "CudaLevels.*", "__syncthreads();\n  const std::int64_t first_word", "const std::int64_t first_word"),

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/runtime/cuda/launch.cuh"
+#include "kernels/runtime/cuda/runtime.h"
 #ifndef SIMT_EMULATION
 #include <cub/device/device_scan.cuh>
 #endif
@@ -36,6 +37,7 @@ void ExclusiveSum::run(const std::uint64_t* in, std::uint64_t* out, std::int64_t
   std::size_t bytes = 0;
   TERNGRAD_CUDA_CHECK(cub::DeviceScan::ExclusiveSum(nullptr, bytes, in, out, count, native));
   if (static_cast<std::int64_t>(bytes) > temporary_.num_elements()) {
+    TERNGRAD_REQUIRE(!is_capturing(stream), "[cuda] memory is missing while the stream is captured: run once before");
     // What reads the old memory must have run before it is freed.
     if (temporary_.num_elements() > 0) stream.synchronize();
     temporary_ = Buffer<std::uint8_t>(static_cast<std::int64_t>(bytes), stream.device());

@@ -8,8 +8,8 @@
 
 namespace terngrad::cuda {
 
-/// out[i] = in[0] + ... + in[i - 1], modulo 2^64: the same for any order of additions. Temporary memory grows when a
-/// call has more values than any before; else nothing is allocated and the host does not wait, so that a second call
+/// out[i] = in[0] + ... + in[i - 1], modulo 2^64: the same for any order of additions. Temporary memory grows when CUB
+/// asks for more than in any call before; else nothing is allocated and the host does not wait, so that a second call
 /// can be captured into a CUDA graph. Serves one stream.
 class ExclusiveSum {
  public:

@@ -21,8 +21,10 @@
 namespace terngrad::cuda {
 namespace {
 
-/// Chunks of a block that counts: it clears and adds up 4096 bins whatever it reads.
-constexpr std::int64_t kTileChunks = 8;
+/// Chunks of a block that counts: it clears and adds up 4096 bins whatever it reads. Fewer where there would be less
+/// than some blocks for each multiprocessor.
+constexpr std::int64_t kMaxTileChunks = 8;
+constexpr std::int64_t kBusyBlocks = 4 * 132;
 constexpr std::int64_t kRoundElements = std::int64_t{kSelectThreads} * 4;
 static_assert(kChunkElements % kRoundElements == 0, "whole rounds of a block cover a chunk");
 constexpr unsigned kWarps = kSelectThreads / kWarpThreads;
@@ -74,7 +76,7 @@ __device__ void for_magnitudes(const Job& job, std::int64_t begin, std::int64_t 
       MagnitudeQuad quads[kRounds];
 #pragma unroll
       for (int round = 0; round < kRounds; ++round) {
-        quads[round] = load_magnitudes(elements + at + round * kRoundElements);
+        quads[round] = magnitudes_of(load_quad(elements + at + round * kRoundElements));
       }
 #pragma unroll
       for (int round = 0; round < kRounds; ++round) {
@@ -95,7 +97,7 @@ __device__ void for_magnitudes(const Job& job, std::int64_t begin, std::int64_t 
 /// Passes 0 and 1: adds the histogram of a few chunks to their job's.
 template <class Element, int kPass>
 __global__ void __launch_bounds__(kSelectThreads)
-    histogram_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles,
+    histogram_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles, std::int64_t tile_chunks,
                      const Selected* __restrict__ selected, std::uint32_t* __restrict__ histograms) {
   __shared__ std::uint32_t bins[kSelectBins];
   const Tile tile = tiles[blockIdx.x];
@@ -105,7 +107,7 @@ __global__ void __launch_bounds__(kSelectThreads)
   Selected known = {0, 0};
   if constexpr (kPass > 0) known = selected[tile.job];
   const std::int64_t begin = std::int64_t{tile.index} * kChunkElements;
-  for_magnitudes<Element>(job, begin, min(begin + kTileChunks * kChunkElements, job.count),
+  for_magnitudes<Element>(job, begin, min(begin + tile_chunks * kChunkElements, job.count),
                           [&](std::uint32_t magnitude) { count_magnitude<kPass>(magnitude, known, bins); });
   __syncthreads();
   std::uint32_t* of_job = histograms + std::int64_t{tile.job} * kSelectBins;
@@ -117,7 +119,7 @@ __global__ void __launch_bounds__(kSelectThreads)
 /// Pass 2: the same, and keeps each chunk's.
 template <class Element>
 __global__ void __launch_bounds__(kSelectThreads)
-    chunk_counts_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles,
+    chunk_counts_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles, std::int64_t tile_chunks,
                         const Selected* __restrict__ selected, ChunkCounts* __restrict__ chunks,
                         std::uint32_t* __restrict__ histograms) {
   __shared__ std::uint32_t bins[kLastSelectBins];
@@ -126,7 +128,7 @@ __global__ void __launch_bounds__(kSelectThreads)
   const Job job = jobs[tile.job];
   const Selected known = selected[tile.job];
   std::uint32_t of_tile = 0;  // of the thread's bin
-  for (std::int64_t chunk = tile.index; chunk < tile.index + kTileChunks && chunk * kChunkElements < job.count;
+  for (std::int64_t chunk = tile.index; chunk < tile.index + tile_chunks && chunk * kChunkElements < job.count;
        ++chunk) {
     if (threadIdx.x < kLastSelectBins) bins[threadIdx.x] = 0;
     if (threadIdx.x == 0) above = 0;
@@ -182,33 +184,57 @@ __global__ void __launch_bounds__(kSelectThreads)
   if (threadIdx.x % kWarpThreads == 0) counts[chunk] = std::uint64_t{above} << 32 | chunks[chunk].bins[last];
 }
 
-/// Writes the places and values that a chunk adds. @param counts  of each chunk, those before it in `before`
+__device__ float element_of(const float4& v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
+
+/// Writes the places and values that a chunk adds.
+/// @param counts  of each chunk: larger elements than the k-th in the upper half, equal ones in the lower
+/// @param before  of each chunk, those of all chunks before it
 template <class Element>
 __global__ void __launch_bounds__(kSelectThreads)
     choose_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ chunk_tiles,
-                  const Selected* __restrict__ selected, const std::uint64_t* __restrict__ before,
-                  std::uint32_t* __restrict__ places, float* __restrict__ values) {
+                  const Selected* __restrict__ selected, const std::uint64_t* __restrict__ counts,
+                  const std::uint64_t* __restrict__ before, std::uint32_t* __restrict__ places,
+                  float* __restrict__ values) {
+  constexpr int kRounds = static_cast<int>(kChunkElements / kRoundElements);
   const Tile tile = chunk_tiles[blockIdx.x];
   const Job job = jobs[tile.job];
   const Selected chosen = selected[tile.job];
   // Sums over the chunks of all jobs: differences within one are below 2^32 in either half.
   const std::uint64_t in_job = before[blockIdx.x] - before[job.first_chunk];
   KeptBefore kept = {static_cast<std::uint32_t>(in_job >> 32), static_cast<std::uint32_t>(in_job)};
+  const std::uint64_t own = counts[blockIdx.x];
+  if (own >> 32 == 0 && (static_cast<std::uint32_t>(own) == 0 || kept.equal >= chosen.left)) return;  // nothing is kept
   const bool zeros = counts_as_zero(job);
   const auto* elements = static_cast<const Element*>(job.values);
   const std::int64_t begin = std::int64_t{tile.index} * kChunkElements;
   const std::int64_t end = min(begin + kChunkElements, job.count);
-  for (std::int64_t round = begin; round < end; round += kRoundElements) {
-    const std::int64_t at = round + std::int64_t{threadIdx.x} * 4;
-    const Quad<Element> quad(elements, at, end, zeros);
-    place_quads(kept_of(magnitudes_of(quad), chosen.bits), chosen, kept, [&](int i, std::uint32_t place) {
-      places[job.first_place + place] = static_cast<std::uint32_t>(at + i);
-      values[job.first_place + place] = quad.values[i];
-    });
+  const std::int64_t first = begin + std::int64_t{threadIdx.x} * 4;
+  const auto store = [&](std::int64_t at, std::uint32_t place, float value) {
+    if (place >= job.kept) return;  // of a gradient that was written to meanwhile
+    places[job.first_place + place] = static_cast<std::uint32_t>(at);
+    values[job.first_place + place] = value;
+  };
+  if (!zeros && end - begin == kChunkElements && is_quad_aligned(elements + begin)) {
+    float4 loaded[kRounds];
+#pragma unroll
+    for (int round = 0; round < kRounds; ++round) loaded[round] = load_quad(elements + first + round * kRoundElements);
+#pragma unroll
+    for (int round = 0; round < kRounds; ++round) {
+      place_quads(kept_of(magnitudes_of(loaded[round]), chosen.bits), chosen, kept, [&](int i, std::uint32_t place) {
+        store(first + round * kRoundElements + i, place, element_of(loaded[round], i));
+      });
+    }
+    return;
+  }
+  for (std::int64_t round = 0; begin + round < end; round += kRoundElements) {
+    const Quad<Element> quad(elements, first + round, end, zeros);
+    place_quads(kept_of(magnitudes_of(quad), chosen.bits), chosen, kept,
+                [&](int i, std::uint32_t place) { store(first + round + i, place, quad.values[i]); });
   }
 }
 
-/// Scope of a block: all passes by one thread block, which reads from DRAM once.
+/// Scope of a block: all passes by one thread block, which finds elements again in caches if blocks are not large (52
+/// MB are in work at 16384 elements of float32).
 template <class Element>
 __global__ void __launch_bounds__(kSelectThreads)
     choose_in_block_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ block_tiles,
@@ -220,7 +246,8 @@ __global__ void __launch_bounds__(kSelectThreads)
   const std::int64_t begin = std::int64_t{tile.index} * job.block_elements;
   const std::int64_t end = min(begin + job.block_elements, job.count);
   const std::int64_t first_kept = std::int64_t{tile.index} * job.kept_of_block;
-  Selected known = {0, static_cast<std::uint32_t>(min(job.kept_of_block, job.kept - first_kept))};
+  const auto num_kept = static_cast<std::uint32_t>(min(job.kept_of_block, job.kept - first_kept));
+  Selected known = {0, num_kept};
   const auto pass = [&](auto number) {
     constexpr int kPass = decltype(number)::value;
     for (std::uint32_t bin = threadIdx.x; bin < kBinsOfPass<kPass>; bin += kSelectThreads) bins[bin] = 0;
@@ -243,6 +270,7 @@ __global__ void __launch_bounds__(kSelectThreads)
     const std::int64_t at = round + std::int64_t{threadIdx.x} * 4;
     const Quad<Element> quad(elements, at, end, zeros);
     place_quads(kept_of(magnitudes_of(quad), known.bits), known, kept, [&](int i, std::uint32_t place) {
+      if (place >= num_kept) return;  // of a gradient that was written to meanwhile
       places[first_place + place] = static_cast<std::uint32_t>(at + i);
       values[first_place + place] = quad.values[i];
     });
@@ -381,8 +409,6 @@ class Runner final : public SparseEncodeRunner {
         width_sum_(device) {}
 
   void run(std::span<const SparseEncodeTask> tasks, Stream& stream) override {
-    // Kernels are of one element type and width of values each; tasks of runs and of blocks do not meet in one codec.
-    TERNGRAD_REQUIRE(is_of_one_kind(tasks), "[top_k] all slices of a call have one format and width of values");
     plan(tasks);
     const Job* jobs = jobs_table_.on_device(jobs_, stream);
     const bool is_bf16 = tasks[0].shape.values == SparseValues::kBfloat16;
@@ -397,17 +423,13 @@ class Runner final : public SparseEncodeRunner {
   }
 
  private:
-  static bool is_of_one_kind(std::span<const SparseEncodeTask> tasks) {
-    for (const SparseEncodeTask& task : tasks) {
-      if (task.shape.format != tasks[0].shape.format || task.shape.values != tasks[0].shape.values) return false;
-    }
-    return true;
-  }
-
   void plan(std::span<const SparseEncodeTask> tasks) {
     jobs_.clear();
     num_places_ = 0;
     for (Tiles* tiles : {&counting_, &chunks_, &groups_, &blocks_, &words_}) tiles->tiles.clear();
+    std::int64_t num_elements = 0;
+    for (const SparseEncodeTask& task : tasks) num_elements += task.shape.num_elements;
+    tile_chunks_ = std::clamp<std::int64_t>(num_elements / (kChunkElements * kBusyBlocks), 1, kMaxTileChunks);
     for (const SparseEncodeTask& task : tasks) {
       const SparseShape& shape = task.shape;
       const std::int64_t kept = num_kept(shape);
@@ -427,7 +449,7 @@ class Runner final : public SparseEncodeRunner {
         add(blocks_, shape.num_elements, shape.block_elements, 1);
         add(words_, max_sparse_bytes(shape) / 4, kTileWords, 1);
       } else {
-        add(counting_, shape.num_elements, kTileChunks * kChunkElements, kTileChunks);
+        add(counting_, shape.num_elements, tile_chunks_ * kChunkElements, tile_chunks_);
         add(chunks_, shape.num_elements, kChunkElements, 1);
         add(groups_, kept, kSparseGroup, 1);
       }
@@ -443,10 +465,11 @@ class Runner final : public SparseEncodeRunner {
     }
   }
 
-  /// Memory for so many values. @returns whether it is new, and so holds anything
+  /// Memory for `count` values. @returns whether it is new, and its contents arbitrary
   template <class T>
   bool reserve(Buffer<T>& buffer, std::int64_t count, Stream& stream) {
     if (buffer.num_elements() >= count) return false;
+    TERNGRAD_REQUIRE(!is_capturing(stream), "[cuda] memory is missing while the stream is captured: run once before");
     if (buffer.num_elements() > 0) stream.synchronize();  // kernels that use the old memory must have run
     buffer = Buffer<T>(count, device_);
     return true;
@@ -471,18 +494,20 @@ class Runner final : public SparseEncodeRunner {
     const dim3 threads(kSelectThreads);
     Selected* selected = selected_.data();
     std::uint32_t* histograms = histograms_.data();
-    launch(histogram_kernel<Element, 0>, counting_grid, threads, 0, stream, jobs, counting, selected, histograms);
+    launch(histogram_kernel<Element, 0>, counting_grid, threads, 0, stream, jobs, counting, tile_chunks_, selected,
+           histograms);
     launch(find_kernel<0>, job_grid, threads, 0, stream, jobs, histograms, selected);
-    launch(histogram_kernel<Element, 1>, counting_grid, threads, 0, stream, jobs, counting, selected, histograms);
+    launch(histogram_kernel<Element, 1>, counting_grid, threads, 0, stream, jobs, counting, tile_chunks_, selected,
+           histograms);
     launch(find_kernel<1>, job_grid, threads, 0, stream, jobs, histograms, selected);
-    launch(chunk_counts_kernel<Element>, counting_grid, threads, 0, stream, jobs, counting, selected,
+    launch(chunk_counts_kernel<Element>, counting_grid, threads, 0, stream, jobs, counting, tile_chunks_, selected,
            chunk_counts_.data(), histograms);
     launch(find_kernel<2>, job_grid, threads, 0, stream, jobs, histograms, selected);
     launch(sum_counts_kernel, dim3(num_blocks_for(chunks_.size(), kWarps)), threads, 0, stream, chunks, chunks_.size(),
            selected, chunk_counts_.data(), counts_.data());
     chunk_sum_.run(counts_.data(), before_.data(), chunks_.size(), stream);
     launch(choose_kernel<Element>, dim3(num_blocks_for(chunks_.size(), 1)), threads, 0, stream, jobs, chunks, selected,
-           before_.data(), places_.data(), values_.data());
+           counts_.data(), before_.data(), places_.data(), values_.data());
     launch(width_kernel, dim3(num_blocks_for(groups_.size(), kWarps)), threads, 0, stream, jobs, groups, groups_.size(),
            places_.data(), counts_.data());
     width_sum_.run(counts_.data(), before_.data(), groups_.size(), stream);
@@ -508,6 +533,7 @@ class Runner final : public SparseEncodeRunner {
   UploadedTable<Job> jobs_table_;
   Tiles counting_, chunks_, groups_, blocks_, words_;
   std::int64_t num_places_ = 0;
+  std::int64_t tile_chunks_ = 1;  // of counting_
   Buffer<std::uint32_t> places_;  // of all jobs
   Buffer<float> values_;
   Buffer<Selected> selected_;           // of each job

@@ -98,12 +98,20 @@ __device__ void add_runs(const Job& job, const Reader& message, std::int64_t fir
     const std::uint32_t widths = message.widths(group);
     const std::int64_t gaps = first_gap_word(job.kept, widths >> kRunsWidthBits);
     const std::int64_t num_places = places_of_group(job.kept, group);
+    // Reads stay within the message whatever is read, so that all loads of a group can be in flight together.
+    std::uint32_t gap[kPlacesPerLane];
+    float value[kPlacesPerLane];
+    const std::int64_t first_index = static_cast<std::int64_t>(lane) * kPlacesPerLane;
+#pragma unroll
+    for (int i = 0; i < kPlacesPerLane; ++i) {
+      gap[i] = message.bits(gaps, first_index + i, width_of(widths));
+      value[i] = message.value<kBfloat16>(first_value, group * kSparseGroup + first_index + i);
+    }
     std::uint32_t distances[kPlacesPerLane];  // from the place before the lane's first
     std::uint32_t own = 0;
 #pragma unroll
     for (int i = 0; i < kPlacesPerLane; ++i) {
-      const std::int64_t index = static_cast<std::int64_t>(lane) * kPlacesPerLane + i;
-      if (index > 0 && index < num_places) own += message.bits(gaps, index, width_of(widths)) + 1;
+      own += first_index + i > 0 && first_index + i < num_places ? gap[i] + 1 : 0;
       distances[i] = own;
     }
     std::uint32_t sums = own;
@@ -115,11 +123,8 @@ __device__ void add_runs(const Job& job, const Reader& message, std::int64_t fir
     const std::uint32_t before = base + (sums - own);
 #pragma unroll
     for (int i = 0; i < kPlacesPerLane; ++i) {
-      const std::int64_t index = static_cast<std::int64_t>(lane) * kPlacesPerLane + i;
       const std::int64_t at = std::int64_t{before + distances[i]} - first;
-      if (index < num_places && at >= 0 && at < count) {
-        sum[at] += message.value<kBfloat16>(first_value, group * kSparseGroup + index);
-      }
+      if (first_index + i < num_places && at >= 0 && at < count) sum[at] += value[i];
     }
   }
 }
@@ -136,16 +141,28 @@ __device__ void add_local(const Job& job, const Reader& message, std::int64_t fi
       static_cast<std::uint32_t>(min((last_block + 1) * job.kept_of_block, job.kept) - first_entry);
   const auto of_block = static_cast<std::uint32_t>(job.kept_of_block);
   const auto before = static_cast<std::int32_t>(first - first_block * job.block_elements);
-  for (std::uint32_t i = threadIdx.x; i < num_entries; i += kThreads) {
-    const auto place =
-        static_cast<std::int32_t>(message.bits(0, first_entry + i, static_cast<unsigned>(job.place_bits)));
+  const auto place_of = [&](std::uint32_t entry) {
+    return static_cast<std::int32_t>(message.bits(0, first_entry + entry, static_cast<unsigned>(job.place_bits)));
+  };
+  // Places of a block ascend: of one that begins before the chunk, the first that is within is searched.
+  std::uint32_t begin = 0;
+  for (std::uint32_t beyond = before > 0 ? min(num_entries, of_block) : 0; begin < beyond;) {
+    const std::uint32_t middle = (begin + beyond) / 2;
+    if (place_of(middle) < before) {
+      begin = middle + 1;
+    } else {
+      beyond = middle;
+    }
+  }
+  for (std::uint32_t i = begin + threadIdx.x; i < num_entries; i += kThreads) {
     const std::int32_t at =
-        static_cast<std::int32_t>(i / of_block * static_cast<std::uint32_t>(job.block_elements)) + place - before;
+        static_cast<std::int32_t>(i / of_block * static_cast<std::uint32_t>(job.block_elements)) + place_of(i) - before;
+    if (at >= count && i < of_block) break;  // the block's others lie behind the chunk, and no other block is in it
     if (at >= 0 && at < count) sum[at] += message.value<kBfloat16>(first_value, first_entry + i);
   }
 }
 
-// With registers for 6 blocks of a multiprocessor: with 8 there would be too few of them.
+// With registers for 6 blocks of a multiprocessor: launch bounds for 8 would leave too few.
 template <bool kLocal, bool kBfloat16>
 __global__ void __launch_bounds__(kThreads, 6)
     sparse_sum_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles,
@@ -194,8 +211,6 @@ class Runner final : public SparseSumRunner {
     messages_.clear();
     for (const SparseSumTask& task : tasks) {
       const SparseShape& shape = task.workers[0].shape;
-      TERNGRAD_REQUIRE(shape.format == kind.format && shape.values == kind.values,
-                       "[sparse] all slices of a call have one format and width of values");
       add(task, shape);
     }
     const dim3 grid(num_blocks_for(static_cast<std::int64_t>(tiles_.size()), 1));

@@ -20,7 +20,7 @@ static_assert(kSelectBins % kSelectThreads == 0 && kLastSelectBins <= kSelectThr
 /// What is known of the k-th magnitude after some passes.
 struct Selected {
   std::uint32_t bits;  // its upper bits, as a number
-  std::uint32_t left;  // how many of those with these bits are among the k: after the last pass, the first of them
+  std::uint32_t left;  // how many elements with these bits are kept; after the last pass the first ones
 };
 
 __device__ inline std::uint32_t magnitude_of(float value) { return __float_as_uint(value) & 0x7fffffffu; }
@@ -57,7 +57,15 @@ __device__ void find_bin(const std::uint32_t* histogram, const Selected& known, 
   const std::uint32_t beyond = kBinsOfPass<kPass> - min(threadIdx.x * kPerThread, kBinsOfPass<kPass>);
   const std::uint32_t first = beyond > kPerThread ? beyond - kPerThread : 0;
   unsigned own = 0;
-  for (std::uint32_t bin = first; bin < beyond; ++bin) own += histogram[bin];
+  if constexpr (kPerThread == 16) {
+    // Lanes begin at different bins of theirs, else all would read the same two banks of shared memory.
+#pragma unroll
+    for (std::uint32_t i = 0; i < kPerThread; ++i) {
+      own += histogram[first + ((i + threadIdx.x % kWarpThreads / 2) & (kPerThread - 1))];
+    }
+  } else {
+    for (std::uint32_t bin = first; bin < beyond; ++bin) own += histogram[bin];
+  }
   unsigned total = 0;
   const unsigned above = block_exclusive_sum<kSelectThreads>(own, total);
   if (known.left <= above || known.left - above > own) return;
@@ -138,18 +146,21 @@ __device__ MagnitudeQuad magnitudes_of(const Quad<Element>& quad) {
           quad.count};
 }
 
-/// Of four elements that one access can load.
+/// Four elements by one access.
 template <class Element>
-__device__ MagnitudeQuad load_magnitudes(const Element* elements) {
+__device__ float4 load_quad(const Element* elements) {
   if constexpr (sizeof(Element) == sizeof(float)) {
-    const float4 v = __ldg(reinterpret_cast<const float4*>(elements));
-    return {{magnitude_of(v.x), magnitude_of(v.y), magnitude_of(v.z), magnitude_of(v.w)}, 4};
+    return __ldg(reinterpret_cast<const float4*>(elements));
   } else {
     const uint2 words = __ldg(reinterpret_cast<const uint2*>(elements));
     const float2 low = widened_pair<Element>(words.x);
     const float2 high = widened_pair<Element>(words.y);
-    return {{magnitude_of(low.x), magnitude_of(low.y), magnitude_of(high.x), magnitude_of(high.y)}, 4};
+    return {low.x, low.y, high.x, high.y};
   }
+}
+
+__device__ inline MagnitudeQuad magnitudes_of(const float4& v) {
+  return {{magnitude_of(v.x), magnitude_of(v.y), magnitude_of(v.z), magnitude_of(v.w)}, 4};
 }
 
 /// @param threshold  the k-th magnitude

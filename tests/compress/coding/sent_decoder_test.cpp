@@ -75,7 +75,6 @@ TEST_F(CudaSentDecoder, KeepsWhatTheCpuKeeps) {
   }
 }
 
-// Those of topk are decoded by kernels, those of randomk on the host.
 TEST_F(CudaSentDecoder, KeepsWhatTheCpuKeepsOfSparseMessages) {
   for (const char* codec : {"topk:density=0.1", "topk:scope=block,block=256,values=bf16", "randomk:density=0.1"}) {
     for (const char* memory : {"ef", "dgc", "dgc:momentum=0.5,nesterov=true"}) {

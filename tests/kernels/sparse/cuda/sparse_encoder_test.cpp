@@ -89,22 +89,49 @@ TEST_F(CudaSparseEncoder, DoesNotDependOnTheAlignment) {
   }
 }
 
-TEST_F(CudaSparseEncoder, TakesElementsOf16Bits) {
+TEST_F(CudaSparseEncoder, TakesElementsOf16BitsAtAnyPlace) {
   Stream stream(Device::cuda());
   for (const ElementType type : {ElementType::kBfloat16, ElementType::kFloat16}) {
-    SparseCase widened = testing::sparse_case("16 bits", testing::gaussian(9001, 6), SparseFormat::kRuns, 0.05);
-    std::vector<std::uint16_t> narrow;
-    for (float& value : widened.values) {
-      const bool is_bf16 = type == ElementType::kBfloat16;
-      narrow.push_back(is_bf16 ? to_bfloat16(value) : to_float16(value));
-      value = is_bf16 ? from_bfloat16(narrow.back()) : from_float16(narrow.back());
+    for (const std::int64_t block : {0, 1024, 8192}) {
+      const SparseFormat format = block == 0 ? SparseFormat::kRuns : SparseFormat::kLocal;
+      SparseCase widened = testing::sparse_case("16 bits", testing::gaussian(13001, 6), format, 0.05, block);
+      std::vector<std::uint16_t> narrow;
+      for (float& value : widened.values) {
+        const bool is_bf16 = type == ElementType::kBfloat16;
+        narrow.push_back(is_bf16 ? to_bfloat16(value) : to_float16(value));
+        value = is_bf16 ? from_bfloat16(narrow.back()) : from_float16(narrow.back());
+      }
+      for (const std::size_t misalignment : {0u, 1u, 2u, 4u}) {
+        GuardedArray<std::uint16_t> values(narrow, misalignment, stream);
+        Uploaded there({widened}, 0, stream);
+        there.tasks[0].values = values.data();
+        there.tasks[0].type = type;
+        there.tasks[0].flag = nullptr;
+        SparseEncoder(Device::cuda()).run(there.tasks, there.bytes, stream);
+        there.expect_the_cpus({widened});
+      }
     }
-    const Buffer<std::uint16_t> values = testing::to_device<std::uint16_t>(narrow, stream);
-    Uploaded there({widened}, 0, stream);
-    there.tasks[0].values = values.data();
-    there.tasks[0].type = type;
-    SparseEncoder(Device::cuda()).run(there.tasks, there.bytes, stream);
-    there.expect_the_cpus({widened});
+  }
+}
+
+TEST_F(CudaSparseEncoder, ChoosesInLargeBlocks) {
+  std::vector<SparseCase> cases;
+  for (const std::int64_t block : {32768, 65536}) {
+    cases.push_back(testing::sparse_case("large", testing::gaussian(140000, 9), SparseFormat::kLocal, 0.01, block));
+  }
+  expect_the_cpus(cases);
+}
+
+// Histograms are left as they are found, for more tensors and fewer.
+TEST_F(CudaSparseEncoder, TakesOtherTasksThanBefore) {
+  Stream stream(Device::cuda());
+  SparseEncoder encoder(Device::cuda());
+  const std::vector<SparseCase> all = testing::sparse_cases(0, SparseValues::kFloat32);
+  for (const std::size_t count : {std::size_t{3}, std::size_t{1}, all.size(), std::size_t{2}}) {
+    const std::vector<SparseCase> cases(all.end() - static_cast<std::ptrdiff_t>(count), all.end());
+    Uploaded there(cases, 0, stream);
+    encoder.run(there.tasks, there.bytes, stream);
+    there.expect_the_cpus(cases);
   }
 }
 
