@@ -126,7 +126,7 @@ KERNELS_MUTATIONS = [
     Mutation(SPARSE_ENCODER, SPARSE_ENCODER, "CudaSparseEncoder.*", "histogram[bin] = 0;", ";"),
     Mutation(SPARSE_ENCODER, SPARSE_ENCODER, "CudaSparseEncoder.*", "bits >> -shift", "bits"),
     Mutation(SPARSE_SUM, SPARSE_SUM, "CudaSparseSum.*", "    __syncthreads();\n    if constexpr (kLocal)", "    if constexpr (kLocal)"),
-    Mutation(SPARSE_SUM, SPARSE_SUM, "CudaSparseSum.*", "index > 0 && index < num_places", "index < num_places"),
+    Mutation(SPARSE_SUM, SPARSE_SUM, "CudaSparseSum.*", "own += first_index + i > 0 && ", "own += "),
     Mutation(SPARSE_SUM, SPARSE_SUM, "CudaSparseSum.*", "min(max(at, std::int64_t{0}), num_words - 1)", "at", sanitizer=ADDRESS),
     Mutation(DRAWN_PAYLOAD, DRAWN_PAYLOAD, "CudaDrawnPayload.*", "out[i] = 0;\n  __syncthreads();", "out[i] = 0;"),
     Mutation(DRAWN_PAYLOAD, DRAWN_PAYLOAD, "CudaDrawnPayload.*", "task.shape.first_group() % kDrawsPerThread + task.shape.num_groups()", "task.shape.num_groups()"),

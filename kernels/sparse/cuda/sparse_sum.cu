@@ -157,7 +157,7 @@ __device__ void add_local(const Job& job, const Reader& message, std::int64_t fi
   for (std::uint32_t i = begin + threadIdx.x; i < num_entries; i += kThreads) {
     const std::int32_t at =
         static_cast<std::int32_t>(i / of_block * static_cast<std::uint32_t>(job.block_elements)) + place_of(i) - before;
-    if (at >= count && i < of_block) break;  // the block's others lie behind the chunk, and no other block is in it
+    if (at >= count) break;  // all that follow lie behind the chunk
     if (at >= 0 && at < count) sum[at] += message.value<kBfloat16>(first_value, first_entry + i);
   }
 }
