@@ -44,7 +44,7 @@ CudaSubject encode(std::int64_t n, double density, std::int64_t block) {
   subject.prepare = [=](Stream& stream, int num_sets) {
     std::vector<std::function<void()>> works;
     for (Buffer<float>& gradient : gradients_on(stream, n, num_sets)) {
-      sets->push_back(std::make_unique<Set>(std::move(gradient), Message(shape, stream.device())));
+      sets->push_back(std::make_unique<Set>(Set{std::move(gradient), Message(shape, stream.device())}));
       Set& set = *sets->back();
       works.emplace_back([&set, &stream] {
         const SparseEncodeTask task{

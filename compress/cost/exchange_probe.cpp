@@ -100,7 +100,7 @@ Process::Process(const Layout& layout, std::span<const float> gradient, const Pr
 
 std::unique_ptr<Process::Exchange> Process::make_exchange(const std::shared_ptr<Communicator>& communicator) const {
   CodecPlan plan = plan_of(layout_, world_.num_workers, options_);
-  auto exchange = std::make_unique<Exchange>(FactorState(layout_, plan), nullptr);
+  auto exchange = std::make_unique<Exchange>(Exchange{FactorState(layout_, plan), nullptr});
   exchange->part = make_part_exchange(layout_, std::move(plan), make_worker_group(world_.num_workers, communicator),
                                       options_, exchange->factors);
   return exchange;
