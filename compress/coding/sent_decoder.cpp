@@ -19,8 +19,7 @@ constexpr std::int64_t kAlignment = 64;
 
 SentDecoder::SentDecoder(const Codec& codec, const CoderSetup& setup, const PayloadSlots& slots,
                          std::int64_t num_scalers)
-    : codec_(codec), setup_(setup), slots_(slots) {
-  const bool has_lanes = slots.form == PayloadForm::kLanes;
+    : codec_(codec), setup_(setup), slots_(slots), decoding_(decoding_of()) {
   std::int64_t num_elements = 0;
   for (const Slice& slice : slots.encoded) num_elements += (slice.count + kAlignment - 1) / kAlignment * kAlignment;
   elements_ = Buffer<float>(num_elements, setup.device);
@@ -30,15 +29,12 @@ SentDecoder::SentDecoder(const Codec& codec, const CoderSetup& setup, const Payl
     first += (slice.count + kAlignment - 1) / kAlignment * kAlignment;
   }
   for (int worker = 0; worker < setup.workers.num_local_workers; ++worker) {
-    if (has_lanes) {
-      code_summers_.emplace_back(setup.device);
-    } else {
-      tree_summers_.emplace_back(setup.device);
-      sparse_summers_.emplace_back(setup.device);
-      drawn_summers_.emplace_back(setup.device);
-    }
+    if (decoding_ == Decoding::kLanes) code_summers_.emplace_back(setup.device);
+    if (decoding_ == Decoding::kLeaves) tree_summers_.emplace_back(setup.device);
+    if (decoding_ == Decoding::kSparse) sparse_summers_.emplace_back(setup.device);
+    if (decoding_ == Decoding::kDrawn) drawn_summers_.emplace_back(setup.device);
   }
-  if (!has_lanes) return;
+  if (decoding_ != Decoding::kLanes) return;
   Stream stream(setup.device);
   places_ = Buffer<ScalerPlace>(num_scalers, setup.device);
   copy<ScalerPlace>(std::vector<ScalerPlace>(static_cast<std::size_t>(num_scalers)), places_.span(), stream);
@@ -47,6 +43,16 @@ SentDecoder::SentDecoder(const Codec& codec, const CoderSetup& setup, const Payl
   report_ = Buffer<NonfiniteReport>(1, setup.device);
   fill_zero(report_.span(), stream);
   stream.synchronize();
+}
+
+SentDecoder::Decoding SentDecoder::decoding_of() const {
+  if (slots_.form == PayloadForm::kLanes) return Decoding::kLanes;
+  if (codec_.leaf_form()) return Decoding::kLeaves;
+  const auto has_elements = [](const Slice& slice) { return slice.count > 0; };
+  const auto slice = std::ranges::find_if(slots_.encoded, has_elements);
+  if (slice == slots_.encoded.end()) return Decoding::kHost;  // of nothing
+  if (codec_.sparse_form(*slice)) return Decoding::kSparse;
+  return codec_.drawn_form(*slice) ? Decoding::kDrawn : Decoding::kHost;
 }
 
 const std::uint8_t* SentDecoder::payload(std::size_t encoded, std::size_t local_worker) const {
@@ -164,16 +170,22 @@ void SentDecoder::decode_on_host(std::size_t local_worker, const float* scalers,
 
 std::span<float* const> SentDecoder::run(std::size_t local_worker, const float* scalers,
                                          std::span<const std::int64_t> first_scalers, Stream& stream) {
-  if (slots_.form == PayloadForm::kLanes) {
-    decode_lanes(local_worker, scalers, first_scalers, stream);
-  } else if (codec_.leaf_form()) {
-    decode_leaves(local_worker, scalers, first_scalers, stream);
-  } else if (std::ranges::any_of(slots_.encoded, [&](const Slice& s) { return codec_.sparse_form(s).has_value(); })) {
-    decode_sparse(local_worker, stream);
-  } else if (std::ranges::all_of(slots_.encoded, [&](const Slice& s) { return codec_.drawn_form(s).has_value(); })) {
-    decode_drawn(local_worker, stream);
-  } else {
-    decode_on_host(local_worker, scalers, first_scalers, stream);
+  switch (decoding_) {
+    case Decoding::kLanes:
+      decode_lanes(local_worker, scalers, first_scalers, stream);
+      break;
+    case Decoding::kLeaves:
+      decode_leaves(local_worker, scalers, first_scalers, stream);
+      break;
+    case Decoding::kSparse:
+      decode_sparse(local_worker, stream);
+      break;
+    case Decoding::kDrawn:
+      decode_drawn(local_worker, stream);
+      break;
+    case Decoding::kHost:
+      decode_on_host(local_worker, scalers, first_scalers, stream);
+      break;
   }
   return of_slices_;
 }

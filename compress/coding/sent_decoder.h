@@ -37,6 +37,9 @@ class SentDecoder {
                               std::span<const std::int64_t> first_scalers, Stream& stream);
 
  private:
+  /// What can decode the codec's messages.
+  enum class Decoding { kLanes, kLeaves, kSparse, kDrawn, kHost };
+  Decoding decoding_of() const;
   void decode_lanes(std::size_t local_worker, const float* scalers, std::span<const std::int64_t> first_scalers,
                     Stream& stream);
   void decode_leaves(std::size_t local_worker, const float* scalers, std::span<const std::int64_t> first_scalers,
@@ -51,9 +54,10 @@ class SentDecoder {
   const Codec& codec_;
   const CoderSetup& setup_;
   const PayloadSlots& slots_;
+  Decoding decoding_;
   Buffer<float> elements_;
   std::vector<float*> of_slices_;
-  // One per local worker; of the kinds that the codec does not need without memory.
+  // One per local worker, of the kind that decoding_ says.
   std::vector<TreeSummer> tree_summers_;
   std::vector<CodeSummer> code_summers_;
   std::vector<SparseSummer> sparse_summers_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/codes/code_sum.h"
+#include "kernels/runtime/captured_graph.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/parallel.h"
 #include "kernels/sparse/cuda/drawn_payload.h"
@@ -213,28 +214,29 @@ void DrawnSummer::sum_on_gpu(std::span<const DrawnSumTask> tasks, Stream& stream
     num_leaves += task.payloads.size();
   }
   if (num_means > means_.num_elements()) {
+    TERNGRAD_REQUIRE(!is_capturing(stream), "[drawn] memory is missing while the stream is captured: run once before");
     if (means_.num_elements() > 0) stream.synchronize();  // kernels that use the old memory must have run
     means_ = Buffer<float>(num_means, device_);
   }
-  std::vector<MeanLeaf> leaves;
-  leaves.reserve(num_leaves);
-  std::vector<MeanTask> sums;
+  leaves_.clear();
+  leaves_.reserve(num_leaves);  // tasks refer to them
+  sums_.clear();
   float* mean = means_.data();
   for (const DrawnSumTask& task : tasks) {
-    const std::size_t first_leaf = leaves.size();
+    const std::size_t first_leaf = leaves_.size();
     const auto bytes = static_cast<std::size_t>(task.shape.num_groups() * value_bytes(task.shape.values));
     for (const std::uint8_t* payload : task.payloads) {
-      leaves.push_back({.payload = {payload + kDrawnKeyBytes, bytes}});
+      leaves_.push_back({.payload = {payload + kDrawnKeyBytes, bytes}});
     }
-    sums.push_back(
-        {.format = task.shape.values == SparseValues::kFloat32 ? LeafFormat::kFloat32 : LeafFormat::kBfloat16,
-         .workers = {leaves.data() + first_leaf, task.payloads.size()},
-         .count = task.shape.num_groups(),
-         .scale = task.scale,
-         .out = mean});
+    const bool is_fp32 = task.shape.values == SparseValues::kFloat32;
+    sums_.push_back({.format = is_fp32 ? LeafFormat::kFloat32 : LeafFormat::kBfloat16,
+                     .workers = {leaves_.data() + first_leaf, task.payloads.size()},
+                     .count = task.shape.num_groups(),
+                     .scale = task.scale,
+                     .out = mean});
     mean += task.shape.num_groups();
   }
-  summer_.run(sums, stream);
+  summer_.run(sums_, stream);
   cuda_->scatter(tasks, means_.data(), stream);
 }
 

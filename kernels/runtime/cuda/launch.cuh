@@ -1,5 +1,5 @@
-// Launching kernels, and dynamic shared memory: the only places where the build for a GPU and the emulation on the CPU
-// (tests/simt) differ in source.
+// Launching kernels, and dynamic shared memory: with CUB's scan (kernels/sparse/cuda/exclusive_sum.cu) the only places
+// where the build for a GPU and the emulation on the CPU (tests/simt) differ in source.
 #pragma once
 
 #include <cuda_runtime.h>
