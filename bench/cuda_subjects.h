@@ -13,6 +13,7 @@ void register_cuda_fp8();
 void register_cuda_exponents();
 void register_cuda_signs();
 void register_cuda_top_k();
+void register_cuda_low_rank();
 void register_cuda_encode();
 void register_cuda_aggregate();
 void register_cuda_votes();
@@ -28,6 +29,7 @@ void register_cuda_sort();  // not in the emulation, which CUB cannot be compile
 #ifdef TERNGRAD_BENCH_TRAINERS
 void register_cuda_crop();
 void register_cuda_train_step();
+void register_cuda_thin_product();
 #endif
 
 /// Registers nothing on a machine without a GPU.
@@ -41,6 +43,7 @@ inline void register_all_cuda() {
   register_cuda_exponents();
   register_cuda_signs();
   register_cuda_top_k();
+  register_cuda_low_rank();
   register_cuda_encode();
   register_cuda_aggregate();
   register_cuda_votes();
@@ -56,6 +59,7 @@ inline void register_all_cuda() {
 #ifdef TERNGRAD_BENCH_TRAINERS
   register_cuda_crop();
   register_cuda_train_step();
+  register_cuda_thin_product();
 #endif
 }
 

@@ -39,12 +39,13 @@ Subject low_rank(Product product, std::int64_t n, int rank) {
   subject.elements = static_cast<double>(rows * kColumns);
   subject.bytes = 4.0 * subject.elements;
   subject.prepare = [=](Stream& stream) -> std::function<void()> {
-    const Matrix m{state->values, rows, kColumns};
+    const FactorTask task{
+        .m = {state->values, rows, kColumns}, .rank = rank, .p = state->p.data(), .q = state->q.data()};
     if (product == Product::kColumnsOfQ) {
-      return [=, &stream] { state->products.times_columns(m, state->q.data(), rank, state->p.data(), stream); };
+      return [=, &stream] { state->products.times_columns({&task, 1}, stream); };
     }
     if (product == Product::kRowsOfP) {
-      return [=, &stream] { state->products.times_rows(m, state->p.data(), rank, state->q.data(), stream); };
+      return [=, &stream] { state->products.times_rows({&task, 1}, stream); };
     }
     return [=] { low_rank_elements(state->p.data(), rows, state->q.data(), kColumns, rank, 0, state->out); };
   };

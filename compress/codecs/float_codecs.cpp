@@ -29,7 +29,7 @@ FloatCodec::FloatCodec(Width width, int num_workers) : width_(width), num_worker
 
 std::uint32_t FloatCodec::first_nonfinite(Width width) {
   // What rounds up to infinity is not finite on the wire.
-  return width == Width::kBfloat16 ? 0x7f7f8000u : 0x7f800000u;
+  return width == Width::kBfloat16 ? kFirstInfiniteBfloat16 : 0x7f800000u;
 }
 
 const std::string& FloatCodec::name() const {

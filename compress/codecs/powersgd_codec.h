@@ -12,11 +12,12 @@
 namespace terngrad {
 
 struct PowerSgdOptions {
-  int rank = 4;              // r, from 1 to kMaxRank
-  double min_ratio = 2;      // tensors whose factors are not smaller by more than that travel as fp32
-  bool warm_start = true;    // LowRankForm::warm_start
-  std::int64_t columns = 0;  // m, the last dimension of its tensors; 0: they have one dimension only
-  int num_workers = 1;       // N of the run
+  int rank = 4;            // r, from 1 to kMaxRank
+  double min_ratio = 2;    // tensors whose factors are not smaller by more than that travel as fp32
+  bool warm_start = true;  // LowRankForm::warm_start
+  ElementType factors = ElementType::kFloat32;  // LowRankForm::factors
+  std::int64_t columns = 0;                     // m, the last dimension of its tensors; 0: they have one dimension only
+  int num_workers = 1;                          // N of the run
 };
 
 /// A tensor counts as a matrix M [n, m], m its last dimension, and is sent as P Q^T, P [n, r'] and Q [m, r'],
@@ -25,15 +26,16 @@ struct PowerSgdOptions {
 ///
 ///   P = orthonormal(mean of M_k Q);   Q = mean of M_k^T P;   mean gradient = P Q^T
 ///
-/// over workers k, so in two rounds of fp32 numbers: compress/exchange/low_rank_all_reduce.h. What is left out,
-/// M_k - P Q_k^T, is orthogonal to P; error feedback is on by default.
+/// over workers k, so in two rounds of numbers: compress/exchange/low_rank_all_reduce.h. What is left out,
+/// M_k - P Q_k^T, is orthogonal to P; error feedback is on by default. With factors of bf16 what travels is rounded to
+/// it, and P once more when it is orthonormal: then both hold up to that rounding.
 /// Vogels, Karimireddy, Jaggi, "PowerSGD: Practical low-rank gradient compression for distributed optimization",
 /// NeurIPS 2019, algorithms 1 and 2; the matrix is theirs transposed, which changes nothing.
 ///
 /// The codec's own messages are of one worker with a drawn Q: what that would send in an exchange of its own. Payload
-/// `factors` (24): P^T [r', n] and Q^T [r', m] in float32; a tensor that is not taken, and zeros of one that is not
-/// finite, as they are. Draws have worker 0 and DrawPurpose::kFactorInit. One scaler, 0, which only carries the
-/// non-finite flag.
+/// `factors` (24): P^T [r', n] and Q^T [r', m] in float32 or bfloat16, filled up to 4 bytes; a tensor that is not
+/// taken in float32, and zeros of one that is not finite. Draws have worker 0 and DrawPurpose::kFactorInit. One scaler,
+/// 0, which only carries the non-finite flag.
 class PowerSgdCodec final : public Codec {
  public:
   /// @throws InvalidArgument for options out of range
@@ -52,7 +54,7 @@ class PowerSgdCodec final : public Codec {
   std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const override;
   bool takes(std::int64_t num_elements) const override;
   std::optional<LowRankForm> low_rank() const override {
-    return LowRankForm{.rank = options_.rank, .warm_start = options_.warm_start};
+    return LowRankForm{.rank = options_.rank, .warm_start = options_.warm_start, .factors = options_.factors};
   }
   std::unique_ptr<Coder> make_coder(const CoderSetup& setup, const std::vector<int>& segments,
                                     PayloadSlots& slots) const override;

@@ -11,6 +11,7 @@
 
 #include "kernels/codes/ternary.h"
 #include "kernels/runtime/device.h"
+#include "kernels/tensor/element_type.h"
 #include "kernels/tensor/layout.h"
 #include "kernels/tensor/philox.h"
 #include "kernels/tensor/slice.h"
@@ -76,6 +77,7 @@ enum class PayloadForm {
 struct LowRankForm {
   int rank = 4;            // the most columns of a factor; at most either dimension of the tensor
   bool warm_start = true;  // a step begins with the factor that the last one found, else with one that is drawn
+  ElementType factors = ElementType::kFloat32;  // or kBfloat16: as which they travel
 };
 
 /// What keys the draws that are the same for all workers.

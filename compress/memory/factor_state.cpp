@@ -6,7 +6,7 @@
 
 namespace terngrad {
 
-FactorState::FactorState(const Layout& layout, const CodecPlan& plan) {
+FactorState::FactorState(const Layout& layout, const CodecPlan& plan, const Device& device) : device_(device) {
   for (int index = 0; index < layout.num_segments(); ++index) {
     const auto form = plan.codec_of(index).low_rank();
     if (!form || !form->warm_start) continue;
@@ -14,9 +14,10 @@ FactorState::FactorState(const Layout& layout, const CodecPlan& plan) {
     const FactorSizes sizes = factor_sizes(tensor, form->rank);
     factors_.add(tensor.name, {sizes.rank, sizes.columns});
   }
-  values_ = Buffer<float>(factors_.flat_elements());
-  Stream stream;
+  values_ = Buffer<float>(factors_.flat_elements(), device);
+  Stream stream(device);
   fill_zero(values_.span(), stream);
+  stream.synchronize();
 }
 
 float* FactorState::find(const std::string& tensor) {

@@ -18,16 +18,19 @@ class CodecPlan;
 class FactorState {
  public:
   /// @param plan  of all tensors of the layout
-  FactorState(const Layout& layout, const CodecPlan& plan);
+  FactorState(const Layout& layout, const CodecPlan& plan, const Device& device = Device::cpu());
 
   /// The factors; without any where no tensor has one.
   const Layout& layout() const { return factors_; }
+  /// The device in whose memory factors are.
+  const Device& device() const { return device_; }
   /// [layout().flat_elements()]
   std::span<float> values() { return values_.span(); }
   /// A tensor's factor. @returns null where it has none
   float* find(const std::string& tensor);
 
  private:
+  Device device_;
   Layout factors_;
   Buffer<float> values_;
 };

@@ -18,7 +18,7 @@ struct SavedState {
   std::string name;  // of the tensor, with "/velocity" behind it for a velocity (WorkerMemory::layout)
   int worker = 0;    // global number; kAllRanks: of no worker, equal on all ranks (FactorState)
   std::vector<std::int64_t> shape;
-  std::span<float> values;  // of a worker in the memory's device, else in host memory
+  std::span<float> values;  // in the memory of the exchange's device
 };
 
 /// Everything that this process has to save, worker after worker, then what all ranks have alike.

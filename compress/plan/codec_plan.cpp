@@ -174,11 +174,12 @@ CodecPlan CodecPlan::with_factors(const CodecPlan& whole, const Layout& layout, 
   hash.add(layout.fingerprint()).add(whole.fingerprint());
   for (int index = 0; index < layout.num_segments(); ++index) {
     const Group& group = whole.groups_[static_cast<std::size_t>(whole.group_of(index))];
-    const bool is_factor = group.codec->low_rank().has_value();
+    const std::optional<LowRankForm> form = group.codec->low_rank();
+    const std::string spec = form ? element_type_name(form->factors) : group.spec;
     const auto make = [&]() -> std::shared_ptr<const Codec> {
-      return is_factor ? make_codec(kUntaken, {.num_workers = num_workers}) : group.codec;
+      return form ? make_codec(spec, {.num_workers = num_workers}) : group.codec;
     };
-    plan.add(layout.segment(index), is_factor ? kUntaken : group.spec, make, hash);
+    plan.add(layout.segment(index), spec, make, hash);
   }
   plan.fingerprint_ = hash.value();
   return plan;

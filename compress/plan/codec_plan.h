@@ -50,8 +50,8 @@ class CodecPlan {
   static CodecPlan with_codec(const Layout& layout, std::shared_ptr<const Codec> codec);
   /// The codecs that `whole` has for some of its tensors. @param selection  whole's layout.select(segments)
   CodecPlan(const CodecPlan& whole, const Layout& selection, std::span<const int> segments);
-  /// The same plan with factors, as fp32, in place of tensors of low rank (Codec::low_rank). @param layout  of as many
-  /// tensors
+  /// The same plan with factors, as fp32 or bf16, in place of tensors of low rank (Codec::low_rank). @param layout  of
+  /// as many tensors
   static CodecPlan with_factors(const CodecPlan& whole, const Layout& layout, int num_workers);
 
   struct Group {

@@ -86,7 +86,7 @@ constexpr CodecEntry kCodecs[] = {
        options.num_workers = c.num_workers;
        return std::make_unique<PowerSgdCodec>(options);
      },
-     "PowerSGD (Vogels et al., NeurIPS 2019)", /*runs_on_gpus=*/false},
+     "PowerSGD (Vogels et al., NeurIPS 2019)"},
     {"fp8", "floating-point numbers of 8 bits, E4M3",
      [](SpecReader& reader, const CodecContext& c) -> std::unique_ptr<Codec> {
        Fp8CodecOptions options = read_fp8_options(reader);

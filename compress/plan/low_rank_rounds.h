@@ -15,8 +15,8 @@ FactorSizes factor_sizes(const Segment& tensor, int rank);
 /// Whether a tensor of the plan is of low rank (Codec::low_rank).
 bool has_low_rank(const CodecPlan& plan);
 
-/// What the rounds exchange, by tensors of the names and at the places that gradients have: first P^T [r', n] as fp32
-/// in place of each tensor of low rank, beside all others with their codecs; then Q^T [r', m] as fp32.
+/// What the rounds exchange, by tensors of the names and at the places that gradients have: first P^T [r', n] as
+/// LowRankForm::factors in place of each tensor of low rank, beside all others with their codecs; then Q^T [r', m] so.
 struct LowRankRounds {
   std::vector<int> segments = {};  // of low rank
   Layout first, second;

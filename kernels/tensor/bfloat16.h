@@ -17,6 +17,9 @@ constexpr std::uint16_t to_bfloat16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
+/// The bits of the smallest magnitude that to_bfloat16 rounds to infinity.
+inline constexpr std::uint32_t kFirstInfiniteBfloat16 = 0x7f7f8000u;
+
 /// Exact.
 constexpr float from_bfloat16(std::uint16_t value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value) << 16);

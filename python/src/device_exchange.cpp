@@ -121,7 +121,7 @@ class DeviceExchange {
   std::shared_ptr<DeviceCommunicator> transport_;
   WorkerRange workers_;
   DeviceExchangeParts parts_;
-  std::vector<SavedState> states_ = saved_states(parts_.memory(), nullptr, workers_.first_local_worker);
+  std::vector<SavedState> states_ = saved_states(parts_.memory(), &parts_.factors(), workers_.first_local_worker);
   std::atomic<bool> in_use_{false};
 };
 

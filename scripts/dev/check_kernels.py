@@ -142,6 +142,8 @@ STREAMS = [
     Stream("fp32 payload", "float_payload_kernel", "9ToFloat32", 16, 8),
     Stream("histogram of magnitudes, float", "histogram_kernel", "^IfLi0E", 16, 4),
     Stream("counts of magnitudes in chunks, float", "chunk_counts_kernel", FLOAT32, 16, 4),
+    Stream("columns of a product with a factor", "low_rank_columns_kernel", "", 0, 4, bits=32),
+    Stream("rows of a product with a factor", "low_rank_slots_kernel", "", 0, 4, bits=32),
     Stream("gradient descent", "elementwise_kernel", AT_ONCE + "2Gd", 8, 12),
     Stream("momentum", "elementwise_kernel", AT_ONCE + "8Momentum", 8, 20),
     Stream("Adam", "elementwise_kernel", AT_ONCE + "4Adam", 8, 28),

@@ -47,7 +47,7 @@ def bits_text(codec):
 
 def gpus_text(codec):
     # An exchange on GPUs has one round.
-    return "yes" if codec["runs_on_gpus"] else "no" if codec["rounds"] > 1 else "through the host"
+    return "yes" if codec["runs_on_gpus"] else "through the host"
 
 
 def overview(codecs, link):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from . import philox, rounding
-from .floats import Fp32
+from .floats import Bf16, Fp32
 from .worker_tree import tree_mean
 
 CHUNK = 4096
@@ -90,7 +90,8 @@ class PowerSgd(Fp32):
     """A message of one worker by itself, with a drawn Q; Rounds has what workers do together."""
 
     wire_id = 11
-    options = {"rank": (4, None), "min_ratio": (2.0, None), "warm_start": ("true", ("true", "false"))}
+    options = {"rank": (4, None), "min_ratio": (2.0, None), "factors": ("fp32", ("fp32", "bf16")),
+               "warm_start": ("true", ("true", "false"))}
     aggregation = "rounds"
     default_memory = "ef"
 
@@ -118,15 +119,24 @@ class PowerSgd(Fp32):
             return elements_
         matrix = elements_.reshape(sizes[1], cut.columns)
         q = drawn(draws.seed, draws.step, draws.offset, sizes[0], cut.columns)
-        p = orthonormal(times_columns(matrix, q))
-        return np.concatenate([p.reshape(-1), times_rows(matrix, p).reshape(-1)])
+        p = self.as_sent(orthonormal(self.as_sent(times_columns(matrix, q))))
+        return self.words(np.concatenate([p.reshape(-1), times_rows(matrix, p).reshape(-1)]))
+
+    def words(self, factors: np.ndarray) -> np.ndarray:
+        """The payload as numbers of 4 bytes."""
+        return np.frombuffer(Bf16().pack(factors), np.float32) if self.factors == "bf16" else factors
+
+    def as_sent(self, factor: np.ndarray) -> np.ndarray:
+        """As it travels, widened."""
+        return rounding.to_bfloat16(factor) if self.factors == "bf16" else factor
 
     def decode(self, message, cut):
         sizes = self.sizes(cut.count, cut.columns)
-        values = np.frombuffer(message.payload, "<f4").astype(np.float32)
         if sizes is None:
-            return values
+            return np.frombuffer(message.payload, "<f4").astype(np.float32)
         rank, rows = sizes
+        form = Bf16() if self.factors == "bf16" else Fp32()
+        values = form.unpack(message.payload, rank * (rows + cut.columns))
         return elements(values[: rank * rows].reshape(rank, rows), values[rank * rows :].reshape(rank, -1)).reshape(-1)
 
 
@@ -146,7 +156,8 @@ class Rounds:
         begun = np.where(is_kept, self.q, fresh)
         matrices = [gradient.reshape(self.rows, self.columns) for gradient in gradients]
         of_first = [times_columns(matrix, begun) for matrix in matrices]
-        p = orthonormal(tree_mean(of_first))
-        of_second = [times_rows(matrix, p) for matrix in matrices]
+        of_first = [self.codec.as_sent(factor) for factor in of_first]
+        p = self.codec.as_sent(orthonormal(tree_mean(of_first)))
+        of_second = [self.codec.as_sent(times_rows(matrix, p)) for matrix in matrices]
         self.q = tree_mean(of_second)
         return of_first, of_second, elements(p, self.q)

@@ -44,6 +44,11 @@ def bfloat16_bits(values: np.ndarray) -> np.ndarray:
     return (upper + is_up).astype(np.uint16)
 
 
+def to_bfloat16(values: np.ndarray) -> np.ndarray:
+    """Rounded to bf16, in fp32. values: fp32 without NaN"""
+    return (bfloat16_bits(values).astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
 def rounds_up(fractions: np.ndarray, r16: np.ndarray, r24: np.ndarray) -> np.ndarray:
     """Whether to round up with the probabilities `fractions`, fp32 in [0, 1), given 16 and 24 drawn bits each.
 

@@ -80,7 +80,7 @@ class TopK(Fp32):
         """As they travel."""
         if self.values == "fp32":
             return values
-        return (rounding.bfloat16_bits(values).astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return rounding.to_bfloat16(values)
 
     def runs_of(self, count: int) -> list[tuple[int, int]]:
         """First element and number of elements of each run."""

@@ -178,7 +178,8 @@ class Training(unittest.TestCase):
             self.assertGreater(self.check(*options, memory="dgc"), 0)
 
     def test_low_rank(self):
-        for spec in "powersgd:rank=1,min_ratio=1", "powersgd:rank=2,min_ratio=1,warm_start=false":
+        for spec in ("powersgd:rank=1,min_ratio=1", "powersgd:rank=2,min_ratio=1,warm_start=false",
+                     "powersgd:rank=3,min_ratio=1,factors=bf16"):
             self.check_low_rank(spec)
 
     def check_low_rank(self, spec):
@@ -209,8 +210,10 @@ class Training(unittest.TestCase):
                 of_workers = expected[message.step, name][1 if of_second else 0]
                 values = (worker_tree.tree_mean(of_workers) if message.kind_name() == "mean"
                           else of_workers[message.worker]).reshape(-1)
-                self.assertEqual(record.codec_name(), "fp32")
-                self.assertEqual(record.payload, values[record.first : record.first + record.count].tobytes())
+                name_of_codec = "fp32" if message.kind_name() == "mean" else codec.factors
+                self.assertEqual(record.codec_name(), name_of_codec)
+                self.assertEqual(record.payload, codecs.parse(name_of_codec).codec.pack(
+                    values[record.first : record.first + record.count]))
                 seen.add((message.kind_name(), message.step, name, of_second))
         self.assertEqual(len(seen), 2 * NUM_STEPS * len(rounds) * 2)
 

@@ -70,6 +70,8 @@ TOP_K_SELECT = "kernels/sparse/cuda/top_k_select.cuh"
 SPARSE_ENCODER = "kernels/sparse/cuda/sparse_encoder.cu"
 SPARSE_SUM = "kernels/sparse/cuda/sparse_sum.cu"
 DRAWN_PAYLOAD = "kernels/sparse/cuda/drawn_payload.cu"
+FACTOR_STEPS = "kernels/factors/cuda/factor_steps.cu"
+LOW_RANK = "kernels/factors/cuda/low_rank.cu"
 
 KERNELS_MUTATIONS = [
     Mutation(REDUCE, REDUCE_TEST, "Reductions.*", "__syncthreads();", "", 4),
@@ -131,6 +133,16 @@ KERNELS_MUTATIONS = [
     Mutation(DRAWN_PAYLOAD, DRAWN_PAYLOAD, "CudaDrawnPayload.*", "out[i] = 0;\n  __syncthreads();", "out[i] = 0;"),
     Mutation(DRAWN_PAYLOAD, DRAWN_PAYLOAD, "CudaDrawnPayload.*", "task.shape.first_group() % kDrawsPerThread + task.shape.num_groups()", "task.shape.num_groups()"),
     Mutation(DRAWN_PAYLOAD, DRAWN_PAYLOAD, "CudaDrawnPayload.*", "kBfloat16 && job.num_groups % 2 != 0", "kBfloat16 && job.num_groups % 2 == 0", sanitizer=ADDRESS),
+    Mutation(LOW_RANK, LOW_RANK, "CudaLowRank.*", "__syncthreads();  // the one before has been read", ""),
+    Mutation(LOW_RANK, LOW_RANK, "CudaLowRank.*", "__syncthreads();  // the sums of the chunks before have been read", ""),
+    Mutation(LOW_RANK, LOW_RANK, "CudaLowRank.*", "is_first ? sums[j] :", "!is_first ? sums[j] :"),
+    Mutation(LOW_RANK, LOW_RANK, "CudaLowRank.*", "sum = sums[level] + sum;", "sum = sums[level];"),
+    Mutation(LOW_RANK, LOW_RANK, "CudaLowRank.*", "norm > before * kSmallestNormRatio", "norm >= 0"),
+    Mutation(LOW_RANK, LOW_RANK, "CudaLowRank.*", "row < num_rows && j < num_columns", "j < num_columns", sanitizer=ADDRESS),
+    Mutation(LOW_RANK, LOW_RANK, "CudaLowRank.*", "first - first_row * job.columns", "first"),
+    Mutation(FACTOR_STEPS, FACTOR_STEPS, "CudaFactorSteps.*", "is_infinite = __syncthreads_or(is_infinite);", ""),
+    Mutation(FACTOR_STEPS, FACTOR_STEPS, "CudaFactorSteps.*", "__syncthreads_or(is_kept) != 0", "is_kept != 0"),
+    Mutation(FACTOR_STEPS, FACTOR_STEPS, "CudaFactorSteps.*", "threadIdx.x == 0 && !is_zero", "threadIdx.x == 0"),
     Mutation(LEVELS, LEVELS, "CudaLevels.*", "(sum & 0xffffu) == 0xffffu", "(sum & 0xffffu) == 0xfffeu"),
     Mutation(LEVELS, LEVELS, "CudaLevels.*", "0u - one : one", "one : 0u - one"),
     Mutation(QUANTIZE_KERNEL, LEVELS, "CudaLevels.*", "__syncthreads();\n  const std::int64_t first_word", "const std::int64_t first_word"),

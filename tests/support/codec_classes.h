@@ -43,6 +43,7 @@ inline constexpr ClassedSpec kClassedSpecs[] = {
     {"randomk:scale=q,density=0.5", CodecClass::kSparse},
     {"powersgd", CodecClass::kLowRank},
     {"powersgd:rank=1,warm_start=false", CodecClass::kLowRank},
+    {"powersgd:rank=2,factors=bf16", CodecClass::kLowRank},
 };
 
 /// What a cell of the table says: the words of a refusal, none where it runs.

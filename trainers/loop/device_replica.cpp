@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compress/exchange/device/device_bucketed_all_reduce.h"
+#include "compress/memory/factor_state.h"
 #include "compress/memory/worker_memory.h"
 #include "datasets/device_examples.h"
 #include "kernels/optimizer/optimizer.h"
@@ -73,6 +74,8 @@ std::uint64_t DeviceReplica::plan_fingerprint() const { return parts_.exchanges.
 
 ExamplesPlacement DeviceReplica::examples_placement() const { return parts_.examples->placement(); }
 
+FactorState& DeviceReplica::factors() { return *parts_.exchanges[0]->factors(); }
+
 void DeviceReplica::load(const ReplicaState& state) {
   for (const auto& exchange : parts_.exchanges) exchange->forget_nonfinite();
   copy<float>(state.state_ema, state_ema_.span(), stream_);
@@ -83,6 +86,7 @@ void DeviceReplica::load(const ReplicaState& state) {
   for (std::size_t worker = 0; worker < state.kept.size(); ++worker) {
     copy<float>(state.kept[worker], memory_->state(static_cast<int>(worker)), stream_);
   }
+  copy<float>(state.factors, factors().values(), stream_);
   load_shared(state);
 }
 
@@ -105,6 +109,7 @@ void DeviceReplica::store(const ReplicaState& state) {
   for (std::size_t worker = 0; worker < state.kept.size(); ++worker) {
     copy<float>(memory_->state(static_cast<int>(worker)), state.kept[worker], stream_);
   }
+  copy<float>(factors().values(), state.factors, stream_);
   const std::vector<Optimizer::Slot> slots = parts_.optimizer->slots();
   for (std::size_t i = 0; i < slots.size(); ++i) copy<float>(slots[i].values, state.slots.at(i).values, stream_);
   stream_.synchronize();

@@ -25,6 +25,7 @@ namespace terngrad {
 class DeviceBucketedAllReduce;
 class DeviceExamples;
 class DeviceTransform;
+class FactorState;
 class WorkerMemory;
 enum class ExamplesPlacement;
 struct FlatRange;
@@ -59,7 +60,8 @@ struct ReplicaState {
   std::span<float> state_ema;
   std::vector<std::span<float>> states;     // one per worker of the replica
   std::vector<std::span<float>> kept = {};  // by its memory, one per worker
-  std::vector<Optimizer::Slot> slots;       // in the optimizer's order
+  std::span<float> factors = {};            // that all ranks keep alike, FactorState::layout
+  std::vector<Optimizer::Slot> slots = {};  // in the optimizer's order
 };
 
 /// A copy of the parameters, the optimizer's slots and the averages in a GPU's memory, with the workers that the GPU
@@ -110,6 +112,8 @@ class DeviceReplica {
   int max_burst() const { return ring_.num_slots(); }
   ExamplesPlacement examples_placement() const;
   WorkerMemory* memory() { return memory_.get(); }
+  /// Of the first of the exchanges, in the GPU's memory.
+  FactorState& factors();
   /// Copies tensor `segment` of a worker's gradient, transforms applied, to the host. @param worker  of this replica
   std::vector<float> gradient(int worker, int segment);
   /// The same of what a memory made of it for the exchange; empty: it was encoded as it is.

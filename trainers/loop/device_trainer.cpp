@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "compress/exchange/device/device_bucketed_all_reduce.h"
+#include "compress/memory/factor_state.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 #include "trainers/loop/device_replica.h"
@@ -86,6 +87,7 @@ DeviceTrainer::DeviceTrainer(DeviceTrainerParts parts, const TrainerOptions& opt
       kept_.push_back(zeros<float>(kept.layout->flat_elements()));
     }
   }
+  factors_ = zeros<float>(chief().factors().layout().flat_elements());
   if ((workers().communicator->size() > 1 || parts_.replicas.size() > 1) && parts_.timeout_seconds > 0) {
     watchdog_ = std::make_unique<Watchdog>(parts_.on_hang);
   }
@@ -104,12 +106,19 @@ TrainingView::Kept DeviceTrainer::kept() {
   return kept;
 }
 
+TrainingView::Factors DeviceTrainer::factors() {
+  const Layout& layout = chief().factors().layout();
+  if (layout.num_segments() == 0) return {};
+  return {&layout, factors_.span()};
+}
+
 ReplicaState DeviceTrainer::state_of(std::size_t replica) {
   ReplicaState state{.parameters = parameters(),
                      .ema = ema().shadow(),
                      .state_ema = state_ema().shadow(),
                      .states = {},
                      .kept = {},
+                     .factors = factors_.span(),
                      .slots = slots()};
   int first = 0;
   for (std::size_t r = 0; r < replica; ++r) first += parts_.replicas[r]->num_workers();

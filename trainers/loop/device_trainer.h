@@ -52,6 +52,7 @@ class DeviceTrainer final : public Trainer {
   std::uint64_t run() override;
   std::vector<Optimizer::Slot> slots() override;
   TrainingView::Kept kept() override;
+  TrainingView::Factors factors() override;
 
  private:
   using Outcomes = std::vector<std::vector<StepOutcome>>;  // of each replica
@@ -88,6 +89,7 @@ class DeviceTrainer final : public Trainer {
   std::vector<Buffer<float>> slots_;              // the optimizer's, in host memory
   double seconds_per_step_ = 0;                   // of the last burst; 0: not known yet
   std::vector<Buffer<float>> kept_;               // by workers' memories, in host memory
+  Buffer<float> factors_;                         // that all ranks keep alike, in host memory
   std::vector<float> gradient_, encoded_, mean_;  // what a hook asked for last
   std::unique_ptr<Watchdog> watchdog_;            // where there is a limit
   bool has_rehearsed_ = false;

@@ -285,11 +285,6 @@ void check_stages(const TrainOptions& o) {
 void check_codecs_on_gpus(const TrainOptions& o) {
   if (!o.trains || devices_of(o).is_cpu_run() || o.strategy_name() == "simple") return;
   const std::vector<ChosenCodec> codecs = chosen_codecs(o);
-  const auto low_rank =
-      std::ranges::find_if(codecs, [](const ChosenCodec& c) { return c.codec->low_rank().has_value(); });
-  if (low_rank != codecs.end()) {
-    TERNGRAD_THROW(UsageError, low_rank->given, ": its two rounds are not there for GPUs; it needs --device cpu");
-  }
   if (o.exchanges_on_host()) return;
   for (const ChosenCodec& codec : codecs) {
     if (!codec.is_ternary() || codec.value("format") != "trans") continue;

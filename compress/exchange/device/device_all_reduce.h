@@ -10,6 +10,7 @@
 #include "compress/comm/device_communicator.h"
 #include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/device/device_nonfinite.h"
+#include "compress/exchange/device/device_part_exchange.h"
 #include "compress/exchange/exchange_algorithm.h"
 #include "compress/exchange/gradient_exchange.h"
 #include "compress/plan/codec_plan.h"
@@ -24,7 +25,7 @@ class DeviceDownlink;
 /// of ranks (contract B2). Codes travel as payloads of fixed size between the workers, without headers and checksums;
 /// scalers beside them, gathered from all ranks. The host takes no part, except for codecs without kernels: otherwise
 /// submit() can be captured into a CUDA graph, if the communicator's operations can.
-class DeviceAllReduce final : public GradientExchange {
+class DeviceAllReduce final : public GradientExchange, public DevicePartExchange {
  public:
   /// @param workers       of this rank: a WorkerGroup, or what worker_range gives for the communicator's ranks
   /// @param options       as for CompressedAllReduce, the same on all ranks, without an update of shards. In
@@ -55,20 +56,16 @@ class DeviceAllReduce final : public GradientExchange {
 
   /// Submits the exchange of one step and waits for it. Gradients and mean are device memory.
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
-  /// Decodes on the host, which waits. @param out  host memory
   float decode_local(int local_worker, int segment, std::span<float> out) override;
 
   /// Submits the exchange of one step to the stream, without waiting unless codecs_through_host() names any. Having run
   /// once with the same tables, it can be captured into a graph.
   /// @param step  that keys the draws, on the device where `on_device` is set
   void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step);
-  /// submit, for one of the parts of a step, to any stream of the GPU: the caller that has all parts begins the step
-  /// (DeviceNonfinite::begin_step), and sees to it that work on the part in different streams comes one after the
-  /// other.
   void submit_part(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step,
-                   Stream& stream);
-  /// The same on the exchange's own stream, waited for. @returns bytes and times
-  ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step);
+                   Stream& stream) override;
+  ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean,
+                               std::uint64_t step) override;
   /// [1] on the device: not 0 if the step is to be dropped, because a gradient or a mean was not finite. Where such a
   /// step stops the run, it stays so: no later update is applied before the host has looked. For StepScalars::skip.
   const std::uint32_t* skip() const { return nonfinite_->skip(); }
@@ -76,21 +73,16 @@ class DeviceAllReduce final : public GradientExchange {
   /// @throws NonFiniteError if asked to stop on NaN or infinity, which any step since the first may have held, not only
   /// the last
   ExchangeReport report(std::uint64_t step);
-  /// The bytes of every step, and nothing else: payloads have fixed places, so they are known without asking the GPU.
-  /// Of scalers and payloads, which travel without headers; a payload counts as the room that it has.
-  ExchangeReport bytes() const;
+  ExchangeReport bytes() const override;
   /// Submits the beginning of a new run: what an earlier one met that was not finite is forgotten.
   void forget_nonfinite() { nonfinite_->forget(stream_); }
 
-  /// Submits Coder::keep of every tensor whose codec loses something, of the step that was submitted last: nothing is
-  /// kept of a step that is to be dropped (skip). Having run once with the same tables, it can be captured into a
-  /// graph.
-  void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept, Stream& stream);
+  void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+            Stream& stream) override;
+  void commit(Stream& /*stream*/) override {}
 
   const CodecPlan& plan() const { return plan_; }
-  /// The names of codecs that have no kernels: their gradients go through the host, which waits for the stream, so that
-  /// submit() cannot be captured.
-  std::vector<std::string> codecs_through_host() const;
+  std::vector<std::string> codecs_through_host() const override;
   /// The algorithm in use, kAuto resolved.
   ExchangeAlgorithm algorithm() const { return algorithm_; }
   Stream& stream() { return stream_; }

@@ -16,13 +16,14 @@ DeviceBucketedAllReduce::DeviceBucketedAllReduce(const Layout& layout, const Wor
       stream_(stream),
       fork_(std::move(fork)),
       exchange_stream_(fork_ != nullptr ? fork_->branch(0) : stream_),
-      nonfinite_(std::make_shared<DeviceNonfinite>(layout, workers.num_workers, options.on_nonfinite, stream_)) {
+      nonfinite_(std::make_shared<DeviceNonfinite>(layout, workers.num_workers, options.on_nonfinite, stream_)),
+      factors_(layout, layout_.plan(), stream_.device()) {
   for (std::size_t bucket = 0; bucket < layout_.num_buckets(); ++bucket) {
     CompressedAllReduceOptions own = options;
     own.algorithm = layout_.algorithm_of(bucket, options.algorithm);
-    parts_.emplace_back().exchange = std::make_unique<DeviceAllReduce>(
-        layout_.layout_of(bucket), layout_.plan_of(bucket), workers, own, stream_, communicator,
-        DeviceAllReduce::Part{.numbers = layout_.buckets()[bucket], .nonfinite = nonfinite_});
+    parts_.emplace_back().exchange = make_device_part_exchange(
+        layout_.layout_of(bucket), layout_.plan_of(bucket), {workers, own, stream_, communicator, nonfinite_, factors_},
+        layout_.buckets()[bucket]);
   }
 }
 
@@ -65,6 +66,7 @@ void DeviceBucketedAllReduce::finish() {
                    " buckets exchanged");
   is_begun_ = false;
   if (std::exchange(is_forked_, false)) fork_->join();
+  for (const Part& part : parts_) part.exchange->commit(stream_);
 }
 
 void DeviceBucketedAllReduce::cancel() noexcept {
@@ -96,6 +98,7 @@ ExchangeReport DeviceBucketedAllReduce::exchange(std::span<const TensorTable> gr
   nonfinite_->begin_step(stream_);
   ExchangeReport sum;
   for (const Part& part : parts_) sum += part.exchange->exchange_part(part.gradients, part.mean, step);
+  for (const Part& part : parts_) part.exchange->commit(stream_);
   nonfinite_->apply_policy(step, sum, stream_);
   return sum;
 }

@@ -9,9 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "compress/comm/device_communicator.h"
+#include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/bucketed_layout.h"
-#include "compress/exchange/device/device_all_reduce.h"
 #include "compress/exchange/device/device_nonfinite.h"
+#include "compress/exchange/device/device_part_exchange.h"
+#include "compress/memory/factor_state.h"
 #include "kernels/runtime/stream_fork.h"
 
 namespace terngrad {
@@ -54,6 +57,8 @@ class DeviceBucketedAllReduce final : public GradientExchange {
   /// Submits the exchange of one step to the stream, without a fork, and waits for it.
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
   float decode_local(int local_worker, int segment, std::span<float> out) override;
+  /// In the GPU's memory.
+  FactorState* factors() override { return &factors_; }
 
   /// Submits the exchange of one step, bucket after bucket: begin, submit_bucket for all, and finish.
   void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step);
@@ -64,7 +69,8 @@ class DeviceBucketedAllReduce final : public GradientExchange {
   /// with the same tables, a step can be captured into a graph of the stream.
   /// @throws InvalidArgument if `bucket` is not the next one
   void submit_bucket(int bucket);
-  /// Ends a step: what the stream is given from here on runs after all buckets.
+  /// Ends a step: what the stream is given from here on runs after all buckets, and what all ranks keep alike changes
+  /// unless the step is to be dropped.
   /// @throws InvalidArgument unless all buckets are submitted
   void finish();
   /// DeviceAllReduce::keep of all buckets, for tables of all tensors, in the stream: after finish.
@@ -80,7 +86,7 @@ class DeviceBucketedAllReduce final : public GradientExchange {
 
  private:
   struct Part {
-    std::unique_ptr<DeviceAllReduce> exchange;
+    std::unique_ptr<DevicePartExchange> exchange;
     std::vector<TensorTable> gradients;  // of the step, one per local worker
     TensorTable mean;
   };
@@ -91,6 +97,7 @@ class DeviceBucketedAllReduce final : public GradientExchange {
   std::shared_ptr<StreamFork> fork_;
   Stream exchange_stream_;  // the fork's branch, or the stream
   std::shared_ptr<DeviceNonfinite> nonfinite_;
+  FactorState factors_;
   std::vector<Part> parts_;  // one per bucket
   // The step.
   DeviceStep step_;

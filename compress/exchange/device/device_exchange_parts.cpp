@@ -16,7 +16,8 @@ DeviceExchangeParts::DeviceExchangeParts(const Layout& layout, CodecPlan plan, c
       stream_(stream),
       communicator_(std::move(communicator)),
       nonfinite_(std::make_shared<DeviceNonfinite>(layout, workers.num_workers, options.on_nonfinite, stream_)),
-      parts_(layout, std::move(plan)) {
+      parts_(layout, std::move(plan)),
+      factors_(parts_.layout(), parts_.plan(), stream_.device()) {
   // An update cannot be taken back if a later part drops the step.
   TERNGRAD_REQUIRE(options.update == nullptr, "[parts] an update of shards needs all tensors at once");
   // What the options ask for is refused now, and not in the first step.
@@ -44,9 +45,8 @@ ExchangeReport DeviceExchangeParts::exchange(std::span<const int> segments, std:
     CodecPlan plan(this->plan(), part.layout, part.segments);
     CompressedAllReduceOptions own = options_;
     own.algorithm = algorithm_of_part(options_.algorithm, this->plan(), plan);
-    part.exchange =
-        std::make_unique<DeviceAllReduce>(part.layout, std::move(plan), workers_, own, stream_, communicator_,
-                                          DeviceAllReduce::Part{.numbers = part.segments, .nonfinite = nonfinite_});
+    part.exchange = make_device_part_exchange(
+        part.layout, std::move(plan), {workers_, own, stream_, communicator_, nonfinite_, factors_}, part.segments);
   }
   has_failed_ = true;  // unless this comes to its end
   if (memory_.has_value()) part.encoded = memory_->compensate_part(part.layout, part.segments, gradients, stream_);
@@ -62,6 +62,7 @@ void DeviceExchangeParts::finish() {
   TERNGRAD_REQUIRE(is_begun_ && !has_failed_, "[parts] no step has begun, or a part of it has failed");
   is_begun_ = false;
   parts_.finish([&](auto& part) {
+    part.exchange->commit(stream_);
     if (!memory_.has_value()) return;
     for (const KeptTables& tables : memory_->kept_of(part.layout, part.segments, part.encoded)) {
       part.exchange->keep(tables.what, tables.from, tables.into, stream_);

@@ -8,7 +8,9 @@
 
 #include "compress/exchange/device/device_all_reduce.h"
 #include "compress/exchange/device/device_nonfinite.h"
+#include "compress/exchange/device/device_part_exchange.h"
 #include "compress/exchange/part_list.h"
+#include "compress/memory/factor_state.h"
 #include "compress/memory/worker_memory.h"
 
 namespace terngrad {
@@ -31,6 +33,8 @@ class DeviceExchangeParts {
   const CodecPlan& plan() const { return parts_.plan(); }
   /// What this rank's workers keep from step to step, in device memory; nullptr: nothing.
   WorkerMemory* memory() { return memory_.has_value() ? &*memory_ : nullptr; }
+  /// What all ranks keep alike from step to step, in device memory.
+  FactorState& factors() { return factors_; }
   /// As ExchangeParts::layout_of.
   const Layout& layout_of(std::span<const int> segments) { return parts_.of(segments).layout; }
 
@@ -62,7 +66,8 @@ class DeviceExchangeParts {
   Stream stream_;
   std::shared_ptr<DeviceCommunicator> communicator_;
   std::shared_ptr<DeviceNonfinite> nonfinite_;
-  PartList<DeviceAllReduce> parts_;
+  PartList<DevicePartExchange> parts_;
+  FactorState factors_;
   std::optional<WorkerMemory> memory_;
   ExchangeReport bytes_;
   bool is_begun_ = false;

@@ -173,7 +173,6 @@ HWY_INLINE void AddBlock(const float* values, std::int64_t row_stride, std::int6
 
 void AddBlocks(const float* values, std::int64_t rows, std::int64_t columns, std::int64_t num_columns, const float* p,
                int rank, double* slots) {
-  constexpr std::int64_t kSlots = 256;
   const Wide d;
   const std::int64_t num_whole = num_columns / kFactorLanes;
   const std::int64_t rest = num_columns % kFactorLanes;
@@ -194,8 +193,8 @@ void AddBlocks(const float* values, std::int64_t rows, std::int64_t columns, std
       AddBlock(padded, kFactorLanes, count, 1, wide_p, rank, sums + num_whole * tile_width);
     }
     const std::int64_t block = first / kFactorBlockRows;
-    double* const slot = slots + block % kSlots * width;
-    if (block < kSlots) {
+    double* const slot = slots + block % kFactorSlots * width;
+    if (block < kFactorSlots) {
       std::copy_n(sums, width, slot);
       continue;
     }

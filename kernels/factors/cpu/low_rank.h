@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
+#include "kernels/factors/sum_order.h"
+
 namespace terngrad::cpu {
 
-inline constexpr std::int64_t kFactorLanes = 16;          // of sums along a row, and columns in a tile
-inline constexpr std::int64_t kFactorBlockRows = 64;      // of sums along a column
 inline constexpr std::int64_t kFactorPanelColumns = 256;  // that are summed at a time: long runs of every row
 
 /// Rows of M Q. @param q  Q^T in float64, rows of `stride` numbers, a multiple of kFactorLanes: 0 behind the columns

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "compress/plan/codec_registry.h"
 #include "kernels/factors/factor_draws.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/tensor/bfloat16.h"
 #include "support/codec_conformance.h"
 
 namespace terngrad::powersgd_codec_test {
@@ -36,10 +38,14 @@ std::vector<float> decoded(const PowerSgdCodec& codec, const Sent& message) {
 TEST(PowerSgdCodec, KeepsWhatAllCodecsPromise) {
   for (const std::int64_t columns : {0, 1, 15, 100, 4500}) {
     for (const int rank : {1, 4}) {
-      testing::check_codec([=](int num_workers) {
-        return std::make_unique<PowerSgdCodec>(
-            PowerSgdOptions{.rank = rank, .columns = columns, .num_workers = num_workers});
-      });
+      for (const ElementType factors : {ElementType::kFloat32, ElementType::kBfloat16}) {
+        // One rank says as much of how factors travel.
+        if (rank == 4 && factors == ElementType::kBfloat16) continue;
+        testing::check_codec([=](int num_workers) {
+          return std::make_unique<PowerSgdCodec>(
+              PowerSgdOptions{.rank = rank, .factors = factors, .columns = columns, .num_workers = num_workers});
+        });
+      }
     }
   }
 }
@@ -79,6 +85,41 @@ TEST(PowerSgdCodec, TensorsWithoutSmallerFactorsTravelAsTheyAre) {
   EXPECT_EQ(decoded(codec, message), m);
 }
 
+TEST(PowerSgdCodec, GoldenBytesOfFactorsInBfloat16) {
+  const PowerSgdCodec codec({.rank = 1, .factors = ElementType::kBfloat16, .columns = 9});
+  std::vector<float> m(72, 0.0f);
+  m[0] = 3;
+  m[1] = 6;
+  m[9] = 4;
+  m[10] = 8;
+  const Sent message = sent(codec, m, 9);
+  ASSERT_EQ(message.payload(0).size(), 36u) << "17 factors of 2 bytes, filled up";
+  std::vector<std::uint16_t> factors(18);
+  std::memcpy(factors.data(), message.payload(0).data(), 36);
+  const float sign = factors[0] >> 15 != 0 ? -1.0f : 1.0f;
+  std::vector<float> expected(18, 0.0f);
+  expected[0] = sign * 0.6f;
+  expected[1] = sign * 0.8f;
+  expected[8] = sign * 5;
+  expected[9] = sign * 10;
+  // Of P both roundings, of Q one and what is left of those.
+  for (std::size_t i = 0; i < 18; ++i) {
+    EXPECT_NEAR(from_bfloat16(factors[i]), expected[i], 0.01f * std::abs(expected[i])) << i;
+  }
+  const std::vector<float> back = decoded(codec, message);
+  for (std::size_t i = 0; i < 72; ++i) {
+    EXPECT_EQ(back[i], from_bfloat16(factors[i / 9]) * from_bfloat16(factors[8 + i % 9])) << i;
+  }
+  // Any range of it, within a row and beyond.
+  for (const std::int64_t first : {0, 4, 8, 9, 40}) {
+    for (const std::int64_t count : {1, 5, 20}) {
+      std::vector<float> range(static_cast<std::size_t>(count));
+      codec.decode_range(message.slices[0], first, range);
+      EXPECT_EQ(range, std::vector<float>(back.begin() + first, back.begin() + first + count)) << first;
+    }
+  }
+}
+
 TEST(PowerSgdCodec, DrawnFactorsHaveTheirMomentsAndNumbers) {
   const DrawKey key{5, 9, 0, DrawPurpose::kFactorInit};
   double sum = 0;
@@ -113,7 +154,8 @@ TEST(PowerSgdCodec, RefusesWhatItCannotDo) {
   EXPECT_THROW(PowerSgdCodec({.columns = -1}), InvalidArgument);
   EXPECT_THROW(PowerSgdCodec({.num_workers = 0}), InvalidArgument);
   EXPECT_THROW(make_codec("powersgd:rank=64", {}), InvalidArgument);
-  EXPECT_THROW(make_codec("powersgd:factors=bf16", {}), InvalidArgument);
+  EXPECT_THROW(make_codec("powersgd:factors=fp16", {}), InvalidArgument);
+  EXPECT_THROW(PowerSgdCodec({.factors = ElementType::kFloat16}), InvalidArgument);
   const PowerSgdCodec codec({.rank = 1, .columns = 8});
   const Sent message = sent(codec, testing::gaussian(64, 3), 8);
   EncodedSlice other = message.slices[0];
@@ -122,6 +164,13 @@ TEST(PowerSgdCodec, RefusesWhatItCannotDo) {
   other = message.slices[0];
   other.payload = other.payload.first(60);
   EXPECT_THROW(codec.check(other), CommunicationError);
+  const PowerSgdCodec odd({.rank = 1, .factors = ElementType::kBfloat16, .columns = 9});
+  const Sent filled_up = sent(odd, testing::gaussian(72, 3), 9);
+  Bytes payload = filled_up.payload(0);
+  payload.back() = 1;
+  other = filled_up.slices[0];
+  other.payload = payload;
+  EXPECT_THROW(odd.check(other), CommunicationError);
 }
 
 }  // namespace

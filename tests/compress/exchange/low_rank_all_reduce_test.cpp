@@ -16,7 +16,9 @@
 #include "compress/exchange/memory_all_reduce.h"
 #include "compress/exchange/shard_update.h"
 #include "kernels/factors/factor_draws.h"
+#include "kernels/factors/low_rank.h"
 #include "kernels/runtime/errors.h"
+#include "support/codes/low_rank_tensors.h"
 #include "support/exchanges.h"
 #include "support/thread_communicator.h"
 
@@ -26,37 +28,20 @@ namespace {
 using testing::bits_of;
 using testing::blank_tensors;
 using ::testing::HasSubstr;
-using testing::options_of;
+using testing::kLowRankParts;
+using testing::kLowRankSpecs;
+using testing::kLowRankWhole;
+using testing::low_rank_layout;
+using testing::low_rank_options;
 using testing::tables;
 using testing::Tensors;
 
 constexpr int kWorkers = 4;
 constexpr std::uint64_t kSeed = 77;
 
-/// Some of low rank, of equal and other shapes; one with too few columns for it, one with draws, and vectors.
-Layout layout_of_tests() {
-  Layout layout;
-  layout.add("conv", {3, 3, 10, 50});
-  layout.add("bias", {50});
-  layout.add("wide", {12, 4100});
-  layout.add("narrow", {600, 3});
-  layout.add("ternary", {70, 90});
-  layout.add("square", {40, 40});
-  return layout;
-}
-const Buckets kWhole = {{0, 1, 2, 3, 4, 5}};
-const Buckets kParts = {{5}, {4, 2}, {3}, {1, 0}};
-
-CompressedAllReduceOptions options_for(const char* spec, ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAllGather) {
-  CompressedAllReduceOptions options = options_of(algorithm);
-  options.codecs.codec = spec;
-  options.codecs.rules = {{"ternary", "ternary"}};
-  return options;
-}
-
 /// For a layout of one tensor.
 CompressedAllReduceOptions single(const char* spec) {
-  CompressedAllReduceOptions options = options_for(spec);
+  CompressedAllReduceOptions options = low_rank_options(spec);
   options.codecs.rules.clear();
   return options;
 }
@@ -73,14 +58,14 @@ BucketedAllReduce local(const Layout& layout, const CompressedAllReduceOptions& 
 std::vector<float> copy_of(std::span<const float> values) { return {values.begin(), values.end()}; }
 
 TEST(LowRankAllReduce, IsForTensorsWhoseFactorsAreSmaller) {
-  const Layout layout = layout_of_tests();
-  const CodecPlan plan(layout, options_for("powersgd:rank=2").codecs);
+  const Layout layout = low_rank_layout();
+  const CodecPlan plan(layout, low_rank_options("powersgd:rank=2").codecs);
   std::vector<std::string> codecs;
   codecs.reserve(static_cast<std::size_t>(layout.num_segments()));
   for (int i = 0; i < layout.num_segments(); ++i) codecs.push_back(plan.codec_of(i).name());
   EXPECT_EQ(codecs, (std::vector<std::string>{"powersgd", "fp32", "powersgd", "fp32", "ternary", "powersgd"}));
   // 2 x 4 (40 + 40) is not below 40 x 40 where 4 times smaller is asked for.
-  const CodecPlan strict(layout, options_for("powersgd:rank=4,min_ratio=5").codecs);
+  const CodecPlan strict(layout, low_rank_options("powersgd:rank=4,min_ratio=5").codecs);
   EXPECT_EQ(strict.codec_of(5).name(), "fp32");
   EXPECT_EQ(strict.codec_of(0).name(), "powersgd");
 }
@@ -108,13 +93,16 @@ struct Reference {
     std::vector<std::vector<float>> qs;
     for (const std::vector<float>& g : gradients) {
       ps.emplace_back(static_cast<std::size_t>(rank * rows));
-      products.times_columns({g.data(), rows, columns}, q.data(), rank, ps.back().data(), stream);
+      const FactorTask task{.m = {g.data(), rows, columns}, .rank = rank, .p = ps.back().data(), .q = q.data()};
+      products.times_columns({&task, 1}, stream);
     }
     std::vector<float> p = mean_of(ps);
-    LowRankProducts::orthonormalize(p.data(), rows, rank);
+    const FactorTask of_p{.m = {nullptr, rows, columns}, .rank = rank, .p = p.data()};
+    products.orthonormalize({&of_p, 1}, stream);
     for (const std::vector<float>& g : gradients) {
       qs.emplace_back(q.size());
-      products.times_rows({g.data(), rows, columns}, p.data(), rank, qs.back().data(), stream);
+      const FactorTask task{.m = {g.data(), rows, columns}, .rank = rank, .p = p.data(), .q = qs.back().data()};
+      products.times_rows({&task, 1}, stream);
     }
     q = mean_of(qs);
     std::vector<float> mean(gradients[0].size());
@@ -124,8 +112,8 @@ struct Reference {
 };
 
 TEST(LowRankAllReduce, IsOneStepOfPowerIterationOverAllWorkers) {
-  const Layout layout = layout_of_tests();
-  BucketedAllReduce exchange = local(layout, options_for("powersgd:rank=2"), kWhole);
+  const Layout layout = low_rank_layout();
+  BucketedAllReduce exchange = local(layout, low_rank_options("powersgd:rank=2"), kLowRankWhole);
   const Segment& tensor = layout.segment(5);
   Reference reference{40, 40, 2, std::vector<float>(80)};
   for (std::size_t i = 0; i < reference.q.size(); ++i) {
@@ -144,12 +132,12 @@ TEST(LowRankAllReduce, IsOneStepOfPowerIterationOverAllWorkers) {
 }
 
 TEST(LowRankAllReduce, OthersHaveTheMeansOfTheirCodecs) {
-  const Layout layout = layout_of_tests();
+  const Layout layout = low_rank_layout();
   const std::vector<Tensors> gradients = gradients_of(layout, kWorkers, 1);
   Tensors mean = blank_tensors(layout);
-  local(layout, options_for("powersgd"), kParts).exchange(tables(gradients, 0, kWorkers), mean.table, 9);
+  local(layout, low_rank_options("powersgd"), kLowRankParts).exchange(tables(gradients, 0, kWorkers), mean.table, 9);
   Tensors expected = blank_tensors(layout);
-  local(layout, options_for("fp32"), kWhole).exchange(tables(gradients, 0, kWorkers), expected.table, 9);
+  local(layout, low_rank_options("fp32"), kLowRankWhole).exchange(tables(gradients, 0, kWorkers), expected.table, 9);
   for (const std::size_t t : {1u, 3u, 4u}) EXPECT_EQ(bits_of(mean.values[t]), bits_of(expected.values[t])) << t;
 }
 
@@ -182,15 +170,15 @@ Outcome run_alone(const Layout& layout, CompressedAllReduceOptions options, cons
 
 // Contracts B2 and B3.
 TEST(LowRankAllReduce, HasTheSameBitsForAnyBucketsThreadsAlgorithmsAndRanks) {
-  const Layout layout = layout_of_tests();
-  for (const char* spec : {"powersgd", "powersgd:rank=1,warm_start=false"}) {
-    const Outcome expected = run_alone(layout, options_for(spec), kWhole, 1);
+  const Layout layout = low_rank_layout();
+  for (const char* spec : kLowRankSpecs) {
+    const Outcome expected = run_alone(layout, low_rank_options(spec), kLowRankWhole, 1);
     for (const ExchangeAlgorithm algorithm : testing::kAlgorithms) {
       // Of the spec that keeps no factors one algorithm says as much.
       if (expected.factors.empty() && algorithm != ExchangeAlgorithm::kScatterReduce) continue;
-      const CompressedAllReduceOptions options = options_for(spec, algorithm);
+      const CompressedAllReduceOptions options = low_rank_options(spec, algorithm);
       SCOPED_TRACE(std::string(spec) + " " + to_string(algorithm));
-      const Outcome found = run_alone(layout, options, kParts, 3);
+      const Outcome found = run_alone(layout, options, kLowRankParts, 3);
       EXPECT_EQ(found.means, expected.means);
       EXPECT_EQ(found.states, expected.states);
       EXPECT_EQ(found.factors, expected.factors);
@@ -198,7 +186,7 @@ TEST(LowRankAllReduce, HasTheSameBitsForAnyBucketsThreadsAlgorithmsAndRanks) {
         std::mutex mutex;
         const auto errors = testing::run_ranks(size, [&](const std::shared_ptr<Communicator>& communicator) {
           const WorkerGroup group = make_worker_group(kWorkers, communicator);
-          MemoryAllReduce exchange(layout, group, options, kParts, parse_memory("ef"));
+          MemoryAllReduce exchange(layout, group, options, kLowRankParts, parse_memory("ef"));
           const Outcome own = run(exchange, layout, group.first_local_worker, group.num_local_workers);
           const std::lock_guard lock(mutex);
           EXPECT_EQ(own.means, expected.means) << size;
@@ -214,16 +202,16 @@ TEST(LowRankAllReduce, HasTheSameBitsForAnyBucketsThreadsAlgorithmsAndRanks) {
 }
 
 TEST(LowRankAllReduce, PartsThatAreNotKnownBeforehandHaveTheSameBits) {
-  const Layout layout = layout_of_tests();
-  const CompressedAllReduceOptions options = options_for("powersgd");
-  const Outcome expected = run_alone(layout, options, kWhole, 1);
+  const Layout layout = low_rank_layout();
+  const CompressedAllReduceOptions options = low_rank_options("powersgd");
+  const Outcome expected = run_alone(layout, options, kLowRankWhole, 1);
   ExchangeParts exchange(layout, CodecPlan(layout, with_workers(options.codecs, kWorkers)),
                          make_worker_group(kWorkers, make_self_communicator()), options, parse_memory("ef"));
   for (std::uint64_t step = 0; step < 4; ++step) {
     const std::vector<Tensors> gradients = gradients_of(layout, kWorkers, step + 1);
     exchange.begin(step);
     // Other parts in every second step.
-    for (const std::vector<int>& segments : step % 2 == 0 ? kParts : Buckets{{0, 4}, {5, 3, 2}, {1}}) {
+    for (const std::vector<int>& segments : step % 2 == 0 ? kLowRankParts : Buckets{{0, 4}, {5, 3, 2}, {1}}) {
       std::vector<TensorTable> part;
       part.reserve(gradients.size());
       Tensors mean = blank_tensors(layout);
@@ -306,9 +294,9 @@ TEST(LowRankAllReduce, WarmStartComesToTheBestApproximation) {
 }
 
 TEST(LowRankAllReduce, WhatIsLeftOutIsOrthogonalToWhatWasSent) {
-  const Layout layout = layout_of_tests();
-  MemoryAllReduce exchange(layout, make_worker_group(kWorkers, make_self_communicator()), options_for("powersgd"),
-                           kParts, parse_memory("ef"));
+  const Layout layout = low_rank_layout();
+  MemoryAllReduce exchange(layout, make_worker_group(kWorkers, make_self_communicator()), low_rank_options("powersgd"),
+                           kLowRankParts, parse_memory("ef"));
   for (std::uint64_t step = 0; step < 3; ++step) {
     Tensors mean = blank_tensors(layout);
     const std::vector<Tensors> gradients = gradients_of(layout, kWorkers, step + 1);
@@ -332,9 +320,9 @@ TEST(LowRankAllReduce, WhatIsLeftOutIsOrthogonalToWhatWasSent) {
 }
 
 TEST(LowRankAllReduce, MomentumKeepsWhatWasEncoded) {
-  const Layout layout = layout_of_tests();
-  MemoryAllReduce exchange(layout, make_worker_group(kWorkers, make_self_communicator()), options_for("powersgd"),
-                           kWhole, parse_memory("momentum"));
+  const Layout layout = low_rank_layout();
+  MemoryAllReduce exchange(layout, make_worker_group(kWorkers, make_self_communicator()), low_rank_options("powersgd"),
+                           kLowRankWhole, parse_memory("momentum"));
   Tensors mean = blank_tensors(layout);
   exchange.exchange(tables(gradients_of(layout, kWorkers, 1), 0, kWorkers), mean.table, 0);
   const TensorTable& encoded = exchange.memory()->encoded()[1];
@@ -344,11 +332,11 @@ TEST(LowRankAllReduce, MomentumKeepsWhatWasEncoded) {
 }
 
 TEST(LowRankAllReduce, ADroppedStepLeavesFactorsAndStates) {
-  const Layout layout = layout_of_tests();
+  const Layout layout = low_rank_layout();
   for (const OnNonfinite policy : {OnNonfinite::kStop, OnNonfinite::kSkip}) {
-    CompressedAllReduceOptions options = options_for("powersgd");
+    CompressedAllReduceOptions options = low_rank_options("powersgd");
     options.on_nonfinite = policy;
-    MemoryAllReduce exchange(layout, make_worker_group(kWorkers, make_self_communicator()), options, kParts,
+    MemoryAllReduce exchange(layout, make_worker_group(kWorkers, make_self_communicator()), options, kLowRankParts,
                              parse_memory("ef"));
     const auto step = [&](std::uint64_t number, float bad) {
       std::vector<Tensors> gradients = gradients_of(layout, kWorkers, number + 1);
@@ -377,11 +365,11 @@ TEST(LowRankAllReduce, ADroppedStepLeavesFactorsAndStates) {
 }
 
 TEST(LowRankAllReduce, AWorkersTensorThatIsNotFiniteCountsAsZerosWhereTheStepGoesOn) {
-  const Layout layout = layout_of_tests();
-  CompressedAllReduceOptions options = options_for("powersgd");
+  const Layout layout = low_rank_layout();
+  CompressedAllReduceOptions options = low_rank_options("powersgd");
   options.on_nonfinite = OnNonfinite::kZero;
   const auto mean_with = [&](float value, bool all_zero) {
-    MemoryAllReduce exchange(layout, make_worker_group(kWorkers, make_self_communicator()), options, kParts,
+    MemoryAllReduce exchange(layout, make_worker_group(kWorkers, make_self_communicator()), options, kLowRankParts,
                              parse_memory("ef"));
     std::vector<Tensors> gradients = gradients_of(layout, kWorkers, 1);
     std::vector<float>& tensor = gradients[1].values[0];
@@ -432,8 +420,8 @@ TEST(LowRankAllReduce, BytesAreThoseOfBothRounds) {
 }
 
 TEST(LowRankAllReduce, RefusesWhatItCannotDo) {
-  const Layout layout = layout_of_tests();
-  const CompressedAllReduceOptions options = options_for("powersgd");
+  const Layout layout = low_rank_layout();
+  const CompressedAllReduceOptions options = low_rank_options("powersgd");
   const auto message_of = [](const auto& make) -> std::string {
     try {
       make();
@@ -452,9 +440,9 @@ TEST(LowRankAllReduce, RefusesWhatItCannotDo) {
   } nothing;
   CompressedAllReduceOptions updated = options;
   updated.update = &nothing;
-  EXPECT_THAT(message_of([&] { local(layout, updated, kWhole); }), HasSubstr("update of shards"));
+  EXPECT_THAT(message_of([&] { local(layout, updated, kLowRankWhole); }), HasSubstr("update of shards"));
   EXPECT_THAT(message_of([&] {
-                BucketedAllReduce exchange = local(layout, options, kWhole, 1);
+                BucketedAllReduce exchange = local(layout, options, kLowRankWhole, 1);
                 const std::vector<Tensors> gradients = gradients_of(layout, 2, 1);
                 Tensors mean = blank_tensors(layout);
                 exchange.exchange(tables(gradients, 0, 2), mean.table, 0);

@@ -145,7 +145,7 @@ TEST(CheckBits, RefusesWhatNoEncoderWrites) {
 }
 
 TEST(ScaleSigns, GivesEveryElementItsSide) {
-  const Bytes bits = testing::reference_payload({.gradient = testing::gaussian(200, 9)});
+  const Bytes bits = testing::reference_payload(SignCase{.gradient = testing::gaussian(200, 9)});
   testing::for_each_target([&](const std::string& target) {
     for (const std::int64_t first : {0, 1, 7, 8, 63, 64, 100}) {
       for (const std::int64_t count : {0, 1, 31, 64, 65, 100}) {

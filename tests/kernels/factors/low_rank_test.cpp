@@ -105,7 +105,10 @@ std::vector<float> times_columns(const Shape& s, const std::vector<float>& m, co
                                  int threads = 1) {
   std::vector<float> p(static_cast<std::size_t>(s.rows * s.rank), -7);
   Stream stream(Device::cpu(), threads);
-  LowRankProducts().times_columns({m.data(), s.rows, s.columns}, q.data(), s.rank, p.data(), stream);
+  std::vector<float> own_q = q;
+  const FactorTask task{.m = {m.data(), s.rows, s.columns}, .rank = s.rank, .p = p.data(), .q = own_q.data()};
+  LowRankProducts().times_columns({&task, 1}, stream);
+  EXPECT_EQ(own_q, q);
   return p;
 }
 
@@ -113,8 +116,17 @@ std::vector<float> times_rows(const Shape& s, const std::vector<float>& m, const
                               int threads = 1) {
   std::vector<float> q(static_cast<std::size_t>(s.columns * s.rank), -7);
   Stream stream(Device::cpu(), threads);
-  LowRankProducts().times_rows({m.data(), s.rows, s.columns}, p.data(), s.rank, q.data(), stream);
+  std::vector<float> own_p = p;
+  const FactorTask task{.m = {m.data(), s.rows, s.columns}, .rank = s.rank, .p = own_p.data(), .q = q.data()};
+  LowRankProducts().times_rows({&task, 1}, stream);
+  EXPECT_EQ(own_p, p);
   return q;
+}
+
+void orthonormalize(std::vector<float>& p, std::int64_t rows, int rank) {
+  Stream stream(Device::cpu(), 1);
+  const FactorTask task{.m = {nullptr, rows, 1}, .rank = rank, .p = p.data()};
+  LowRankProducts().orthonormalize({&task, 1}, stream);
 }
 
 TEST(LowRankProducts, HaveTheBitsOfTheirOrder) {
@@ -137,18 +149,38 @@ TEST(LowRankProducts, HaveTheBitsOfTheirOrder) {
   }
 }
 
-TEST(LowRankProducts, WorkspaceServesOtherShapes) {
+TEST(LowRankProducts, WorkspaceServesTasksOfAllShapes) {
+  const std::vector<Shape> all = {{200, 150, 4}, {7, 3, 2}, {90, 200, 3}};
+  std::vector<std::vector<float>> matrices;
+  std::vector<std::vector<float>> ps;
+  std::vector<std::vector<float>> qs;
+  std::vector<FactorTask> tasks;
+  for (const Shape& s : all) {
+    matrices.push_back(values_of(s, 1));
+    qs.push_back(factor(s.columns, s.rank, 2));
+    ps.emplace_back(static_cast<std::size_t>(s.rows * s.rank));
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    tasks.push_back({.m = {matrices[i].data(), all[i].rows, all[i].columns},
+                     .rank = all[i].rank,
+                     .p = ps[i].data(),
+                     .q = qs[i].data()});
+  }
   LowRankProducts products;
   Stream stream(Device::cpu(), 2);
-  for (const Shape& s : {Shape{200, 150, 4}, Shape{7, 3, 2}, Shape{90, 200, 3}}) {
-    const std::vector<float> m = values_of(s, 1);
-    const std::vector<float> q = factor(s.columns, s.rank, 2);
-    std::vector<float> p(static_cast<std::size_t>(s.rows * s.rank));
-    std::vector<float> back(q.size());
-    products.times_columns({m.data(), s.rows, s.columns}, q.data(), s.rank, p.data(), stream);
-    products.times_rows({m.data(), s.rows, s.columns}, p.data(), s.rank, back.data(), stream);
-    EXPECT_EQ(bits_of(p), bits_of(times_columns(s, m, q)));
-    EXPECT_EQ(bits_of(back), bits_of(times_rows(s, m, p)));
+  products.times_columns(tasks, stream);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(bits_of(ps[i]), bits_of(times_columns(all[i], matrices[i], factor(all[i].columns, all[i].rank, 2))));
+  }
+  products.times_rows(tasks, stream);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(bits_of(qs[i]), bits_of(times_rows(all[i], matrices[i], ps[i])));
+  }
+  std::vector<std::vector<float>> alone = ps;
+  products.orthonormalize(tasks, stream);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    orthonormalize(alone[i], all[i].rows, all[i].rank);
+    EXPECT_EQ(bits_of(ps[i]), bits_of(alone[i]));
   }
 }
 
@@ -165,11 +197,14 @@ TEST(LowRankProducts, WhatIsNotFiniteShows) {
 TEST(LowRankProducts, RefuseImpossibleRanks) {
   LowRankProducts products;
   Stream stream;
-  const std::vector<float> m(4);
-  std::vector<float> factors(256);
-  EXPECT_THROW(products.times_columns({m.data(), 2, 2}, factors.data(), 0, factors.data(), stream), InvalidArgument);
-  EXPECT_THROW(products.times_rows({m.data(), 2, 2}, factors.data(), kMaxRank + 1, factors.data(), stream),
-               InvalidArgument);
+  for (const int rank : {0, kMaxRank + 1}) {
+    const FactorTask task{.m = {nullptr, 2, 2}, .rank = rank};
+    EXPECT_THROW(products.times_columns({&task, 1}, stream), InvalidArgument);
+    EXPECT_THROW(products.times_rows({&task, 1}, stream), InvalidArgument);
+    EXPECT_THROW(products.orthonormalize({&task, 1}, stream), InvalidArgument);
+    const LowRankTask product{.sizes = {2, 2, rank}};
+    EXPECT_THROW(products.write_products({&product, 1}, nullptr, stream), InvalidArgument);
+  }
 }
 
 double dot(const std::vector<float>& p, std::int64_t rows, int i, int j) {
@@ -191,7 +226,7 @@ TEST(Orthonormalize, ColumnsAreOrthonormal) {
         p[3 * n + at] = p[at] + p[n + at] + 1e-3f * p[3 * n + at];
       }
     }
-    LowRankProducts::orthonormalize(p.data(), rows, rank);
+    orthonormalize(p, rows, rank);
     for (int i = 0; i < rank; ++i) {
       for (int j = 0; j <= i; ++j)
         EXPECT_NEAR(dot(p, rows, i, j), i == j ? 1 : 0, 1e-6) << rows << ": " << i << ", " << j;
@@ -203,7 +238,7 @@ TEST(Orthonormalize, HasTheBitsOfItsOrder) {
   constexpr std::int64_t kRows = 5000;
   const std::vector<float> given = factor(kRows, 2, 11);
   std::vector<float> p = given;
-  LowRankProducts::orthonormalize(p.data(), kRows, 2);
+  orthonormalize(p, kRows, 2);
   std::vector<float> a(given.begin(), given.begin() + kRows);
   std::vector<float> b(given.begin() + kRows, given.end());
   const auto scale = [](std::vector<float>& x) {
@@ -231,7 +266,7 @@ TEST(Orthonormalize, ColumnsThatVanishBecomeZeros) {
   const auto with = [&](const std::vector<float>& second) {
     std::vector<float> p = first;
     p.insert(p.end(), second.begin(), second.end());
-    LowRankProducts::orthonormalize(p.data(), kRows, 2);
+    orthonormalize(p, kRows, 2);
     return p;
   };
   std::vector<float> multiple = first;
@@ -270,6 +305,49 @@ TEST(LowRankElements, AreThoseOfTheProductAnywhere) {
         EXPECT_EQ(bits_of(out), bits_of(part)) << target << ", from " << first;
       }
     });
+  }
+}
+
+TEST(LowRankProducts, AreWrittenOrSubtractedUnlessFlaggedOrSkipped) {
+  const Shape s{70, 90, 3};
+  const std::vector<float> p = factor(s.rows, s.rank, 1);
+  const std::vector<float> q = factor(s.columns, s.rank, 2);
+  const std::vector<float> from = values_of(s, 3);
+  std::vector<float> product(from.size());
+  low_rank_elements(p.data(), s.rows, q.data(), s.columns, s.rank, 0, product);
+  std::vector<float> rest(from.size());
+  for (std::size_t i = 0; i < rest.size(); ++i) rest[i] = from[i] - product[i];
+  const std::vector<float> untouched(from.size(), 8);
+  LowRankProducts products;
+  for (const int threads : {1, 3}) {
+    Stream stream(Device::cpu(), threads);
+    const auto written = [&](const float* minuend, const float* flag, const std::uint32_t* skip) {
+      std::vector<float> out = untouched;
+      const LowRankTask task{.sizes = {s.rows, s.columns, s.rank},
+                             .p = p.data(),
+                             .q = q.data(),
+                             .from = minuend,
+                             .flag = flag,
+                             .out = out.data()};
+      products.write_products({&task, 1}, skip, stream);
+      return out;
+    };
+    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+    constexpr float kFine = 0;
+    constexpr std::uint32_t kSkipped = 1;
+    constexpr std::uint32_t kDone = 0;
+    EXPECT_EQ(bits_of(written(nullptr, nullptr, nullptr)), bits_of(product));
+    EXPECT_EQ(bits_of(written(from.data(), &kFine, &kDone)), bits_of(rest));
+    EXPECT_EQ(written(from.data(), &kNan, nullptr), untouched);
+    EXPECT_EQ(written(from.data(), nullptr, &kSkipped), untouched);
+    std::vector<float> in_place = from;
+    const LowRankTask task{.sizes = {s.rows, s.columns, s.rank},
+                           .p = p.data(),
+                           .q = q.data(),
+                           .from = in_place.data(),
+                           .out = in_place.data()};
+    products.write_products({&task, 1}, nullptr, stream);
+    EXPECT_EQ(bits_of(in_place), bits_of(rest));
   }
 }
 

@@ -115,7 +115,6 @@ class Gpus(SignalledTraining):
             (2, {"strategy": "ps", "num_servers": 1, "overlap": "on"}, r"--overlap on: needs --num_servers 0 on GPUs"),
             (8, {"strategy": "ps", "pull": "parameters", "num_gpus": 3},
              r"--num_gpus 3: each GPU of the 2 processes needs a worker, --num_nodes is 4; accepted: 1 to 2"),
-            (2, {"codec_for": "*=powersgd", "error_feedback": "true"}, r"--codec_for \*=powersgd: its two rounds are not there for GPUs; it needs --device cpu"),
             (2, {"profile": "true"}, r"--profile: the parts of a step are not timed on GPUs"),
         ]:
             self.assertRegex(self.refused(2, *self.options(**options), env=on(gpus)), words)

@@ -144,11 +144,10 @@ TEST_F(CudaTrainCommand, ARunMovesBetweenDevices) {
   EXPECT_TRUE(checkpoint.has_group("slots/v"));
 }
 
-TEST_F(CudaTrainCommand, WhatWorkersKeepGoesOnExactlyAndMovesBetweenDevices) {
-  const TemporaryDirectory folder;
+/// A run that is cut goes on exactly, and then on the CPU. @returns its last checkpoint
+Checkpoint moved(const fs::path& folder, const std::vector<std::string>& more) {
   const std::vector<std::string> resume = {"--resume"};
   const auto run = [&](const char* name, const char* device, int num_steps, const std::vector<std::string>& with = {}) {
-    const std::vector<std::string> more = {"--error_feedback", "true", "--compress_from", "1"};
     const CommandOutcome outcome = train(small_run(folder / name, device) + more + steps(num_steps) + with);
     ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
   };
@@ -156,12 +155,24 @@ TEST_F(CudaTrainCommand, WhatWorkersKeepGoesOnExactlyAndMovesBetweenDevices) {
   run("cut", "cuda", 4);
   remove_checkpoints_after(folder / "cut", 2);
   run("cut", "cuda", 4, resume);
-  const fs::path last = checkpoint_path(folder / "whole", 4);
-  EXPECT_EQ(read_file_text(checkpoint_path(folder / "cut", 4)), read_file_text(last));
+  EXPECT_EQ(read_file_text(checkpoint_path(folder / "cut", 4)), read_file_text(checkpoint_path(folder / "whole", 4)));
   EXPECT_EQ(metrics_of(folder / "cut"), metrics_of(folder / "whole"));
-  EXPECT_TRUE(load_checkpoint(last).has_group("memory/ef/worker-0000"));
   run("cut", "cpu", 6, resume);
-  EXPECT_TRUE(load_checkpoint(checkpoint_path(folder / "cut", 6)).has_group("memory/ef/worker-0001"));
+  return load_checkpoint(checkpoint_path(folder / "cut", 6));
+}
+
+TEST_F(CudaTrainCommand, WhatWorkersKeepGoesOnExactlyAndMovesBetweenDevices) {
+  const TemporaryDirectory folder;
+  const Checkpoint last = moved(folder.path(), {"--error_feedback", "true", "--compress_from", "1"});
+  EXPECT_TRUE(last.has_group("memory/ef/worker-0000"));
+  EXPECT_TRUE(last.has_group("memory/ef/worker-0001"));
+}
+
+TEST_F(CudaTrainCommand, WhatAllRanksKeepGoesOnExactlyAndMovesBetweenDevices) {
+  const TemporaryDirectory folder;
+  const Checkpoint last =
+      moved(folder.path(), {"--codec_for", "*weights=powersgd:rank=1,min_ratio=1", "--error_feedback", "true"});
+  EXPECT_TRUE(last.has_group("factors"));
 }
 
 TEST_F(CudaTrainCommand, FloatingEpochsAndFormatsOfDataDependentSizeRun) {

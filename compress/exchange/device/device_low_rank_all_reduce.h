@@ -1,0 +1,52 @@
+// DeviceLowRankAllReduce: LowRankAllReduce for gradients in a GPU's memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compress/exchange/all_reduce_options.h"
+#include "compress/exchange/device/device_all_reduce.h"
+#include "compress/exchange/device/device_mean_check.h"
+#include "compress/exchange/device/device_nonfinite.h"
+#include "compress/exchange/device/device_part_exchange.h"
+#include "compress/memory/factor_rounds.h"
+
+namespace terngrad {
+
+/// The two rounds of LowRankAllReduce, with its bits (contract B2), by two DeviceAllReduce. Both are submitted whether
+/// or not a gradient of the first was not finite, which the host does not know: nothing is kept of such a step.
+class DeviceLowRankAllReduce final : public DevicePartExchange {
+ public:
+  /// @throws InvalidArgument as DeviceAllReduce
+  DeviceLowRankAllReduce(const Layout& layout, const CodecPlan& plan, const DevicePartContext& context,
+                         std::vector<int> numbers);
+
+  void submit_part(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step,
+                   Stream& stream) override;
+  ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean,
+                               std::uint64_t step) override;
+  void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+            Stream& stream) override;
+  void commit(Stream& stream) override { factors_.commit(nonfinite_->skip(), stream); }
+  ExchangeReport bytes() const override;
+  float decode_local(int local_worker, int segment, std::span<float> out) override;
+  std::vector<std::string> codecs_through_host() const override { return first_->codecs_through_host(); }
+
+ private:
+  void write_mean(const TensorTable& mean, Stream& stream);
+
+  Layout layout_;
+  std::uint64_t seed_;
+  int num_local_workers_;
+  Stream stream_;
+  std::shared_ptr<DeviceNonfinite> nonfinite_;
+  FactorRounds factors_;
+  std::unique_ptr<DeviceAllReduce> first_, second_;
+  std::unique_ptr<DeviceMeanCheck> mean_check_;  // of tensors of low rank
+  bool has_sent_ = false;                        // a step was submitted
+};
+
+}  // namespace terngrad

@@ -1,0 +1,28 @@
+// Factors between the products of a step on a GPU: the part of FactorSteps that lives there.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "kernels/factors/factor_steps.h"
+#include "kernels/tensor/philox.h"
+
+namespace terngrad::cuda {
+
+/// FactorSteps::round_first, round_second and round_mean.
+enum class FactorRound : std::uint8_t { kFirst, kSecond, kMean };
+
+class FactorStepRunner {
+ public:
+  virtual ~FactorStepRunner() = default;
+  /// @param device_step  null, or in place of key.step
+  virtual void begin(std::span<const FactorBegin> tasks, const DrawKey& key, const std::uint64_t* device_step,
+                     Stream& stream) = 0;
+  virtual void round(std::span<const FactorRounding> tasks, FactorRound which, Stream& stream) = 0;
+  virtual void keep(std::span<const FactorKeep> tasks, const std::uint32_t* skip, Stream& stream) = 0;
+};
+
+std::shared_ptr<FactorStepRunner> make_factor_step_runner(const Device& device);
+
+}  // namespace terngrad::cuda

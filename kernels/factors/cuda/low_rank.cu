@@ -1,0 +1,419 @@
+// Products with thin factors on a GPU. A half warp has the 16 lanes of a sum along a row; a thread has a column and one
+// of its slots of blocks of rows. With a rank of 4 or less the matrix is read once.
+#include "kernels/factors/cuda/low_rank.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/factors/sum_order.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/cuda/launch.cuh"
+#include "kernels/runtime/cuda/uploaded_table.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/tensor/cuda/reduce.cuh"
+#include "kernels/tensor/slice.h"
+
+namespace terngrad::cuda {
+namespace {
+
+constexpr unsigned kThreads = 256;
+constexpr int kLanes = static_cast<int>(kFactorLanes);
+constexpr int kGroup = 4;  // columns of a factor that are summed at once
+constexpr int kRowsAtOnce = 2;
+constexpr std::int64_t kRowsPerBlock = std::int64_t{kThreads} / kLanes * kRowsAtOnce;
+constexpr unsigned kColumnThreads = 128;
+constexpr double kMaxDouble = 0x1.fffffffffffffp1023;
+constexpr unsigned kOrthonormalThreads = 512;
+constexpr std::int64_t kChunksAtOnce = std::int64_t{kOrthonormalThreads} / kLanes;
+
+/// FactorTask and LowRankTask as kernels read them.
+struct Job {
+  const float* values;  // of a product: what it is subtracted from
+  float* p;
+  float* q;
+  const float* flag;
+  float* out;
+  double* slots;  // of sums along columns: [slots][rank][columns]
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t rank;
+};
+
+struct Tile {
+  std::int32_t job;
+  std::int32_t index;
+};
+
+/// The sum of 16 lanes, in the first of them.
+__device__ double sum_of_lanes(double value) {
+#pragma unroll
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    value += __shfl_down_sync(kAllLanes, value, static_cast<unsigned>(half), kLanes);
+  }
+  return value;
+}
+
+/// Sums of kRowsAtOnce rows of M with kColumns columns of Q, by a half warp.
+/// @param num_rows     of these that there are; 0: half warps without rows run along, as all lanes of a warp meet
+/// @param num_columns  of Q that there are, from 1 to kColumns
+template <int kColumns>
+__device__ void sum_rows(const float* values, int num_rows, std::int64_t columns, const float* q, int num_columns,
+                         float* p, std::int64_t rows) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  double totals[std::size_t{kRowsAtOnce}][std::size_t{kColumns}] = {};
+  for (std::int64_t chunk = 0; chunk < columns; chunk += kChunkElements) {
+    const std::int64_t end = min(columns, chunk + kChunkElements);
+    double sums[std::size_t{kRowsAtOnce}][std::size_t{kColumns}] = {};
+#pragma unroll 4
+    for (std::int64_t c = chunk + lane; c < end; c += kLanes) {
+      double factors[std::size_t{kColumns}];
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j)
+        factors[j] = static_cast<double>(__ldg(q + min(j, num_columns - 1) * columns + c));
+#pragma unroll
+      for (int row = 0; row < kRowsAtOnce; ++row) {
+        const auto value = static_cast<double>(__ldg(values + min(row, max(num_rows, 1) - 1) * columns + c));
+        // The product is exact, so fusing changes no bit.
+#pragma unroll
+        for (int j = 0; j < kColumns; ++j) sums[row][j] = __fma_rn(value, factors[j], sums[row][j]);
+      }
+    }
+#pragma unroll
+    for (int row = 0; row < kRowsAtOnce; ++row) {
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j) totals[row][j] += sum_of_lanes(sums[row][j]);
+    }
+  }
+  if (lane != 0) return;
+#pragma unroll
+  for (int row = 0; row < kRowsAtOnce; ++row) {
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j) {
+      if (row < num_rows && j < num_columns) p[j * rows + row] = static_cast<float>(totals[row][j]);
+    }
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    low_rank_columns_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles) {
+  const Tile tile = tiles[blockIdx.x];
+  const Job job = jobs[tile.job];
+  const std::int64_t wanted = tile.index * kRowsPerBlock + threadIdx.x / kLanes * kRowsAtOnce;
+  const std::int64_t first = min(wanted, job.rows - 1);
+  const int num_rows = static_cast<int>(max(min(job.rows - wanted, std::int64_t{kRowsAtOnce}), std::int64_t{0}));
+  const float* values = job.values + first * job.columns;
+  for (int j = 0; j < job.rank; j += kGroup) {
+    const int left = min(static_cast<int>(job.rank) - j, kGroup);
+    const float* q = job.q + j * job.columns;
+    float* p = job.p + j * job.rows + first;
+    if (left == 1) {
+      sum_rows<1>(values, num_rows, job.columns, q, left, p, job.rows);
+    } else if (left == 2) {
+      sum_rows<2>(values, num_rows, job.columns, q, left, p, job.rows);
+    } else {
+      sum_rows<kGroup>(values, num_rows, job.columns, q, left, p, job.rows);
+    }
+  }
+}
+
+/// Adds the sum of a block of rows of a column of M, for kColumns columns of P, to those of the thread's slot.
+/// @param p  in float64. @param is_first  of the slot's blocks
+template <int kColumns>
+__device__ void add_block(const float* values, std::int64_t columns, int num_rows, const double (*p)[kFactorBlockRows],
+                          bool is_first, double* slots) {
+  double sums[std::size_t{kColumns}] = {};
+#pragma unroll 4
+  for (int row = 0; row < num_rows; ++row) {
+    const auto value = static_cast<double>(__ldg(values + row * columns));
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j) sums[j] = __fma_rn(value, p[j][row], sums[j]);
+  }
+#pragma unroll
+  for (int j = 0; j < kColumns; ++j) {
+    slots[j * columns] = is_first ? sums[j] : slots[j * columns] + sums[j];
+  }
+}
+
+/// A block has kColumnThreads columns and one slot of their blocks of rows.
+__global__ void __launch_bounds__(kColumnThreads)
+    low_rank_slots_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles) {
+  __shared__ double wide_p[std::size_t{kGroup}][kFactorBlockRows];
+  const Tile tile = tiles[blockIdx.x];
+  const Job job = jobs[tile.job];
+  const std::int64_t num_blocks = (job.rows + kFactorBlockRows - 1) / kFactorBlockRows;
+  const auto num_slots = static_cast<int>(min(num_blocks, kFactorSlots));
+  const std::int64_t slot = tile.index % num_slots;
+  const std::int64_t column = std::int64_t{tile.index / num_slots} * kColumnThreads + threadIdx.x;
+  for (std::int64_t block = slot; block < num_blocks; block += kFactorSlots) {
+    const std::int64_t first = block * kFactorBlockRows;
+    const int count = static_cast<int>(min(kFactorBlockRows, job.rows - first));
+    const float* values = job.values + first * job.columns + column;
+    for (int j = 0; j < job.rank; j += kGroup) {
+      const int left = min(static_cast<int>(job.rank) - j, kGroup);
+      __syncthreads();  // the one before has been read
+      for (int i = static_cast<int>(threadIdx.x); i < kGroup * count; i += static_cast<int>(kColumnThreads)) {
+        const int k = i / count;
+        const int row = i % count;
+        if (k < left) wide_p[k][row] = static_cast<double>(job.p[(j + k) * job.rows + first + row]);
+      }
+      __syncthreads();
+      if (column >= job.columns) continue;
+      double* slots = job.slots + (slot * job.rank + j) * job.columns + column;
+      const bool is_first = block == slot;
+      if (left == 1) {
+        add_block<1>(values, job.columns, count, wide_p, is_first, slots);
+      } else if (left == 2) {
+        add_block<2>(values, job.columns, count, wide_p, is_first, slots);
+      } else if (left == 3) {
+        add_block<3>(values, job.columns, count, wide_p, is_first, slots);
+      } else {
+        add_block<kGroup>(values, job.columns, count, wide_p, is_first, slots);
+      }
+    }
+  }
+}
+
+/// A thread adds up the slots of an element of Q, in pairs that are half as far apart each time: the tree is walked
+/// from its leaves, which come in the order of their reversed bits. Slots without a block are +0, which changes no sum
+/// that begins with it.
+__global__ void __launch_bounds__(kThreads)
+    low_rank_tree_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles) {
+  constexpr int kLevels = 8;
+  static_assert(kFactorSlots == 1 << kLevels);
+  const Tile tile = tiles[blockIdx.x];
+  const Job job = jobs[tile.job];
+  const std::int64_t num_factors = job.rank * job.columns;
+  const std::int64_t index = std::int64_t{tile.index} * kThreads + threadIdx.x;
+  if (index >= num_factors) return;
+  const auto num_slots = static_cast<unsigned>(min((job.rows + kFactorBlockRows - 1) / kFactorBlockRows, kFactorSlots));
+  int levels = 0;
+  while (1u << levels < num_slots) ++levels;
+  // sums[i] is of 2^i leaves, where bit i of `done` is set.
+  double sums[std::size_t{kLevels}] = {};
+  double sum = 0;
+  for (unsigned done = 0; done < 1u << levels; ++done) {
+    const unsigned slot = levels == 0 ? 0 : __brev(done) >> (32 - levels);
+    sum = slot < num_slots ? job.slots[slot * num_factors + index] : 0.0;
+    bool is_open = true;  // all bits below are set
+#pragma unroll
+    for (int level = 0; level < kLevels; ++level) {
+      const bool is_right = (done >> level & 1) != 0;
+      if (is_open && is_right) sum = sums[level] + sum;
+      if (is_open && !is_right) sums[level] = sum;
+      is_open = is_open && is_right;
+    }
+  }
+  job.q[index] = static_cast<float>(sum);
+}
+
+/// The sum of a_i b_i of two columns of a factor, in all threads of a block.
+__device__ double sum_of_products(const float* a, const float* b, std::int64_t count, double* chunk_sums) {
+  double total = 0;
+  const std::int64_t num_chunks = (count + kChunkElements - 1) / kChunkElements;
+  for (std::int64_t first = 0; first < num_chunks; first += kChunksAtOnce) {
+    const std::int64_t chunk = first + threadIdx.x / kLanes;
+    const std::int64_t end = min(count, (chunk + 1) * kChunkElements);
+    double sum = 0;
+    for (std::int64_t i = chunk * kChunkElements + threadIdx.x % kLanes; i < end; i += kLanes) {
+      sum = __fma_rn(static_cast<double>(a[i]), static_cast<double>(b[i]), sum);
+    }
+    sum = sum_of_lanes(sum);
+    __syncthreads();  // the sums of the chunks before have been read
+    if (threadIdx.x % kLanes == 0) chunk_sums[threadIdx.x / kLanes] = sum;
+    __syncthreads();
+    const std::int64_t last = min(num_chunks - first, kChunksAtOnce);
+    for (std::int64_t i = 0; i < last; ++i) total += chunk_sums[i];
+  }
+  return total;
+}
+
+/// A block per factor: columns come one after the other, and elements of a column do not depend on each other.
+__global__ void __launch_bounds__(kOrthonormalThreads) low_rank_orthonormal_kernel(const Job* __restrict__ jobs) {
+  __shared__ double chunk_sums[std::size_t{kChunksAtOnce}];
+  const Job job = jobs[blockIdx.x];
+  for (int pass = 0; pass < 2; ++pass) {
+    for (std::int64_t j = 0; j < job.rank; ++j) {
+      float* own = job.p + j * job.rows;
+      const double before = __dsqrt_rn(sum_of_products(own, own, job.rows, chunk_sums));
+      for (std::int64_t i = 0; i < j; ++i) {
+        const float* other = job.p + i * job.rows;
+        const double c = sum_of_products(other, own, job.rows, chunk_sums);
+        for (std::int64_t row = threadIdx.x; row < job.rows; row += kOrthonormalThreads) {
+          own[row] = static_cast<float>(static_cast<double>(own[row]) - c * static_cast<double>(other[row]));
+        }
+        __syncthreads();
+      }
+      const double norm = __dsqrt_rn(sum_of_products(own, own, job.rows, chunk_sums));
+      // Written so that NaN is among what becomes zeros.
+      const bool is_kept = norm > before * kSmallestNormRatio && norm <= kMaxDouble;
+      for (std::int64_t row = threadIdx.x; row < job.rows; row += kOrthonormalThreads) {
+        own[row] = is_kept ? static_cast<float>(__ddiv_rn(static_cast<double>(own[row]), norm)) : 0.0f;
+      }
+      __syncthreads();
+    }
+  }
+}
+
+/// A block per chunk of elements of a product.
+__global__ void __launch_bounds__(kThreads)
+    low_rank_product_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles,
+                            const std::uint32_t* __restrict__ skip) {
+  if (skip != nullptr && *skip != 0) return;
+  const Tile tile = tiles[blockIdx.x];
+  const Job job = jobs[tile.job];
+  if (job.flag != nullptr && *job.flag != *job.flag) return;
+  const std::int64_t first = tile.index * kChunkElements;
+  const auto count = static_cast<unsigned>(min(kChunkElements, job.rows * job.columns - first));
+  const std::int64_t first_row = first / job.columns;
+  // Beyond a chunk's length a row is not left within the chunk more than once, so 32 bits are enough.
+  const auto first_column = static_cast<std::uint32_t>(first - first_row * job.columns);
+  const auto columns = static_cast<std::uint32_t>(job.columns);
+  for (unsigned i = threadIdx.x; i < count; i += kThreads) {
+    const std::uint32_t at = first_column + i;
+    const std::int64_t row = first_row + at / columns;
+    const std::int64_t column = at % columns;
+    double sum = 0;
+    for (std::int64_t j = 0; j < job.rank; ++j) {
+      sum = __fma_rn(static_cast<double>(job.p[j * job.rows + row]),
+                     static_cast<double>(job.q[j * job.columns + column]), sum);
+    }
+    const auto product = static_cast<float>(sum);
+    job.out[first + i] = job.values == nullptr ? product : job.values[first + i] - product;
+  }
+}
+
+/// The jobs of one function's calls, and the blocks that share them.
+class Table {
+ public:
+  explicit Table(const Device& device) : jobs_table_(device), tiles_table_(device) {}
+
+  void clear() {
+    jobs_.clear();
+    tiles_.clear();
+  }
+  void add(const Job& job, std::int64_t num_tiles) {
+    TERNGRAD_REQUIRE(num_tiles <= 0x7fffffff, "[low_rank] a matrix of ", job.rows, " x ", job.columns, " is too large");
+    for (std::int64_t tile = 0; tile < num_tiles; ++tile) {
+      tiles_.push_back({static_cast<std::int32_t>(jobs_.size()), static_cast<std::int32_t>(tile)});
+    }
+    jobs_.push_back(job);
+  }
+
+  template <class Kernel, class... Rest>
+  void launch_tiles(Kernel kernel, unsigned threads, Stream& stream, Rest... rest) {
+    const Job* jobs = jobs_table_.on_device(jobs_, stream);
+    const Tile* tiles = tiles_table_.on_device(tiles_, stream);
+    launch(kernel, dim3(num_blocks_for(static_cast<std::int64_t>(tiles_.size()), 1)), dim3(threads), 0, stream, jobs,
+           tiles, rest...);
+  }
+  template <class Kernel>
+  void launch_jobs(Kernel kernel, unsigned threads, Stream& stream) {
+    const Job* jobs = jobs_table_.on_device(jobs_, stream);
+    launch(kernel, dim3(static_cast<unsigned>(jobs_.size())), dim3(threads), 0, stream, jobs);
+  }
+
+ private:
+  std::vector<Job> jobs_;
+  std::vector<Tile> tiles_;
+  UploadedTable<Job> jobs_table_;
+  UploadedTable<Tile> tiles_table_;
+};
+
+std::int64_t tiles_of(std::int64_t items, std::int64_t per_tile) { return (items + per_tile - 1) / per_tile; }
+
+class Runner final : public LowRankRunner {
+ public:
+  explicit Runner(const Device& device)
+      : device_(device),
+        columns_(device),
+        slots_(device),
+        trees_(device),
+        orthonormal_(device),
+        products_(device),
+        memory_(0, device) {}
+
+  void times_columns(std::span<const FactorTask> tasks, Stream& stream) override {
+    columns_.clear();
+    for (const FactorTask& task : tasks) columns_.add(job_of(task), tiles_of(task.m.rows, kRowsPerBlock));
+    columns_.launch_tiles(low_rank_columns_kernel, kThreads, stream);
+  }
+
+  void times_rows(std::span<const FactorTask> tasks, Stream& stream) override {
+    std::int64_t needed = 0;
+    for (const FactorTask& task : tasks) needed += slot_numbers(task);
+    if (needed > memory_.num_elements()) {
+      TERNGRAD_REQUIRE(!is_capturing(stream),
+                       "[low_rank] memory is missing while the stream is captured: run once before");
+      if (memory_.num_elements() > 0) stream.synchronize();  // kernels that use the old memory must have run
+      memory_ = Buffer<double>(needed, device_);
+    }
+    slots_.clear();
+    trees_.clear();
+    double* at = memory_.data();
+    for (const FactorTask& task : tasks) {
+      Job job = job_of(task);
+      job.slots = at;
+      slots_.add(job, num_slots(task) * tiles_of(task.m.columns, kColumnThreads));
+      trees_.add(job, tiles_of(task.rank * task.m.columns, kThreads));
+      at += slot_numbers(task);
+    }
+    slots_.launch_tiles(low_rank_slots_kernel, kColumnThreads, stream);
+    trees_.launch_tiles(low_rank_tree_kernel, kThreads, stream);
+  }
+
+  void orthonormalize(std::span<const FactorTask> tasks, Stream& stream) override {
+    orthonormal_.clear();
+    for (const FactorTask& task : tasks) orthonormal_.add(job_of(task), 0);
+    orthonormal_.launch_jobs(low_rank_orthonormal_kernel, kOrthonormalThreads, stream);
+  }
+
+  void write_products(std::span<const LowRankTask> tasks, const std::uint32_t* skip, Stream& stream) override {
+    products_.clear();
+    for (const LowRankTask& task : tasks) {
+      TERNGRAD_REQUIRE(task.sizes.columns <= 0x7fffffff, "[low_rank] rows of ", task.sizes.columns,
+                       " elements are too long for a GPU");
+      const Job job{.values = task.from,
+                    .p = const_cast<float*>(task.p),  // which is read, like q
+                    .q = const_cast<float*>(task.q),
+                    .flag = task.flag,
+                    .out = task.out,
+                    .slots = nullptr,
+                    .rows = task.sizes.rows,
+                    .columns = task.sizes.columns,
+                    .rank = task.sizes.rank};
+      products_.add(job, tiles_of(task.sizes.rows * task.sizes.columns, kChunkElements));
+    }
+    products_.launch_tiles(low_rank_product_kernel, kThreads, stream, skip);
+  }
+
+ private:
+  static Job job_of(const FactorTask& task) {
+    return {.values = task.m.values,
+            .p = task.p,
+            .q = task.q,
+            .flag = nullptr,
+            .out = nullptr,
+            .slots = nullptr,
+            .rows = task.m.rows,
+            .columns = task.m.columns,
+            .rank = task.rank};
+  }
+  static std::int64_t num_slots(const FactorTask& task) {
+    return std::min(tiles_of(task.m.rows, kFactorBlockRows), std::int64_t{kFactorSlots});
+  }
+  static std::int64_t slot_numbers(const FactorTask& task) { return num_slots(task) * task.rank * task.m.columns; }
+
+  Device device_;
+  Table columns_, slots_, trees_, orthonormal_, products_;
+  Buffer<double> memory_;  // sums of slots
+};
+
+}  // namespace
+
+std::shared_ptr<LowRankRunner> make_low_rank_runner(const Device& device) { return std::make_shared<Runner>(device); }
+
+}  // namespace terngrad::cuda

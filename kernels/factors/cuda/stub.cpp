@@ -1,0 +1,11 @@
+// Stands in for the CUDA backend in builds without it: there is no device, so nothing else can be reached.
+#include "kernels/factors/cuda/factor_steps.h"
+#include "kernels/factors/cuda/low_rank.h"
+#include "kernels/runtime/cuda/not_built.h"
+
+namespace terngrad::cuda {
+
+std::shared_ptr<FactorStepRunner> make_factor_step_runner(const Device&) { not_built("factors"); }
+std::shared_ptr<LowRankRunner> make_low_rank_runner(const Device&) { not_built("products of low rank"); }
+
+}  // namespace terngrad::cuda
