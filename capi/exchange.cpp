@@ -34,7 +34,8 @@ CompressedAllReduceOptions read_options(Options& given) {
   using enum ExchangeAlgorithm;
   options.algorithm = given.choice("algorithm", kAuto, {kAuto, kAllGather, kScatterReduce, kIntegerSum}, word);
   using enum DownlinkCodec;
-  options.downlink_codec = given.choice("downlink_codec", kFloat32, {kFloat32, kBfloat16, kSums, kTernary}, word);
+  options.downlink_codec =
+      given.choice("downlink_codec", kFloat32, {kFloat32, kBfloat16, kSums, kTernary, kSparse}, word);
   using enum OnNonfinite;
   options.on_nonfinite = given.choice("on_nonfinite", kStop, {kStop, kSkip, kZero}, word_of);
   options.seed = given.number("seed", options.seed);

@@ -289,7 +289,7 @@ typedef struct tg_exchange tg_exchange;
 /// @param communicator  NULL: this process alone
 /// @param options
 /// - algorithm=auto|all_gather|scatter_reduce|integer_sum: auto, the default, moves the fewest bytes
-/// - downlink_codec=fp32|bf16|sums|ternary: how the mean travels back; fp32 by default
+/// - downlink_codec=fp32|bf16|sums|ternary|sparse: how the mean travels back; fp32 by default
 /// - on_nonfinite=stop|skip|zero: of NaN and infinity in a gradient, and of means that overflow. stop, the default:
 ///   tg_exchange_finish fails; skip: the step is to be dropped (tg_report.skipped); zero: such tensors count as zeros
 /// - memory=SPEC: what workers keep, none, ef[:decay=NUMBER], momentum[:decay=NUMBER] or

@@ -126,7 +126,9 @@ PayloadRows make_lane_rows(const Layout& layout, const CodecPlan& plan, const Wo
 CompressedAllReduce::CompressedAllReduce(const Layout& layout, const WorkerGroup& workers,
                                          const CompressedAllReduceOptions& options)
     : CompressedAllReduce(layout, CodecPlan(layout, with_workers(options.codecs, workers.num_workers)), workers,
-                          options) {}
+                          options) {
+  require_downlink(plan_, options.downlink_codec);
+}
 
 CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, WorkerGroup workers,
                                          const CompressedAllReduceOptions& options)

@@ -9,6 +9,8 @@
 #include "kernels/codes/pack_sums.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/sparse/nonzeros.h"
+#include "kernels/sparse/sparse_payload.h"
 #include "kernels/statistics/scaler_limits.h"
 #include "kernels/tensor/bfloat16.h"
 
@@ -30,6 +32,8 @@ std::string to_string(DownlinkCodec codec) {
       return "sums";
     case DownlinkCodec::kTernary:
       return "ternary";
+    case DownlinkCodec::kSparse:
+      return "sparse";
   }
   TERNGRAD_THROW(InvalidArgument, "[downlink] unknown codec ", static_cast<int>(codec));
 }
@@ -71,6 +75,8 @@ Downlink::RecordForm Downlink::record_form(int segment) const {
     case MeanForm::kLanes:
     case MeanForm::kCodes:
       return {plan_.codec_of(segment).wire_id(), static_cast<std::uint8_t>(forms_.code_format(segment))};
+    case MeanForm::kSparse:
+      return {plan_.codec_of(segment).wire_id(), static_cast<std::uint8_t>(SparseFormat::kRuns)};
   }
   TERNGRAD_THROW(InvalidArgument, "[downlink] unknown form ", static_cast<int>(forms_.form(segment)));
 }
@@ -139,6 +145,9 @@ std::span<const std::uint8_t> Downlink::encode(std::size_t part, int worker, con
         std::memset(payload, 0, static_cast<std::size_t>(max_bytes));
         encode_bfloat16({values, count}, {reinterpret_cast<std::uint16_t*>(payload), count}, stream);
         break;
+      case MeanForm::kSparse:
+        writer.set_bytes(i, write_nonzeros({values, count}, forms_.max_places(slice), payload));
+        break;
       case MeanForm::kLanes:
         pack_sums({values, count}, forms_.num_workers(), forms_.lane_levels(slice.segment), payload);
         break;
@@ -199,6 +208,11 @@ void Downlink::decode(std::size_t part, const Message& message, const TensorTabl
     }
     float* out = mean.slice(encoded.slice);
     const auto count = static_cast<std::size_t>(encoded.slice.count);
+    if (forms_.form(encoded.slice.segment) == MeanForm::kSparse) {
+      check_nonzeros(encoded.slice.count, forms_.max_places(encoded.slice), encoded.payload);
+      read_nonzeros(encoded.payload, {out, count});
+      continue;
+    }
     if (!summed) {
       const FloatCodec codec(form.codec == kFloat32Id ? FloatCodec::Width::kFloat32 : FloatCodec::Width::kBfloat16, 1);
       codec.check(encoded);

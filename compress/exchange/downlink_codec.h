@@ -14,9 +14,10 @@ enum class DownlinkCodec {
   kTernary,   // ternarized again: scale fl(fl(s / fl(L N)) * m), code sign(k) with probability |k| / m, where k is the
               // integer sum and m = max|k| of the tensor (scope block: of the block); tensors whose codec is not
               // summable as float32. Votes are refused
+  kSparse,    // exact: of tensors whose codec is sparse the elements that are not zero, others as float32
 };
 
-/// "fp32", "bf16", "sums", "ternary".
+/// "fp32", "bf16", "sums", "ternary", "sparse".
 std::string to_string(DownlinkCodec codec);
 
 }  // namespace terngrad

@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "kernels/runtime/errors.h"
+#include "kernels/sparse/drawn_payload.h"
+#include "kernels/sparse/nonzeros.h"
+#include "kernels/sparse/sparse_payload.h"
 
 namespace terngrad {
 
@@ -21,7 +24,19 @@ DownlinkForms::DownlinkForms(const CodecPlan& plan, DownlinkCodec codec, int num
   }
 }
 
+void require_downlink(const CodecPlan& plan, DownlinkCodec codec) {
+  const auto is_sparse = [](const CodecPlan::Group& group) { return group.codec->traits().is_sparse; };
+  TERNGRAD_REQUIRE(
+      codec != DownlinkCodec::kSparse || std::ranges::any_of(plan.groups(), is_sparse),
+      "[downlink] sparse needs a tensor whose codec is sparse (topk, randomk); accepted with others: fp32, "
+      "bf16");
+}
+
 bool DownlinkForms::has_fixed_size() const {
+  if (codec_ == DownlinkCodec::kSparse) {
+    return std::ranges::none_of(plan_.groups(),
+                                [](const CodecPlan::Group& group) { return group.codec->traits().is_sparse; });
+  }
   return codec_ != DownlinkCodec::kTernary || std::ranges::all_of(plan_.groups(), [](const CodecPlan::Group& group) {
            return !group.codec->traits().summable || group.codec->traits().fixed_size;
          });
@@ -36,7 +51,15 @@ MeanForm DownlinkForms::form(int segment) const {
   if (unit(segment) == AggregateUnit::kSums) {
     return codec_ == DownlinkCodec::kSums && !sum_form(segment).votes ? MeanForm::kLanes : MeanForm::kCodes;
   }
+  if (codec_ == DownlinkCodec::kSparse && plan_.codec_of(segment).traits().is_sparse) return MeanForm::kSparse;
   return codec_ == DownlinkCodec::kBfloat16 ? MeanForm::kBfloat16 : MeanForm::kFloat32;
+}
+
+std::int64_t DownlinkForms::max_places(const Slice& slice) const {
+  const Codec& codec = plan_.codec_of(slice.segment);
+  if (const auto shape = codec.sparse_form(slice)) return std::min(slice.count, num_workers_ * num_kept(*shape));
+  if (const auto shape = codec.drawn_form(slice)) return std::min(slice.count, shape->num_groups());
+  return slice.count;
 }
 
 CodeFormat DownlinkForms::code_format(int segment) const {
@@ -52,6 +75,8 @@ std::int64_t DownlinkForms::max_bytes(const Slice& slice) const {
     case MeanForm::kLanes:
     case MeanForm::kCodes:
       return payload_bytes(code_format(slice.segment), slice.count, num_workers_, lane_levels(slice.segment));
+    case MeanForm::kSparse:
+      return max_nonzero_bytes(slice.count, max_places(slice));
   }
   TERNGRAD_THROW(InvalidArgument, "[downlink] unknown form ", static_cast<int>(form(slice.segment)));
 }

@@ -14,9 +14,14 @@ namespace terngrad {
 enum class MeanForm {
   kFloat32,
   kBfloat16,
-  kLanes,  // integer sums of codes
-  kCodes,  // codes drawn of those sums, or their votes
+  kLanes,   // integer sums of codes
+  kCodes,   // codes drawn of those sums, or their votes
+  kSparse,  // the elements that are not zero (kernels/sparse/nonzeros.h)
 };
+
+/// @param plan  of all tensors of a run, of which parts may have only others
+/// @throws InvalidArgument if the codec is sparse and no tensor's is, so that it would have no effect
+void require_downlink(const CodecPlan& plan, DownlinkCodec codec);
 
 /// What a downlink codec makes of the mean of each tensor of a plan: the same on CPU and GPU, in messages and in
 /// payloads without headers.
@@ -33,7 +38,8 @@ class DownlinkForms {
   int num_workers() const { return num_workers_; }
   /// Whether the mean comes back changed.
   bool is_lossy() const { return codec_ == DownlinkCodec::kBfloat16 || codec_ == DownlinkCodec::kTernary; }
-  /// Whether max_bytes is exact for every slice: else codes have a format whose size depends on them (tmask).
+  /// Whether max_bytes is exact for every slice: else codes have a format whose size depends on them (tmask), or there
+  /// are as many elements as are not zero.
   bool has_fixed_size() const;
 
   /// What a tensor must be aggregated to: integer sums or the mean.
@@ -41,6 +47,9 @@ class DownlinkForms {
   MeanForm form(int segment) const;
   /// The most bytes that a slice has in its form, without header and scalers.
   std::int64_t max_bytes(const Slice& slice) const;
+
+  /// Of a slice whose mean travels as its elements that are not zero: the most of them that there can be.
+  std::int64_t max_places(const Slice& slice) const;
 
   // Of tensors that are aggregated to sums:
   SumForm sum_form(int segment) const { return plan_.codec_of(segment).sum_form(); }

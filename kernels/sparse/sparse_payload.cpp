@@ -210,12 +210,13 @@ void check_runs(const SparseShape& shape, std::span<const std::uint8_t> payload)
   check_values(shape, payload, next_word);
 }
 
-void add_runs(const SparseShape& shape, std::span<const std::uint8_t> payload, std::int64_t first,
-              std::span<float> out) {
+/// What `take` does with each place in [first, end), counted from `first`, and its value.
+template <class Take>
+void for_each_of_runs(const SparseShape& shape, std::span<const std::uint8_t> payload, std::int64_t first,
+                      std::int64_t end, const Take& take) {
   const std::uint8_t* bytes = payload.data();
   const std::int64_t count = num_kept(shape);
   const std::int64_t values = first_value_word(bytes, count);
-  const std::int64_t end = first + static_cast<std::int64_t>(out.size());
   // The last group that begins at or before the first element, if any, and those after it.
   std::int64_t begin = 0;
   std::int64_t beyond = num_sparse_groups(count);
@@ -229,10 +230,16 @@ void add_runs(const SparseShape& shape, std::span<const std::uint8_t> payload, s
     for (std::int64_t i = 0; i < group.count && place < end; ++i) {
       if (i > 0) place += std::int64_t{bits_at(bytes, group.word, i, group.width)} + 1;
       if (place < first || place >= end) continue;
-      out[static_cast<std::size_t>(place - first)] += value_at(shape, bytes, values, index * kSparseGroup + i);
+      take(static_cast<std::size_t>(place - first), value_at(shape, bytes, values, index * kSparseGroup + i));
     }
     if (place >= end) return;
   }
+}
+
+void add_runs(const SparseShape& shape, std::span<const std::uint8_t> payload, std::int64_t first,
+              std::span<float> out) {
+  for_each_of_runs(shape, payload, first, first + static_cast<std::int64_t>(out.size()),
+                   [&](std::size_t place, float value) { out[place] += value; });
 }
 
 // Places within blocks.
@@ -292,6 +299,7 @@ void add_local(const SparseShape& shape, std::span<const std::uint8_t> payload, 
 }  // namespace
 
 std::int64_t num_kept(const SparseShape& shape) {
+  if (shape.num_places >= 0) return shape.num_places;
   if (shape.format == SparseFormat::kRuns) return top_k_count(shape.num_elements, shape.density);
   const std::int64_t full = shape.num_elements / shape.block_elements;
   return full * top_k_count(shape.block_elements, shape.density) +
@@ -327,6 +335,19 @@ void add_sparse(const SparseShape& shape, std::span<const std::uint8_t> payload,
                 std::span<float> out) {
   if (out.empty()) return;
   shape.format == SparseFormat::kRuns ? add_runs(shape, payload, first, out) : add_local(shape, payload, first, out);
+}
+
+void put_sparse(const SparseShape& shape, std::span<const std::uint8_t> payload, std::span<float> out) {
+  TERNGRAD_REQUIRE(shape.format == SparseFormat::kRuns, "[sparse] only elements of runs are put in their places");
+  for_each_of_runs(shape, payload, 0, shape.num_elements, [&](std::size_t place, float value) { out[place] = value; });
+}
+
+std::span<const float> sparse_values(const SparseShape& shape, std::span<const std::uint8_t> payload) {
+  TERNGRAD_REQUIRE(shape.format == SparseFormat::kRuns && shape.values == SparseValues::kFloat32,
+                   "[sparse] only values of runs in float32 lie as they are");
+  const std::int64_t count = num_kept(shape);
+  const auto* const words = reinterpret_cast<const float*>(payload.data());
+  return {words + first_value_word(payload.data(), count), static_cast<std::size_t>(count)};
 }
 
 }  // namespace terngrad

@@ -25,6 +25,7 @@ struct SparseShape {
   std::int64_t num_elements = 0;    // of the slice
   double density = 0;               // of a block, or of the slice, top_k_count are kept
   std::int64_t block_elements = 0;  // of kLocal: a power of two from 256 to 65536
+  std::int64_t num_places = -1;     // of kRuns: how many are kept, in place of what density says; -1: that
 
   friend bool operator==(const SparseShape&, const SparseShape&) = default;
 };
@@ -52,5 +53,12 @@ void check_sparse(const SparseShape& shape, std::span<const std::uint8_t> payloa
 /// @param payload  has passed check_sparse
 void add_sparse(const SparseShape& shape, std::span<const std::uint8_t> payload, std::int64_t first,
                 std::span<float> out);
+
+/// out[place] = value, for all elements of a payload of runs. Others stay as they are.
+/// @param payload  has passed check_sparse. @param out  [shape.num_elements]
+void put_sparse(const SparseShape& shape, std::span<const std::uint8_t> payload, std::span<float> out);
+
+/// The values of a payload of runs in float32. @param payload  has passed check_sparse
+std::span<const float> sparse_values(const SparseShape& shape, std::span<const std::uint8_t> payload);
 
 }  // namespace terngrad

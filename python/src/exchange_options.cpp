@@ -39,7 +39,8 @@ CompressedAllReduceOptions exchange_options(const std::string& algorithm, const 
                                                  {{"fp32", DownlinkCodec::kFloat32},
                                                   {"bf16", DownlinkCodec::kBfloat16},
                                                   {"sums", DownlinkCodec::kSums},
-                                                  {"ternary", DownlinkCodec::kTernary}});
+                                                  {"ternary", DownlinkCodec::kTernary},
+                                                  {"sparse", DownlinkCodec::kSparse}});
   options.on_nonfinite =
       choose<OnNonfinite>("on_nonfinite", on_nonfinite,
                           {{"stop", OnNonfinite::kStop}, {"skip", OnNonfinite::kSkip}, {"zero", OnNonfinite::kZero}});

@@ -107,7 +107,7 @@ class Exchange:
         @param codec_for     {pattern (* and ?): spec} for tensors by name; the first match counts
         @param min_elements  smaller tensors travel as fp32
         @param algorithm     auto, all_gather, scatter_reduce or integer_sum
-        @param downlink_codec  how the mean travels back: fp32, bf16, sums or ternary
+        @param downlink_codec  how the mean travels back: fp32, bf16, sums, ternary or sparse
         @param on_nonfinite  NaN or infinity: stop (NonFiniteError), skip (the step) or zero (the tensor)
         @param memory        what workers keep: none, ef, momentum, dgc, with options as ``ef:decay=0.9``; auto: what the codec
             or preset has by default

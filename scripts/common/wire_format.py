@@ -126,6 +126,8 @@ class Record:
         Lanes need the number of workers, and L of codes from -L to L; topk and randomk the options text of their codec."""
         if self.codec in (1, 2):
             return (float32_payload if self.codec == 1 else bfloat16_payload)(self.payload, self.count)
+        if self.kind == 3 and self.format == 19:  # of a mean any number of elements
+            return runs_of_any_number(self.payload, self.count)
         if self.codec == 8:
             return sparse_payload(self.payload, self.count, self.format, options_of(options))
         if self.codec == 9:
@@ -496,11 +498,25 @@ def sparse_payload(payload, count, form, options):
         kept = sum(kept_of_blocks)
         within, end = fields_at(payload, 0, kept, block.bit_length() - 1)
         places = within + block * np.repeat(np.arange(len(kept_of_blocks)), kept_of_blocks)
-    require(bool((np.diff(places) > 0).all()), "places", "ascending ones", "others")
-    require(kept == 0 or places[-1] < count, "places", f"below {count}", places[-1:])
     values = (float32_payload if options["values"] == "fp32" else bfloat16_payload)(payload[end:], kept)
+    return elements_at(places, values, count)
+
+
+def runs_of_any_number(payload, count):
+    """The elements of a mean that travels as those which are not zero."""
+    kept = int.from_bytes(payload[:4], "little")
+    places, end = runs_places(payload, kept)
+    values = float32_payload(payload[end:], kept)
+    require(bool(values.view(np.uint32).all()), "values", "none of zero", "others")
+    return elements_at(places, values, count)
+
+
+def elements_at(places, values, count):
+    """Zeros but for these places."""
+    require(bool((np.diff(places) > 0).all()), "places", "ascending ones", "others")
+    require(len(places) == 0 or places[-1] < count, "places", f"below {count}", places[-1:])
     elements = np.zeros(count, np.float32)
-    elements[places] += values
+    elements[places] = values
     return elements
 
 

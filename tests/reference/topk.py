@@ -172,3 +172,9 @@ class TopK(Fp32):
         for message in messages:
             total += self.decode(message, cut)
         return total * (np.float32(1) / np.float32(len(messages)))
+
+
+def pack_nonzeros(values: np.ndarray) -> bytes:
+    """The elements of a mean whose bits are not those of +0, as runs. values: fp32"""
+    places = np.flatnonzero(values.view(np.uint32))
+    return TopK.pack_runs(places) + values[places].astype("<f4").tobytes()

@@ -15,7 +15,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 try:
-    from reference import codecs, low_rank, packing, scalers, worker_tree
+    from reference import codecs, low_rank, packing, scalers, topk, worker_tree
     from support import dumped_run
 except ModuleNotFoundError as missing:
     if missing.name != "numpy":
@@ -117,7 +117,9 @@ class Training(unittest.TestCase):
                 codec, cut = run.codec(record.segment), run.cut(record)
                 messages = sent[message.step, record.segment, record.first]
                 mean = codec.mean(messages, cut)
-                if record.codec_name() == "bf16":
+                if (record.codec, record.format) == (codec.wire_id, 19):
+                    self.assertEqual(record.payload, topk.pack_nonzeros(mean))
+                elif record.codec_name() == "bf16":
                     self.assertEqual(record.payload, codecs.parse("bf16").codec.pack(mean))
                 elif record.codec_name() == "ternary lanes":
                     numbers = sum(codec.lane_numbers(codec.unpack(one.payload, cut.count)) for one in messages)
@@ -152,6 +154,11 @@ class Training(unittest.TestCase):
     def test_downlinks(self):
         for downlink in "bf16", "sums":
             self.assertGreater(self.check_ternary("--downlink_codec", downlink), 0)
+
+    def test_means_of_few_elements(self):
+        for spec in "topk:density=0.05", "topk:scope=block,block=256", "randomk:density=0.125":
+            options = ("--codec", spec, "--codec_memory", "none", "--downlink_codec", "sparse")
+            self.assertGreater(self.check(*options), 0)
 
     def test_sharing_and_clipping(self):
         for options in (("max", "--clip_scope", "local"), ("mean", "--clip_scope", "local"),

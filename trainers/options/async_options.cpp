@@ -40,7 +40,7 @@ void check_async_options(const OptionSet& options, const TrainOptions& o) {
                    ": with --strategy async workers push to a server, nothing is exchanged between them; accepted: "
                    "auto");
   }
-  if (o.downlink_codec == "sums" || o.downlink_codec == "ternary") {
+  if (o.downlink_codec != "fp32" && o.downlink_codec != "bf16") {
     TERNGRAD_THROW(UsageError, "--downlink_codec ", o.downlink_codec,
                    ": is of gradients, --strategy async sends parameters back; accepted with it: fp32, bf16");
   }

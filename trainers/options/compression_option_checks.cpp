@@ -242,6 +242,11 @@ void check_code_sums(const OptionSet& options, const TrainOptions& o) {
     TERNGRAD_THROW(UsageError, "--downlink_codec ternary: draws from sums of codes, which the votes of ", voting->given,
                    " are not; accepted with it: fp32, bf16, sums");
   }
+  const auto is_sparse = [](const ChosenCodec& c) { return c.codec->traits().is_sparse; };
+  if (o.downlink_codec == "sparse" && std::ranges::none_of(codecs, is_sparse)) {
+    TERNGRAD_THROW(UsageError, "--downlink_codec sparse: needs a sparse codec, topk or randomk; accepted with ",
+                   o.codec_name(), ": fp32, bf16");
+  }
   if (o.exchange == "integer_sum") {
     if (!any_adds_up) {
       TERNGRAD_THROW(
@@ -261,6 +266,11 @@ void check_code_sums(const OptionSet& options, const TrainOptions& o) {
         UsageError,
         "--downlink_codec sums: has no effect with --exchange all_gather, where no mean travels back; accepted "
         "with it: fp32, bf16, ternary; accepted with sums: --exchange auto, scatter_reduce, integer_sum");
+  }
+  if (o.downlink_codec == "sparse" && (o.exchange == "all_gather" || o.exchange == "integer_sum")) {
+    TERNGRAD_THROW(UsageError, "--downlink_codec sparse: has no effect with --exchange ", o.exchange,
+                   ", where no mean travels back; accepted with it: fp32, bf16; accepted with sparse: --exchange auto, "
+                   "scatter_reduce");
   }
 }
 
@@ -286,6 +296,11 @@ void check_codecs_on_gpus(const TrainOptions& o) {
   if (!o.trains || devices_of(o).is_cpu_run() || o.strategy_name() == "simple") return;
   const std::vector<ChosenCodec> codecs = chosen_codecs(o);
   if (o.exchanges_on_host()) return;
+  if (o.downlink_codec == "sparse") {
+    TERNGRAD_THROW(UsageError,
+                   "--downlink_codec sparse has no kernels for GPUs; it needs --device cpu, or an exchange on "
+                   "the host (--strategy ps with --num_servers 1 or more); accepted on GPUs: fp32, bf16");
+  }
   for (const ChosenCodec& codec : codecs) {
     if (!codec.is_ternary() || codec.value("format") != "trans") continue;
     TERNGRAD_THROW(UsageError, codec.names("format") ? codec.given + ": format=trans" : "--ternary_format trans",
@@ -301,7 +316,8 @@ void check_number_of_workers(const OptionSet& options, const TrainOptions& o) {
   refuse_unused(options, {"scaler_sharing", "clip_scope", "reduce"}, needs);
   const bool has_server = o.strategy == "ps";  // to which it sends
   if (!has_server) refuse_unused(options, {"exchange"}, needs);
-  if (o.downlink_codec == "sums" && !has_server) refuse_unused(options, {"downlink_codec"}, needs);
+  if ((o.downlink_codec == "sums" || o.downlink_codec == "sparse") && !has_server)
+    refuse_unused(options, {"downlink_codec"}, needs);
 }
 
 /// Whether the codec is ternary with scalers of c sigma, and some scaler of a tensor is of one element alone.

@@ -169,7 +169,7 @@ void check_servers(const OptionSet& options, const TrainOptions& o) {
                    ": with --strategy ps servers aggregate shards of the gradient; accepted: auto, scatter_reduce");
   }
   if (!o.pulls_parameters()) return;
-  if (o.downlink_codec == "sums" || o.downlink_codec == "ternary") {
+  if (o.downlink_codec != "fp32" && o.downlink_codec != "bf16") {
     TERNGRAD_THROW(UsageError, "--downlink_codec ", o.downlink_codec,
                    ": is of gradients, --pull parameters sends parameters; accepted with it: fp32, bf16");
   }

@@ -109,7 +109,9 @@ bool TrainOptions::exchanges_on_host() const {
 bool uses_ternary(const TrainOptions& o) { return std::ranges::any_of(chosen_codecs(o), &ChosenCodec::is_ternary); }
 
 bool has_payloads_of_any_size(const TrainOptions& o) {
-  return std::ranges::any_of(chosen_codecs(o), [](const ChosenCodec& c) { return !c.codec->traits().fixed_size; });
+  return std::ranges::any_of(chosen_codecs(o), [](const ChosenCodec& c) {
+    return !c.codec->traits().fixed_size && !c.codec->traits().self_delimiting;
+  });
 }
 
 std::string buckets_unsupported_reason(const TrainOptions& o) {
@@ -132,8 +134,9 @@ std::string overlap_unsupported_reason(const TrainOptions& o) {
            "it when all are computed";
   }
   if (has_payloads_of_any_size(o)) {
-    return "on a GPU another --ternary_format than tmask and another codec than topk with scope=layer: the host waits "
-           "for sizes that depend on the data, and submits nothing meanwhile";
+    return "on a GPU another --ternary_format than tmask: the host waits for sizes that depend on the data, and "
+           "submits "
+           "nothing meanwhile";
   }
   return "";
 }
@@ -241,9 +244,10 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
       "a worker's link; it may add codes up on the way, which no --ternary_format shortens. vendor: the baseline, an "
       "all-reduce of the library between processes, with bits of its own",
       one_of({"auto", "all_gather", "scatter_reduce", "integer_sum", "vendor"}));
-  options.add("downlink_codec", &o.downlink_codec,
-              "what the mean goes through on its way back; sums of codes change its bytes only, the others its bits",
-              one_of({"fp32", "bf16", "sums", "ternary"}));
+  options.add(
+      "downlink_codec", &o.downlink_codec,
+      "what the mean goes through on its way back; sums and sparse change its bytes only, bf16 and ternary its bits",
+      one_of({"fp32", "bf16", "sums", "ternary", "sparse"}));
   options.alias("return_codec", "downlink_codec");
   options.add("reduce", &o.reduce, "what the update is given of the workers' gradients: their mean, or their sum",
               one_of({"average", "sum"}));
@@ -397,7 +401,8 @@ CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t
   result.downlink_codec = pick<DownlinkCodec>(o.downlink_codec, {{"fp32", DownlinkCodec::kFloat32},
                                                                  {"bf16", DownlinkCodec::kBfloat16},
                                                                  {"sums", DownlinkCodec::kSums},
-                                                                 {"ternary", DownlinkCodec::kTernary}});
+                                                                 {"ternary", DownlinkCodec::kTernary},
+                                                                 {"sparse", DownlinkCodec::kSparse}});
   result.on_nonfinite = on_nonfinite_of(o);
   result.mean_factor = o.mean_factor();
   if (o.strategy_name() == "ps") result.owners = ShardOwners::kServers;

@@ -23,6 +23,8 @@ DeviceDownlink::DeviceDownlink(const CoderSetup& setup, const CodecPlan& plan,
       rounded_(FloatPayload::kRoundedBfloat16, setup.device),
       floats_(setup.device),
       codes_(setup.device) {
+  TERNGRAD_REQUIRE(options.codec != DownlinkCodec::kSparse,
+                   "[downlink] sparse has no kernels for GPUs; accepted for gradients in their memory: fp32, bf16");
   for (std::size_t group = 0; group < plan.groups().size(); ++group) {
     sums_.push_back(nullptr);
     if (forms_.unit(plan.groups()[group].segments.front()) != AggregateUnit::kSums) continue;
@@ -176,6 +178,8 @@ void DeviceDownlink::encode(const TensorTable& mean, const DeviceStep& step, Str
       case MeanForm::kCodes:
         sums_[group_of(part.slice)]->draw_tasks.push_back(draw_task(part, mean));
         break;
+      case MeanForm::kSparse:
+        break;  // which the constructor has refused
     }
   }
   if (!float32_tasks_.empty()) float32_.run(float32_tasks_, stream);

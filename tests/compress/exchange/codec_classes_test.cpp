@@ -37,6 +37,8 @@ constexpr const char* kSumsOfOwn = "[downlink] sums needs a scaler that all work
 constexpr const char* kNoVoteSums = "[downlink] ternary draws from sums of codes, which votes are not";
 constexpr const char* kTernaryOfOwn = "[downlink] ternary needs a scaler that all workers share";
 
+constexpr const char* kNotSparse = "[downlink] sparse needs a tensor whose codec is sparse";
+
 // All tensors with one codec. Floats return as fp32 where codes would be asked for.
 constexpr Row kRows[] = {
     {ExchangeAlgorithm::kAllGather, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
@@ -69,6 +71,12 @@ constexpr Row kRows[] = {
     {ExchangeAlgorithm::kIntegerSum,
      DownlinkCodec::kTernary,
      {{kNoSums}, {kNoSums}, {kRuns}, {kNoVoteSums}, {kNoSums}, {kNoSums}}},
+    {ExchangeAlgorithm::kScatterReduce,
+     DownlinkCodec::kSparse,
+     {{kNotSparse}, {kNotSparse}, {kNotSparse}, {kNotSparse}, {kRuns}, {kNotSparse}}},
+    {ExchangeAlgorithm::kAuto,
+     DownlinkCodec::kSparse,
+     {{kNotSparse}, {kNotSparse}, {kNotSparse}, {kNotSparse}, {kRuns}, {kNotSparse}}},
     {ExchangeAlgorithm::kAuto, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
     {ExchangeAlgorithm::kAuto, DownlinkCodec::kBfloat16, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
     {ExchangeAlgorithm::kAuto, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
@@ -133,7 +141,8 @@ void expect_rows(std::span<const Row> rows, bool beside_ternary) {
         }
       }
       EXPECT_GT(sum, 0);
-      if (row.downlink != DownlinkCodec::kFloat32) continue;
+      // Also of sparse, which is exact.
+      if (row.downlink != DownlinkCodec::kFloat32 && row.downlink != DownlinkCodec::kSparse) continue;
       if (of_fp32.empty()) of_fp32 = mean;
       EXPECT_TRUE(mean == of_fp32);
     }

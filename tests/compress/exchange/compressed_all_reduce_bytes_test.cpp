@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -105,31 +107,73 @@ TEST_F(ByteCounts, OfOneWorkerAreZero) {
   }
 }
 
-TEST_F(ByteCounts, DoNotDependOnTheNumberOfProcesses) {
+TEST_F(ByteCounts, OfSparseMeansAreThoseOfTheElementsThatAreNotZero) {
+  Layout layout;
+  layout.add("a", {20000});
+  const auto mean_sent = [&](const char* spec, DownlinkCodec downlink) {
+    auto options = options_of(ExchangeAlgorithm::kScatterReduce, downlink);
+    options.codecs.codec = spec;
+    options.codecs.rules = {};
+    CompressedAllReduce exchange = local_exchange(layout, 2, options);
+    Tensors mean = blank_tensors(layout);
+    const std::int64_t sent = exchange.exchange(tables(worker_gradients(layout, 2), 0, 2), mean.table, 0).mean.sent;
+    return std::pair(sent, 20000 - std::ranges::count(mean.values[0], 0.0f));
+  };
+  // Of randomk all workers send the same elements: 200 in all, of two shards. Each is told to the other worker.
+  const auto [drawn, num_drawn] = mean_sent("randomk:density=0.01", DownlinkCodec::kSparse);
+  EXPECT_EQ(num_drawn, 200);
+  EXPECT_GT(drawn, 4 * 200);
+  EXPECT_LT(drawn, 6 * 200 + 2 * 200);
+  const auto [chosen, num_chosen] = mean_sent("topk:density=0.01", DownlinkCodec::kSparse);
+  EXPECT_GT(num_chosen, 300) << "different ones of either worker";
+  EXPECT_GT(chosen, 4 * num_chosen);
+  EXPECT_LT(chosen, 6 * num_chosen + 2 * 200);
+  EXPECT_GT(mean_sent("topk:density=0.01", DownlinkCodec::kFloat32).first, 4 * 20000);
+}
+
+TEST_F(ByteCounts, AndMeansDoNotDependOnTheNumberOfProcesses) {
   const auto workers = worker_gradients(layout_, 4);
-  for (const ExchangeAlgorithm algorithm :
-       {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
+  struct Case {
+    ExchangeAlgorithm algorithm;
+    const char* spec;
+    DownlinkCodec downlink;
+  };
+  for (const Case& c : {Case{ExchangeAlgorithm::kAllGather, "ternary", DownlinkCodec::kFloat32},
+                        Case{ExchangeAlgorithm::kScatterReduce, "ternary", DownlinkCodec::kFloat32},
+                        Case{ExchangeAlgorithm::kIntegerSum, "ternary", DownlinkCodec::kFloat32},
+                        Case{ExchangeAlgorithm::kScatterReduce, "topk:density=0.01", DownlinkCodec::kSparse},
+                        Case{ExchangeAlgorithm::kScatterReduce, "randomk:density=0.1", DownlinkCodec::kSparse}}) {
+    SCOPED_TRACE(std::string(c.spec) + " " + to_string(c.algorithm));
+    struct Total {
+      std::int64_t sent = 0, received = 0;
+      std::vector<std::vector<float>> mean;
+      bool operator==(const Total&) const = default;
+    };
     const auto total = [&](int size) {
       std::mutex mutex;
-      ExchangeReport sum;
-      testing::run_ranks(size, [&](std::shared_ptr<Communicator> communicator) {
+      Total sum;
+      const auto errors = testing::run_ranks(size, [&](std::shared_ptr<Communicator> communicator) {
         const WorkerGroup group = make_worker_group(4, std::move(communicator));
-        auto options = options_of(algorithm);
+        auto options = options_of(c.algorithm, c.downlink);
+        options.codecs.codec = c.spec;
         options.codecs.rules = {{"b", "fp32"}};
         CompressedAllReduce exchange(layout_, group, options);
         Tensors mean = blank_tensors(layout_);
         const auto report =
             exchange.exchange(tables(workers, group.first_local_worker, group.num_local_workers), mean.table, 0);
         const std::lock_guard lock(mutex);
-        sum.gradient.sent += report.sent_bytes();
-        sum.gradient.received += report.received_bytes();
+        sum.sent += report.sent_bytes();
+        sum.received += report.received_bytes();
+        EXPECT_TRUE(sum.mean.empty() || sum.mean == mean.values);
+        sum.mean = mean.values;
       });
-      return std::pair(sum.gradient.sent, sum.gradient.received);
+      for (const auto& error : errors) EXPECT_EQ(error, nullptr);
+      return sum;
     };
-    const auto alone = total(1);
-    EXPECT_GT(alone.first, 0);
-    EXPECT_EQ(total(2), alone) << to_string(algorithm);
-    EXPECT_EQ(total(4), alone) << to_string(algorithm);
+    const Total alone = total(1);
+    EXPECT_GT(alone.sent, 0);
+    EXPECT_EQ(total(2), alone);
+    EXPECT_EQ(total(4), alone);
   }
 }
 

@@ -15,7 +15,7 @@ using testing::kClassedSpecs;
 
 constexpr int kWorkers = 5;
 constexpr DownlinkCodec kDownlinkCodecs[] = {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16, DownlinkCodec::kSums,
-                                             DownlinkCodec::kTernary};
+                                             DownlinkCodec::kTernary, DownlinkCodec::kSparse};
 
 Layout one_tensor() {
   Layout layout;
@@ -43,6 +43,9 @@ TEST(DownlinkForms, OnlyBf16AndTernaryAreLossy) {
 /// The form of a class of codecs with a downlink codec that it may have.
 MeanForm expected_form(CodecClass column, DownlinkCodec codec) {
   if (codec == DownlinkCodec::kBfloat16) return MeanForm::kBfloat16;
+  if (codec == DownlinkCodec::kSparse) {
+    return column == CodecClass::kSparse ? MeanForm::kSparse : MeanForm::kFloat32;
+  }
   if (codec == DownlinkCodec::kFloat32 || column == CodecClass::kFloats || column == CodecClass::kSparse ||
       column == CodecClass::kLowRank) {
     return MeanForm::kFloat32;
@@ -108,6 +111,27 @@ TEST(DownlinkForms, BytesAreThoseOfTheForm) {
   EXPECT_EQ(DownlinkForms(plan, DownlinkCodec::kSums, kWorkers).max_bytes(odd), 63 * 8);
   EXPECT_EQ(DownlinkForms(plan, DownlinkCodec::kTernary, kWorkers).max_bytes(odd), 252);  // 4 to a byte, whole words
   EXPECT_EQ(DownlinkForms(signs, DownlinkCodec::kSums, kWorkers).max_bytes(odd), 252);
+}
+
+TEST(DownlinkForms, ElementsThatAreNotZeroAreAtMostThoseOfAllWorkers) {
+  const Layout layout = one_tensor();
+  const Slice whole{0, 0, 1000};
+  const auto places = [&](const char* spec) {
+    return DownlinkForms(plan_of(layout, spec), DownlinkCodec::kSparse, kWorkers).max_places(whole);
+  };
+  EXPECT_EQ(places("topk:density=0.01"), 10 * kWorkers);
+  EXPECT_EQ(places("topk:density=0.5"), 1000);
+  EXPECT_EQ(places("randomk:density=0.01"), 10) << "the same ones of all";
+  EXPECT_EQ(places("topk:stage_steps=2"), 1000) << "of any of the stages";
+  EXPECT_FALSE(DownlinkForms(plan_of(layout, "topk"), DownlinkCodec::kSparse, kWorkers).has_fixed_size());
+  EXPECT_TRUE(DownlinkForms(plan_of(layout, "ternary"), DownlinkCodec::kSparse, kWorkers).has_fixed_size());
+}
+
+TEST(DownlinkForms, SparseNeedsATensorThatIs) {
+  const Layout layout = one_tensor();
+  EXPECT_NO_THROW(require_downlink(plan_of(layout, "topk"), DownlinkCodec::kSparse));
+  EXPECT_THROW(require_downlink(plan_of(layout, "ternary"), DownlinkCodec::kSparse), InvalidArgument);
+  EXPECT_NO_THROW(require_downlink(plan_of(layout, "ternary"), DownlinkCodec::kFloat32));
 }
 
 TEST(DownlinkForms, OnlyAFormatThatDependsOnTheCodesHasNoFixedSize) {

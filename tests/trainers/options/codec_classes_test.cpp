@@ -32,6 +32,8 @@ constexpr const char* kVendor = "--exchange vendor: adds floating-point numbers 
 constexpr const char* kNoCodes = ": needs codes that add up as integers, those of the codec ternary";
 constexpr const char* kOwnScalers = ": needs a scaler that all workers share; ";
 constexpr const char* kNoVoteSums = "--downlink_codec ternary: draws from sums of codes, which the votes of ";
+constexpr const char* kNotSparse = "--downlink_codec sparse: needs a sparse codec, topk or randomk";
+constexpr const char* kNoMean = "--downlink_codec sparse: has no effect with --exchange all_gather";
 constexpr const char* kNoVote = "gradients of workers do not come together, so there is no vote; accepted: reduce=mean";
 constexpr const char* kNoCuts =
     "--pull parameters: servers cut tensors anywhere into the shards that they update, and ";
@@ -52,6 +54,9 @@ const std::vector<Row>& rows() {
       {{"--downlink_codec", "bf16"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
       {{"--downlink_codec", "sums"}, {{kNoCodes}, {kOwnScalers}, {kRuns}, {kRuns}, {kNoCodes}, {kNoCodes}}},
       {{"--downlink_codec", "ternary"}, {{kNoCodes}, {kOwnScalers}, {kRuns}, {kNoVoteSums}, {kNoCodes}, {kNoCodes}}},
+      {{"--downlink_codec", "sparse"}, {{kNotSparse}, {kNotSparse}, {kNotSparse}, {kNotSparse}, {kRuns}, {kNotSparse}}},
+      {{"--downlink_codec", "sparse", "--exchange", "all_gather"},
+       {{kNotSparse}, {kNotSparse}, {kNotSparse}, {kNotSparse}, {kNoMean}, {kNotSparse}}},
       {{"--overlap", "on", "--bucket_mb", "1"}, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
   };
   return rows;
