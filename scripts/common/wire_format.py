@@ -512,7 +512,7 @@ def runs_of_any_number(payload, count):
 
 
 def elements_at(places, values, count):
-    """Zeros but for these places."""
+    """Zeros except at these places."""
     require(bool((np.diff(places) > 0).all()), "places", "ascending ones", "others")
     require(len(places) == 0 or places[-1] < count, "places", f"below {count}", places[-1:])
     elements = np.zeros(count, np.float32)

@@ -144,7 +144,7 @@ TEST_F(CudaTrainCommand, ARunMovesBetweenDevices) {
   EXPECT_TRUE(checkpoint.has_group("slots/v"));
 }
 
-/// A run that is cut goes on exactly, and then on the CPU. @returns its last checkpoint
+/// A run that is cut continues exactly, then on the CPU. @returns its last checkpoint
 Checkpoint moved(const fs::path& folder, const std::vector<std::string>& more) {
   const std::vector<std::string> resume = {"--resume"};
   const auto run = [&](const char* name, const char* device, int num_steps, const std::vector<std::string>& with = {}) {
