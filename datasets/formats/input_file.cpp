@@ -63,9 +63,15 @@ InputFile::~InputFile() { ::close(descriptor_); }
 
 std::vector<std::uint8_t> InputFile::read_beginning(std::size_t count) const {
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(std::min<std::uint64_t>(count, num_bytes_)));
+  read_at(0, bytes);
+  return bytes;
+}
+
+void InputFile::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
   std::size_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t got = ::pread(descriptor_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+    const ssize_t got =
+        ::pread(descriptor_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_not_read(path_, errno);
     if (got == 0) {
@@ -73,7 +79,6 @@ std::vector<std::uint8_t> InputFile::read_beginning(std::size_t count) const {
     }
     done += static_cast<std::size_t>(got);
   }
-  return bytes;
 }
 
 bool path_exists(const std::filesystem::path& path) { return kind_of(path).has_value(); }

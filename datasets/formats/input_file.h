@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <vector>
 
 namespace terngrad {
@@ -26,6 +27,9 @@ class InputFile {
   /// The first `count` bytes, or all if there are fewer.
   /// @throws DataError if they cannot be read, or the file has become shorter
   std::vector<std::uint8_t> read_beginning(std::size_t count) const;
+  /// Fills `bytes` with those from `offset` on, all of which must be within num_bytes(). Safe from several threads.
+  /// @throws DataError as read_beginning
+  void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const;
   std::vector<std::uint8_t> read_all() const { return read_beginning(static_cast<std::size_t>(num_bytes_)); }
 
  private:

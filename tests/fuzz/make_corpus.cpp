@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "datasets/formats/tfrecord.h"
 #include "datasets/sets/cifar10.h"
 #include "tests/datasets/image_files.h"
 #include "tests/datasets/npy_files.h"
@@ -20,6 +21,8 @@
 
 namespace terngrad {
 namespace {
+
+Bytes as_bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
 class Corpus {
  public:
@@ -44,6 +47,8 @@ class Corpus {
 void add_data_files(Corpus& corpus) {
   corpus.add("idx", "images", 0, {0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2, 1, 2, 3, 4});
   corpus.add("idx", "labels", 1, {0, 0, 8, 1, 0, 0, 0, 3, 1, 2, 9});
+  corpus.add("tfrecord", "one", as_bytes(tfrecord("123456789")));
+  corpus.add("tfrecord", "three", as_bytes(tfrecord("first") + tfrecord("") + tfrecord(std::string(300, 'x'))));
   corpus.add("npy", "u1", npy_file(npy_header("|u1", "(2, 3)"), {1, 2, 3, 4, 5, 6}));
   corpus.add("npy", "i8", npy_file(npy_header("<i8", "(1,)"), {7, 0, 0, 0, 0, 0, 0, 0}, 2));
   corpus.add("npy", "f4", npy_file(npy_header("<f4", "()"), Bytes(4), 3));

@@ -10,18 +10,14 @@
 #include <cstdio>
 #include <utility>
 
+#include "datasets/formats/tfrecord.h"
 #include "kernels/runtime/errors.h"
-#include "kernels/tensor/crc32c.h"
 #include "trainers/io/tensorboard.pb.h"
 
 namespace terngrad {
 namespace {
 
 constexpr std::string_view kPrefix = "events.out.tfevents.";
-
-void append_little_endian(std::string& bytes, std::uint64_t value, int num_bytes) {
-  for (int i = 0; i < num_bytes; ++i) bytes += static_cast<char>((value >> (8 * i)) & 0xff);
-}
 
 /// The seconds in the name of an event file, 0 for other names.
 std::uint64_t seconds_of(std::string_view name) {
@@ -53,21 +49,6 @@ tensorboard::Event event_at(double wall_time, std::uint64_t step) {
 }
 
 }  // namespace
-
-std::uint32_t masked_crc32c(std::string_view data) {
-  const std::uint32_t crc = crc32c({reinterpret_cast<const std::uint8_t*>(data.data()), data.size()});
-  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
-}
-
-std::string event_record(std::string_view data) {
-  std::string record;
-  record.reserve(data.size() + 16);
-  append_little_endian(record, data.size(), 8);
-  append_little_endian(record, masked_crc32c(record), 4);
-  record += data;
-  append_little_endian(record, masked_crc32c(data), 4);
-  return record;
-}
 
 double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -115,6 +96,6 @@ void EventFile::write_histograms(std::uint64_t step, std::span<const NamedHistog
   write(event.SerializeAsString());
 }
 
-void EventFile::write(std::string_view event) { file_.append(event_record(event)); }
+void EventFile::write(std::string_view event) { file_.append(tfrecord(event)); }
 
 }  // namespace terngrad

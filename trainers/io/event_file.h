@@ -25,19 +25,12 @@ struct NamedHistogram {
   Histogram histogram;
 };
 
-/// CRC-32C as event files and TFRecord files keep it: rotated right by 15 bits, plus 0xa282ead8, so that a checksum of
-/// data that holds checksums stays a good one.
-std::uint32_t masked_crc32c(std::string_view data);
-
-/// One record of such a file: the length of `data` (8 bytes), masked_crc32c of these 8 bytes, `data`, masked_crc32c of
-/// `data`; all little-endian.
-std::string event_record(std::string_view data);
-
 /// Seconds since 1970 (UTC).
 double wall_seconds();
 
-/// Writes events to a new file in a folder. Each call hands its record to the operating system, so that it outlives
-/// this process and a running TensorBoard shows it. Values are kept as float32, as the format has it.
+/// Writes events to a new file in a folder, as records (datasets/formats/tfrecord.h). Each call hands its record to the
+/// operating system, so that it outlives this process and a running TensorBoard shows it. Values are kept as float32,
+/// as the format has it.
 class EventFile {
  public:
   /// Creates events.out.tfevents.<seconds>.<host>.<process>, whose name sorts after those of all event files in

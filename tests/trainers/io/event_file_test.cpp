@@ -44,17 +44,6 @@ constexpr const char* kHistogram =
     "4019000000000000084021000000000000f83f2900000000000015403218000000000000e0bf000000000000000000000000"
     "000008403a18000000000000f03f000000000000000000000000000000404929df4f";
 
-TEST(EventRecord, FramesDataWithMaskedChecksums) {
-  EXPECT_EQ(hex(event_record("")), "000000000000000029039807d8ea82a2");
-  EXPECT_EQ(hex(event_record("123456789")), "090000000000000037f97139313233343536373839e5b08ac7");
-}
-
-TEST(MaskedCrc32c, RotatesAndAddsTheConstant) {
-  // CRC-32C of "123456789" is 0xe3069283 (the usual check value).
-  EXPECT_EQ(masked_crc32c("123456789"), ((0xe3069283u >> 15) | (0xe3069283u << 17)) + 0xa282ead8u);
-  EXPECT_EQ(masked_crc32c(""), 0xa282ead8u);
-}
-
 TEST(EventFile, BytesAreTheGoldenOnes) {
   const TemporaryDirectory folder;
   EventFile events(Folder(folder.path()), fixed_clock);
