@@ -136,8 +136,10 @@ std::string PowerSgdCodec::options_text() const {
   std::ostringstream out;
   out.precision(17);
   out << "rank=" << options_.rank << " min_ratio=" << options_.min_ratio
-      << " warm_start=" << (options_.warm_start ? "true" : "false")
-      << " factors=" << element_type_name(options_.factors) << " workers=" << options_.num_workers;
+      << " warm_start=" << (options_.warm_start ? "true" : "false");
+  // Messages and runs from before there were others say nothing of fp32.
+  if (options_.factors != ElementType::kFloat32) out << " factors=" << element_type_name(options_.factors);
+  out << " workers=" << options_.num_workers;
   return out.str();
 }
 

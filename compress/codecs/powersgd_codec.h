@@ -28,7 +28,8 @@ struct PowerSgdOptions {
 ///
 /// over workers k, so in two rounds of numbers: compress/exchange/low_rank_all_reduce.h. What is left out,
 /// M_k - P Q_k^T, is orthogonal to P; error feedback is on by default. With factors of bf16 what travels is rounded to
-/// it, and P once more when it is orthonormal: then both hold up to that rounding.
+/// it, and P once more when it is orthonormal: P is then orthonormal, and the rest orthogonal to it, up to that
+/// rounding.
 /// Vogels, Karimireddy, Jaggi, "PowerSGD: Practical low-rank gradient compression for distributed optimization",
 /// NeurIPS 2019, algorithms 1 and 2; the matrix is theirs transposed, which changes nothing.
 ///

@@ -127,7 +127,7 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, const WorkerGroup
                                          const CompressedAllReduceOptions& options)
     : CompressedAllReduce(layout, CodecPlan(layout, with_workers(options.codecs, workers.num_workers)), workers,
                           options) {
-  require_downlink(plan_, options.downlink_codec);
+  require_downlink(plan_, options.downlink_codec, options.algorithm);
 }
 
 CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, WorkerGroup workers,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compress/exchange/exchange_algorithm.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/sparse/drawn_payload.h"
 #include "kernels/sparse/nonzeros.h"
@@ -24,12 +25,14 @@ DownlinkForms::DownlinkForms(const CodecPlan& plan, DownlinkCodec codec, int num
   }
 }
 
-void require_downlink(const CodecPlan& plan, DownlinkCodec codec) {
+void require_downlink(const CodecPlan& plan, DownlinkCodec codec, ExchangeAlgorithm asked) {
+  if (codec != DownlinkCodec::kSparse) return;
   const auto is_sparse = [](const CodecPlan::Group& group) { return group.codec->traits().is_sparse; };
-  TERNGRAD_REQUIRE(
-      codec != DownlinkCodec::kSparse || std::ranges::any_of(plan.groups(), is_sparse),
-      "[downlink] sparse needs a tensor whose codec is sparse (topk, randomk); accepted with others: fp32, "
-      "bf16");
+  TERNGRAD_REQUIRE(std::ranges::any_of(plan.groups(), is_sparse),
+                   "[downlink] sparse needs a tensor whose codec is sparse (topk, randomk); accepted with any codec: "
+                   "fp32, bf16");
+  TERNGRAD_REQUIRE(asked == ExchangeAlgorithm::kAuto || asked == ExchangeAlgorithm::kScatterReduce,
+                   "[downlink] sparse has no effect with ", to_string(asked), ", where no mean travels");
 }
 
 bool DownlinkForms::has_fixed_size() const {
@@ -76,6 +79,9 @@ std::int64_t DownlinkForms::max_bytes(const Slice& slice) const {
     case MeanForm::kCodes:
       return payload_bytes(code_format(slice.segment), slice.count, num_workers_, lane_levels(slice.segment));
     case MeanForm::kSparse:
+      TERNGRAD_REQUIRE(nonzeros_fit(slice.count, max_places(slice)), "[downlink] sparse cannot hold a slice of ",
+                       slice.count, " elements, of which ", max_places(slice),
+                       " may not be zero; accepted: fp32, bf16, more shards, or a smaller density");
       return max_nonzero_bytes(slice.count, max_places(slice));
   }
   TERNGRAD_THROW(InvalidArgument, "[downlink] unknown form ", static_cast<int>(form(slice.segment)));

@@ -10,6 +10,8 @@
 
 namespace terngrad {
 
+enum class ExchangeAlgorithm;
+
 /// How a slice of the mean is stored on its way.
 enum class MeanForm {
   kFloat32,
@@ -19,9 +21,11 @@ enum class MeanForm {
   kSparse,  // the elements that are not zero (kernels/sparse/nonzeros.h)
 };
 
-/// @param plan  of all tensors of a run, of which parts may have only others
-/// @throws InvalidArgument if the codec is sparse and no tensor's is, so that it would have no effect
-void require_downlink(const CodecPlan& plan, DownlinkCodec codec);
+/// @param plan   of all tensors of a run, of which parts may have only others
+/// @param asked  the algorithm, kAuto not resolved
+/// @throws InvalidArgument for downlink codec sparse where it can have no effect: no tensor's codec is sparse, or no
+/// mean travels with the algorithm
+void require_downlink(const CodecPlan& plan, DownlinkCodec codec, ExchangeAlgorithm asked);
 
 /// What a downlink codec makes of the mean of each tensor of a plan: the same on CPU and GPU, in messages and in
 /// payloads without headers.

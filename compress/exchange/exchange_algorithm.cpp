@@ -42,9 +42,7 @@ ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, ShardOwners owners, 
                      "ternary with sharing max or mean, or qsgd with sharing=max");
   }
   if (asked != ExchangeAlgorithm::kAuto) return asked;
-  // What would have no effect where no mean travels.
-  const bool only_shortens = downlink_codec == DownlinkCodec::kSums || downlink_codec == DownlinkCodec::kSparse;
-  if (only_shortens) return ExchangeAlgorithm::kScatterReduce;
+  if (downlink_codec == DownlinkCodec::kSums) return ExchangeAlgorithm::kScatterReduce;
   if (num_workers == 1) return ExchangeAlgorithm::kAllGather;
   const auto bytes = [&](ExchangeAlgorithm algorithm) {
     return busiest_worker_bytes(algorithm, downlink_codec, layout, plan, num_workers);

@@ -27,7 +27,7 @@ ExchangeParts::ExchangeParts(const Layout& layout, CodecPlan plan, WorkerGroup w
   choose_algorithm(options.algorithm, options.owners, options.downlink_codec, this->layout(), this->plan(),
                    workers_.num_workers);
   DownlinkForms(this->plan(), options.downlink_codec, workers_.num_workers);
-  require_downlink(this->plan(), options.downlink_codec);
+  require_downlink(this->plan(), options.downlink_codec, options.algorithm);
 }
 
 const Layout& ExchangeParts::layout_of(std::span<const int> segments) { return parts_.of(segments).layout; }

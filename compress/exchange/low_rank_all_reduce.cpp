@@ -83,8 +83,7 @@ float LowRankAllReduce::decode_local(int local_worker, int segment, std::span<fl
 
 void LowRankAllReduce::keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept) {
   TERNGRAD_REQUIRE(has_sent_, "[exchange] the last step sent nothing that could be kept");
-  // Factors have places in these tables, but what would be kept of them is not looked at.
-  first_->keep(what, factors_.first_tables(encoded), factors_.first_tables(kept));
+  first_->keep(what, factors_.first_tables(encoded), factors_.first_kept(kept));
   factors_.keep(what, encoded, kept, nullptr, stream_);
 }
 

@@ -18,7 +18,8 @@ FactorRounds::FactorRounds(const Layout& layout, const CodecPlan& plan, int num_
       products_(factors.device()),
       mean_products_(factors.device()),
       kept_products_(factors.device()),
-      steps_(factors.device()) {
+      steps_(factors.device()),
+      mean_steps_(factors.device()) {
   const Device& device = factors.device();
   std::int64_t num_p = 0;
   std::int64_t num_q = 0;
@@ -43,6 +44,9 @@ FactorRounds::FactorRounds(const Layout& layout, const CodecPlan& plan, int num_
     own_p_.emplace_back(num_p, device);
     own_q_.emplace_back(num_q, device);
   }
+  const bool rounds = std::ranges::any_of(tensors_, [](const Tensor& t) { return t.factors != ElementType::kFloat32; });
+  for (int worker = 0; rounds && worker < num_local_workers; ++worker) kept_p_.emplace_back(num_p, device);
+  mean_flags_ = Buffer<float>(static_cast<std::int64_t>(tensors_.size()), device);
   flags_ = Buffer<float>(num_local_workers * static_cast<std::int64_t>(tensors_.size()), device);
 }
 
@@ -77,6 +81,15 @@ std::vector<TensorTable> FactorRounds::first_tables(std::span<const TensorTable>
   std::vector<TensorTable> result;
   for (std::size_t worker = 0; worker < tables.size(); ++worker) {
     result.push_back(with_factors(tables[worker], own_p_[worker].data()));
+  }
+  return result;
+}
+
+std::vector<TensorTable> FactorRounds::first_kept(std::span<const TensorTable> tables) {
+  if (kept_p_.empty()) return first_tables(tables);  // of what loses nothing nothing is kept
+  std::vector<TensorTable> result;
+  for (std::size_t worker = 0; worker < tables.size(); ++worker) {
+    result.push_back(with_factors(tables[worker], kept_p_[worker].data()));
   }
   return result;
 }
@@ -147,12 +160,18 @@ std::vector<TensorTable> FactorRounds::turn(std::span<const TensorTable> gradien
 
 void FactorRounds::write_mean(const TensorTable& mean, Stream& stream) {
   written_.clear();
-  for (const Tensor& tensor : tensors_) {
+  roundings_.clear();
+  for (std::size_t t = 0; t < tensors_.size(); ++t) {
+    const Tensor& tensor = tensors_[t];
+    roundings_.push_back(
+        {.values = mean_q_.data() + tensor.q_offset, .count = tensor.num_q(), .flag = mean_flags_.data() + t});
     written_.push_back({.sizes = tensor.sizes,
                         .p = mean_p_.data() + tensor.p_offset,
                         .q = mean_q_.data() + tensor.q_offset,
                         .out = mean.tensor(tensor.segment)});
   }
+  mean_steps_.round_first(roundings_, stream);
+  mean_steps_.round_second(roundings_, stream);
   mean_products_.write_products(written_, nullptr, stream);
 }
 

@@ -27,8 +27,8 @@ namespace terngrad {
 ///   keep, commit      what worker k left out, M_k - P Q_k^T, and Q for the next step
 ///
 /// P and both factors of workers are rounded to what they travel as (LowRankForm::factors). Of a worker's tensor that
-/// is not finite, or whose factors leave the range of their type, both count as zeros and nothing is kept. Gradients
-/// are of float32. On a GPU all but decode can be captured, having run once with the same tables.
+/// is not finite both count as zeros, as does a factor that leaves the range of its type; nothing is kept of it.
+/// Gradients are of float32. On a GPU all but decode can be captured, having run once with the same tables.
 class FactorRounds {
  public:
   /// @param plan     of the layout's tensors
@@ -46,13 +46,16 @@ class FactorRounds {
   /// Tables of rounds().first: of some tables of the layout, with factors of local workers in place of tensors of low
   /// rank.
   std::vector<TensorTable> first_tables(std::span<const TensorTable> tables);
+  /// The same with memory in place of tensors of low rank that a Coder may write what it keeps to, and nobody reads.
+  std::vector<TensorTable> first_kept(std::span<const TensorTable> tables);
   /// A table of rounds().first, to take P beside the mean of all others.
   TensorTable first_mean(const TensorTable& mean);
   /// @param gradients  those of begin. @returns tables of rounds().second: Q_k
   std::vector<TensorTable> turn(std::span<const TensorTable> gradients, Stream& stream);
   /// The table of rounds().second that takes Q.
   TensorTable second_mean();
-  /// The mean of tensors of low rank.
+  /// The mean of tensors of low rank. A Q that is not finite, of a step that is to be dropped, counts as zeros, so that
+  /// it is reported once.
   void write_mean(const TensorTable& mean, Stream& stream);
 
   /// Coder::keep of tensors of low rank, of the step that turn was called for last.
@@ -89,10 +92,11 @@ class FactorRounds {
   LowRankRounds rounds_;
   std::vector<Tensor> tensors_;
   LowRankProducts products_, mean_products_, kept_products_;
-  FactorSteps steps_;
+  FactorSteps steps_, mean_steps_;
   Buffer<float> begun_q_, mean_p_, mean_q_;
   std::vector<Buffer<float>> own_p_, own_q_;  // one per local worker
-  Buffer<float> flags_;
+  std::vector<Buffer<float>> kept_p_;         // of factors that a codec rounds
+  Buffer<float> flags_, mean_flags_;
   // The tables of a step, rebuilt in each.
   std::vector<FactorTask> products_of_step_;
   std::vector<LowRankTask> written_;

@@ -24,6 +24,10 @@ std::int64_t num_places_of(std::span<const std::uint8_t> payload) {
 
 }  // namespace
 
+bool nonzeros_fit(std::int64_t count, std::int64_t max_places) {
+  return runs_fit(shape_of(count, std::min(count, max_places)));
+}
+
 std::int64_t max_nonzero_bytes(std::int64_t count, std::int64_t max_places) {
   return max_sparse_bytes(shape_of(count, std::min(count, max_places)));
 }

@@ -9,6 +9,8 @@ namespace terngrad {
 /// Format runs (SparseFormat::kRuns) with values in float32, of all elements whose bits are not those of +0: reading
 /// gives the array back bit for bit. How many there are is the payload's first word, and known to no one beforehand.
 
+/// Whether the format can hold an array: fewer than 2^32 elements, and gaps of fewer than 2^26 bits over all groups.
+bool nonzeros_fit(std::int64_t count, std::int64_t max_places);
 /// The most bytes of a payload. @param count  elements of the array, fewer than 2^32
 /// @param max_places  the most of them that are not zero
 /// @throws InvalidArgument as max_sparse_bytes

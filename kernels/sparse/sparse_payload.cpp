@@ -306,14 +306,19 @@ std::int64_t num_kept(const SparseShape& shape) {
          top_k_count(shape.num_elements % shape.block_elements, shape.density);
 }
 
+bool runs_fit(const SparseShape& shape) {
+  const std::int64_t count = num_kept(shape);
+  return shape.num_elements >> 32 == 0 && (count == 0 || max_widths(shape, count) < kMaxWidths);
+}
+
 std::int64_t max_sparse_bytes(const SparseShape& shape) {
   const std::int64_t count = num_kept(shape);
   const std::int64_t values = words_of_values(shape, count);
   if (shape.format == SparseFormat::kLocal) return 4 * (words_of_bits(count * place_bits(shape)) + values);
   if (count == 0) return 4 * kRunsHeaderWords;
   const std::int64_t widths = max_widths(shape, count);
-  TERNGRAD_REQUIRE(shape.num_elements >> 32 == 0 && widths < kMaxWidths, "[runs] a slice of ", shape.num_elements,
-                   " elements, of which ", count, " are kept, is too large for this format: accepted are fewer than ",
+  TERNGRAD_REQUIRE(runs_fit(shape), "[runs] a slice of ", shape.num_elements, " elements, of which ", count,
+                   " are kept, is too large for this format: accepted are fewer than ",
                    "2^32 with a small density, or blocks");
   return 4 * (kRunsHeaderWords + 2 * num_sparse_groups(count) + widths * (kSparseGroup / 32) + values);
 }

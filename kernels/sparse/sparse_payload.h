@@ -32,9 +32,10 @@ struct SparseShape {
 
 /// How many elements a slice keeps.
 std::int64_t num_kept(const SparseShape& shape);
+/// Whether format runs can hold a slice: fewer than 2^32 elements, and gaps of fewer than 2^26 bits over all groups.
+bool runs_fit(const SparseShape& shape);
 /// Length of a payload: of kLocal exactly, of kRuns at most. A multiple of 4.
-/// @throws InvalidArgument for a slice that kRuns cannot hold: 2^32 elements, or gaps of 2^26 bits and more over all
-/// groups
+/// @throws InvalidArgument for a slice of kRuns that does not fit
 std::int64_t max_sparse_bytes(const SparseShape& shape);
 
 /// Writes a payload.

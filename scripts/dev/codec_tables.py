@@ -46,7 +46,6 @@ def bits_text(codec):
 
 
 def gpus_text(codec):
-    # An exchange on GPUs has one round.
     return "yes" if codec["runs_on_gpus"] else "through the host"
 
 

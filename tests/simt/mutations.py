@@ -135,6 +135,8 @@ KERNELS_MUTATIONS = [
     Mutation(DRAWN_PAYLOAD, DRAWN_PAYLOAD, "CudaDrawnPayload.*", "kBfloat16 && job.num_groups % 2 != 0", "kBfloat16 && job.num_groups % 2 == 0", sanitizer=ADDRESS),
     Mutation(LOW_RANK, LOW_RANK, "CudaLowRank.*", "__syncthreads();  // the one before has been read", ""),
     Mutation(LOW_RANK, LOW_RANK, "CudaLowRank.*", "__syncthreads();  // the sums of the chunks before have been read", ""),
+    Mutation(LOW_RANK, LOW_RANK, "CudaLowRank.*", "first < num_chunks; first += kChunksAtOnce", "first < min(num_chunks, kChunksAtOnce); first += kChunksAtOnce"),
+    Mutation(LOW_RANK, LOW_RANK, "CudaLowRank.*", "begin = end;", ""),
     Mutation(LOW_RANK, LOW_RANK, "CudaLowRank.*", "is_first ? sums[j] :", "!is_first ? sums[j] :"),
     Mutation(LOW_RANK, LOW_RANK, "CudaLowRank.*", "sum = sums[level] + sum;", "sum = sums[level];"),
     Mutation(LOW_RANK, LOW_RANK, "CudaLowRank.*", "norm > before * kSmallestNormRatio", "norm >= 0"),

@@ -244,8 +244,9 @@ void check_code_sums(const OptionSet& options, const TrainOptions& o) {
   }
   const auto is_sparse = [](const ChosenCodec& c) { return c.codec->traits().is_sparse; };
   if (o.downlink_codec == "sparse" && std::ranges::none_of(codecs, is_sparse)) {
-    TERNGRAD_THROW(UsageError, "--downlink_codec sparse: needs a sparse codec, topk or randomk; accepted with ",
-                   o.codec_name(), ": fp32, bf16");
+    TERNGRAD_THROW(UsageError,
+                   "--downlink_codec sparse: needs a sparse codec, topk or randomk; accepted with any "
+                   "codec: fp32, bf16");
   }
   if (o.exchange == "integer_sum") {
     if (!any_adds_up) {
@@ -299,7 +300,9 @@ void check_codecs_on_gpus(const TrainOptions& o) {
   if (o.downlink_codec == "sparse") {
     TERNGRAD_THROW(UsageError,
                    "--downlink_codec sparse has no kernels for GPUs; it needs --device cpu, or an exchange on "
-                   "the host (--strategy ps with --num_servers 1 or more); accepted on GPUs: fp32, bf16");
+                   "the host (--strategy ps with --num_servers 1 or more); accepted on GPUs: fp32, bf16, and with "
+                   "codes that add up sums, "
+                   "ternary");
   }
   for (const ChosenCodec& codec : codecs) {
     if (!codec.is_ternary() || codec.value("format") != "trans") continue;

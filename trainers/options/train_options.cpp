@@ -135,8 +135,7 @@ std::string overlap_unsupported_reason(const TrainOptions& o) {
   }
   if (has_payloads_of_any_size(o)) {
     return "on a GPU another --ternary_format than tmask: the host waits for sizes that depend on the data, and "
-           "submits "
-           "nothing meanwhile";
+           "submits nothing meanwhile";
   }
   return "";
 }
@@ -425,6 +424,8 @@ CompressedAllReduceOptions floating_exchange_options(const TrainOptions& o, std:
   result.codecs.codec = "fp32";
   // Float32 elements do not add up as codes; for them this is what auto is left with.
   if (result.algorithm == ExchangeAlgorithm::kIntegerSum) result.algorithm = ExchangeAlgorithm::kAuto;
+  // Nor is their mean sparse.
+  if (result.downlink_codec == DownlinkCodec::kSparse) result.downlink_codec = DownlinkCodec::kFloat32;
   return result;
 }
 

@@ -133,7 +133,7 @@ struct TrainOptions {
 
 /// Whether any tensor may travel as ternary codes.
 bool uses_ternary(const TrainOptions& o);
-/// Whether any tensor may travel in payloads whose sizes depend on the data.
+/// Whether any tensor may travel in payloads whose sizes depend on the data and that do not say where they end.
 bool has_payloads_of_any_size(const TrainOptions& o);
 
 /// What gradients would need to be exchanged in buckets of tensors; empty if they are (splits_gradients).

@@ -1,4 +1,4 @@
-// DeviceBucketedAllReduce: a DeviceAllReduce for each bucket of tensors, beside what still computes the others.
+// DeviceBucketedAllReduce: a DevicePartExchange for each bucket of tensors, beside what still computes the others.
 #pragma once
 
 #include <cstddef>
@@ -34,6 +34,9 @@ namespace terngrad {
 ///    given before: so after those readers, for it waits for its own gradients, which come later in the stream;
 ///  - scalers, payloads and tables: of each bucket by itself, and used in the branch alone; the calls below that read
 ///    them for the host do so in the stream, after finish;
+///  - factors of tensors of low rank: written in the branch, read by keep and, to be kept for the next step, by finish
+///  in
+///    the stream. The next step's first bucket begins with them in the branch, after the stream as for the mean;
 ///  - the step's number in device memory: read in the branch, to be moved on by the stream after finish.
 class DeviceBucketedAllReduce final : public GradientExchange {
  public:

@@ -12,6 +12,12 @@
 
 namespace terngrad {
 
+void require_device_downlink(DownlinkCodec codec) {
+  TERNGRAD_REQUIRE(codec != DownlinkCodec::kSparse,
+                   "[downlink] sparse has no kernels for GPUs; accepted for gradients in their memory: fp32, bf16, and "
+                   "with codes that add up sums, ternary");
+}
+
 DeviceDownlink::DeviceDownlink(const CoderSetup& setup, const CodecPlan& plan,
                                std::span<const std::unique_ptr<Coder>> coders, const Options& options)
     : setup_(setup),
@@ -23,8 +29,7 @@ DeviceDownlink::DeviceDownlink(const CoderSetup& setup, const CodecPlan& plan,
       rounded_(FloatPayload::kRoundedBfloat16, setup.device),
       floats_(setup.device),
       codes_(setup.device) {
-  TERNGRAD_REQUIRE(options.codec != DownlinkCodec::kSparse,
-                   "[downlink] sparse has no kernels for GPUs; accepted for gradients in their memory: fp32, bf16");
+  require_device_downlink(options.codec);
   for (std::size_t group = 0; group < plan.groups().size(); ++group) {
     sums_.push_back(nullptr);
     if (forms_.unit(plan.groups()[group].segments.front()) != AggregateUnit::kSums) continue;

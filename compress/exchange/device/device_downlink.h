@@ -22,6 +22,9 @@
 
 namespace terngrad {
 
+/// @throws InvalidArgument for a downlink codec without kernels
+void require_device_downlink(DownlinkCodec codec);
+
 /// Downlink's forms of the mean, with its bits, for means in device memory. Either every rank has aggregated all of
 /// the mean, and each does to it what the downlink codec asks for; or each has aggregated the shards that it owns
 /// (scatter_reduce), which then travel: as payloads of fixed size, without headers, and without scalers, which every

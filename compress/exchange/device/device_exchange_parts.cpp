@@ -24,6 +24,7 @@ DeviceExchangeParts::DeviceExchangeParts(const Layout& layout, CodecPlan plan, c
   choose_algorithm(options.algorithm, options.owners, options.downlink_codec, this->layout(), this->plan(),
                    workers_.num_workers);
   DownlinkForms(this->plan(), options.downlink_codec, workers_.num_workers);
+  require_device_downlink(options.downlink_codec);
   if (memory.kind == MemoryKind::kNone) return;
   memory_.emplace(this->layout(), this->plan(), memory, workers_.num_local_workers, stream_.device());
 }

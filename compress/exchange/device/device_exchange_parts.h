@@ -46,7 +46,7 @@ class DeviceExchangeParts {
   /// @returns the part's bytes. @throws InvalidArgument as ExchangeParts::exchange
   ExchangeReport exchange(std::span<const int> segments, std::span<const TensorTable> gradients,
                           const TensorTable& mean);
-  /// Submits the end of the step: what workers keep changes, unless the step is to be dropped.
+  /// Submits the end of the step: what workers and all ranks keep changes, unless the step is to be dropped.
   void finish();
 
   /// [1] on the device: not 0 once a part of the step was not finite and the step is to be dropped.

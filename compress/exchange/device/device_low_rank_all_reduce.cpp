@@ -85,8 +85,7 @@ ExchangeReport DeviceLowRankAllReduce::exchange_part(std::span<const TensorTable
 void DeviceLowRankAllReduce::keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
                                   Stream& stream) {
   TERNGRAD_REQUIRE(has_sent_, "[exchange] no step has run that could be kept");
-  // Factors have places in these tables, but what would be kept of them is not looked at.
-  first_->keep(what, factors_.first_tables(encoded), factors_.first_tables(kept), stream);
+  first_->keep(what, factors_.first_tables(encoded), factors_.first_kept(kept), stream);
   factors_.keep(what, encoded, kept, nonfinite_->skip(), stream);
 }
 

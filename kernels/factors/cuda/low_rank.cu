@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "kernels/factors/sum_order.h"
@@ -28,6 +29,7 @@ constexpr std::int64_t kRowsPerBlock = std::int64_t{kThreads} / kLanes * kRowsAt
 constexpr unsigned kColumnThreads = 128;
 constexpr double kMaxDouble = 0x1.fffffffffffffp1023;
 constexpr unsigned kOrthonormalThreads = 512;
+constexpr std::int64_t kSlotNumbers = std::int64_t{1} << 22;  // 32 MiB of sums
 constexpr std::int64_t kChunksAtOnce = std::int64_t{kOrthonormalThreads} / kLanes;
 
 /// FactorTask and LowRankTask as kernels read them.
@@ -303,6 +305,15 @@ class Table {
     jobs_.push_back(job);
   }
 
+  std::int64_t num_tiles() const { return static_cast<std::int64_t>(tiles_.size()); }
+
+  /// Tiles [first, end).
+  template <class Kernel>
+  void launch_some(Kernel kernel, unsigned threads, std::int64_t first, std::int64_t end, Stream& stream) {
+    const Job* jobs = jobs_table_.on_device(jobs_, stream);
+    const Tile* tiles = tiles_table_.on_device(tiles_, stream);
+    launch(kernel, dim3(num_blocks_for(end - first, 1)), dim3(threads), 0, stream, jobs, tiles + first);
+  }
   template <class Kernel, class... Rest>
   void launch_tiles(Kernel kernel, unsigned threads, Stream& stream, Rest... rest) {
     const Job* jobs = jobs_table_.on_device(jobs_, stream);
@@ -342,9 +353,11 @@ class Runner final : public LowRankRunner {
     columns_.launch_tiles(low_rank_columns_kernel, kThreads, stream);
   }
 
+  /// Matrices come in groups whose sums of slots fit kSlotNumbers, or one by one, and one group after the other uses
+  /// the same memory.
   void times_rows(std::span<const FactorTask> tasks, Stream& stream) override {
     std::int64_t needed = 0;
-    for (const FactorTask& task : tasks) needed += slot_numbers(task);
+    for (std::size_t i = 0, next = 0; i < tasks.size(); i = next) needed = std::max(needed, group(tasks, i, next));
     if (needed > memory_.num_elements()) {
       TERNGRAD_REQUIRE(!is_capturing(stream),
                        "[low_rank] memory is missing while the stream is captured: run once before");
@@ -353,16 +366,25 @@ class Runner final : public LowRankRunner {
     }
     slots_.clear();
     trees_.clear();
-    double* at = memory_.data();
-    for (const FactorTask& task : tasks) {
-      Job job = job_of(task);
-      job.slots = at;
-      slots_.add(job, num_slots(task) * tiles_of(task.m.columns, kColumnThreads));
-      trees_.add(job, tiles_of(task.rank * task.m.columns, kThreads));
-      at += slot_numbers(task);
+    ends_.clear();
+    for (std::size_t i = 0, next = 0; i < tasks.size(); i = next) {
+      group(tasks, i, next);
+      double* at = memory_.data();
+      for (const FactorTask& task : tasks.subspan(i, next - i)) {
+        Job job = job_of(task);
+        job.slots = at;
+        slots_.add(job, num_slots(task) * tiles_of(task.m.columns, kColumnThreads));
+        trees_.add(job, tiles_of(task.rank * task.m.columns, kThreads));
+        at += slot_numbers(task);
+      }
+      ends_.push_back({slots_.num_tiles(), trees_.num_tiles()});
     }
-    slots_.launch_tiles(low_rank_slots_kernel, kColumnThreads, stream);
-    trees_.launch_tiles(low_rank_tree_kernel, kThreads, stream);
+    std::pair<std::int64_t, std::int64_t> begin = {0, 0};
+    for (const auto& end : ends_) {
+      slots_.launch_some(low_rank_slots_kernel, kColumnThreads, begin.first, end.first, stream);
+      trees_.launch_some(low_rank_tree_kernel, kThreads, begin.second, end.second, stream);
+      begin = end;
+    }
   }
 
   void orthonormalize(std::span<const FactorTask> tasks, Stream& stream) override {
@@ -402,6 +424,17 @@ class Runner final : public LowRankRunner {
             .columns = task.m.columns,
             .rank = task.rank};
   }
+  /// @param next  out: the first task behind the group that begins with task `i`
+  /// @returns the sums of slots that it takes
+  static std::int64_t group(std::span<const FactorTask> tasks, std::size_t i, std::size_t& next) {
+    std::int64_t needed = 0;
+    for (next = i; next < tasks.size(); ++next) {
+      const std::int64_t own = slot_numbers(tasks[next]);
+      if (next > i && needed + own > kSlotNumbers) break;
+      needed += own;
+    }
+    return needed;
+  }
   static std::int64_t num_slots(const FactorTask& task) {
     return std::min(tiles_of(task.m.rows, kFactorBlockRows), std::int64_t{kFactorSlots});
   }
@@ -409,7 +442,8 @@ class Runner final : public LowRankRunner {
 
   Device device_;
   Table columns_, slots_, trees_, orthonormal_, products_;
-  Buffer<double> memory_;  // sums of slots
+  std::vector<std::pair<std::int64_t, std::int64_t>> ends_;  // of groups, in the tiles of slots_ and trees_
+  Buffer<double> memory_;                                    // sums of slots
 };
 
 }  // namespace

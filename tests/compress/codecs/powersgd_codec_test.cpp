@@ -120,6 +120,13 @@ TEST(PowerSgdCodec, GoldenBytesOfFactorsInBfloat16) {
   }
 }
 
+TEST(PowerSgdCodec, PeersAreToldOfFactorsInBfloat16Only) {
+  EXPECT_EQ(PowerSgdCodec({.rank = 3, .num_workers = 2}).options_text(),
+            "rank=3 min_ratio=2 warm_start=true workers=2");
+  EXPECT_EQ(PowerSgdCodec({.factors = ElementType::kBfloat16, .num_workers = 2}).options_text(),
+            "rank=4 min_ratio=2 warm_start=true factors=bf16 workers=2");
+}
+
 TEST(PowerSgdCodec, DrawnFactorsHaveTheirMomentsAndNumbers) {
   const DrawKey key{5, 9, 0, DrawPurpose::kFactorInit};
   double sum = 0;

@@ -37,6 +37,7 @@ constexpr const char* kSumsOfOwn = "[downlink] sums needs a scaler that all work
 constexpr const char* kNoVoteSums = "[downlink] ternary draws from sums of codes, which votes are not";
 constexpr const char* kTernaryOfOwn = "[downlink] ternary needs a scaler that all workers share";
 
+constexpr const char* kNoMean = "[downlink] sparse has no effect with ";
 constexpr const char* kNotSparse = "[downlink] sparse needs a tensor whose codec is sparse";
 
 // All tensors with one codec. Floats return as fp32 where codes would be asked for.
@@ -71,6 +72,12 @@ constexpr Row kRows[] = {
     {ExchangeAlgorithm::kIntegerSum,
      DownlinkCodec::kTernary,
      {{kNoSums}, {kNoSums}, {kRuns}, {kNoVoteSums}, {kNoSums}, {kNoSums}}},
+    {ExchangeAlgorithm::kAllGather,
+     DownlinkCodec::kSparse,
+     {{kNotSparse}, {kNotSparse}, {kNotSparse}, {kNotSparse}, {kNoMean}, {kNotSparse}}},
+    {ExchangeAlgorithm::kIntegerSum,
+     DownlinkCodec::kSparse,
+     {{kNotSparse}, {kNotSparse}, {kNotSparse}, {kNotSparse}, {kNoMean}, {kNotSparse}}},
     {ExchangeAlgorithm::kScatterReduce,
      DownlinkCodec::kSparse,
      {{kNotSparse}, {kNotSparse}, {kNotSparse}, {kNotSparse}, {kRuns}, {kNotSparse}}},

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compress/exchange/exchange_algorithm.h"
 #include "kernels/runtime/errors.h"
 #include "support/codec_classes.h"
 
@@ -127,11 +128,31 @@ TEST(DownlinkForms, ElementsThatAreNotZeroAreAtMostThoseOfAllWorkers) {
   EXPECT_TRUE(DownlinkForms(plan_of(layout, "ternary"), DownlinkCodec::kSparse, kWorkers).has_fixed_size());
 }
 
-TEST(DownlinkForms, SparseNeedsATensorThatIs) {
+TEST(DownlinkForms, SparseNeedsATensorThatIsAndAMeanThatTravels) {
   const Layout layout = one_tensor();
-  EXPECT_NO_THROW(require_downlink(plan_of(layout, "topk"), DownlinkCodec::kSparse));
-  EXPECT_THROW(require_downlink(plan_of(layout, "ternary"), DownlinkCodec::kSparse), InvalidArgument);
-  EXPECT_NO_THROW(require_downlink(plan_of(layout, "ternary"), DownlinkCodec::kFloat32));
+  const auto check = [&](const char* spec, DownlinkCodec codec, ExchangeAlgorithm asked) {
+    require_downlink(plan_of(layout, spec), codec, asked);
+  };
+  for (const ExchangeAlgorithm asked : {ExchangeAlgorithm::kAuto, ExchangeAlgorithm::kScatterReduce}) {
+    EXPECT_NO_THROW(check("topk", DownlinkCodec::kSparse, asked));
+    EXPECT_THROW(check("ternary", DownlinkCodec::kSparse, asked), InvalidArgument);
+  }
+  for (const ExchangeAlgorithm asked : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kIntegerSum}) {
+    EXPECT_THROW(check("topk", DownlinkCodec::kSparse, asked), InvalidArgument);
+    EXPECT_NO_THROW(check("ternary", DownlinkCodec::kFloat32, asked));
+  }
+}
+
+TEST(DownlinkForms, SlicesTooLargeForSparseAreRefusedInItsWords) {
+  const Layout layout = one_tensor();
+  const CodecPlan plan = plan_of(layout, "topk:density=0.3");
+  const DownlinkForms forms(plan, DownlinkCodec::kSparse, kWorkers);
+  EXPECT_GT(forms.max_bytes({0, 0, 1 << 20}), 4 << 20);
+  EXPECT_THAT(
+      [&] {
+        forms.max_bytes({0, 0, std::int64_t{1} << 30});
+      },
+      ::testing::ThrowsMessage<InvalidArgument>(::testing::HasSubstr("[downlink] sparse cannot hold a slice")));
 }
 
 TEST(DownlinkForms, OnlyAFormatThatDependsOnTheCodesHasNoFixedSize) {

@@ -23,6 +23,15 @@ class Gpus(SignalledTraining):
         self.assert_same("alone", "ranks2")
         self.assertTrue(self.metrics("ranks2"))
 
+    def test_factors_are_those_of_one_gpu_and_continue_with_another_number(self):
+        options = self.options(codec_for="*weights=powersgd:rank=1,min_ratio=1", error_feedback="true")
+        self.trained(0, "alone", *options)
+        self.trained(2, "ranks2", *options, env=on(2))
+        self.assert_same("alone", "ranks2")
+        self.keep_checkpoint("ranks2", 2)
+        self.trained(0, "ranks2", *options, "--num_gpus", "2", "--resume", env=on(2))
+        self.assert_same("alone", "ranks2")
+
     def test_gradients_that_cpus_exchange_have_the_same_bits(self):
         """With several GPUs to a process, and several processes on a GPU; the rows of launch_table.py have one each."""
         self.trained(0, "alone", *self.options(max_steps=2))
@@ -115,6 +124,7 @@ class Gpus(SignalledTraining):
             (2, {"strategy": "ps", "num_servers": 1, "overlap": "on"}, r"--overlap on: needs --num_servers 0 on GPUs"),
             (8, {"strategy": "ps", "pull": "parameters", "num_gpus": 3},
              r"--num_gpus 3: each GPU of the 2 processes needs a worker, --num_nodes is 4; accepted: 1 to 2"),
+            (2, {"codec_for": "*=topk", "downlink_codec": "sparse"}, r"--downlink_codec sparse has no kernels for GPUs"),
             (2, {"profile": "true"}, r"--profile: the parts of a step are not timed on GPUs"),
         ]:
             self.assertRegex(self.refused(2, *self.options(**options), env=on(gpus)), words)

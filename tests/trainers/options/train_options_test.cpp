@@ -268,6 +268,12 @@ TEST(TrainOptions, FloatingExchangeIsTheSameInFp32) {
   // There are no codes to add up.
   const TrainOptions sums = accept({"--num_nodes", "2", "--grad_bits", "1", "--exchange", "integer_sum"});
   EXPECT_EQ(floating_exchange_options(sums, 77, 3).algorithm, ExchangeAlgorithm::kAuto);
+  // Nor is the mean of fp32 sparse.
+  TrainOptions sparse;
+  sparse.codec = "topk";
+  sparse.downlink_codec = "sparse";
+  EXPECT_EQ(exchange_options(sparse, 77, 3).downlink_codec, DownlinkCodec::kSparse);
+  EXPECT_EQ(floating_exchange_options(sparse, 77, 3).downlink_codec, DownlinkCodec::kFloat32);
 }
 
 TEST(TrainOptions, ScheduleCarriesItsOptions) {

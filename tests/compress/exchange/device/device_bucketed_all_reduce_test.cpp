@@ -324,6 +324,37 @@ TEST_F(CudaDeviceBucketedAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
   }
 }
 
+TEST_F(CudaDeviceBucketedAllReduce, SparseCodecsRunFromAGraph) {
+  const Layout layout = mixed_layout();
+  for (const char* spec : {"topk:density=0.05", "topk:scope=block,block=256,density=0.1", "randomk:density=0.1"}) {
+    CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kScatterReduce);
+    options.codecs.codec = spec;
+    CompressedAllReduce cpu = testing::local_exchange(layout, 4, options);
+    InBuckets cuda(layout, worker_gradients(layout, 4), options, kBuckets[1], /*overlaps=*/true);
+    Buffer<std::uint64_t> step = testing::to_device<std::uint64_t>(std::vector<std::uint64_t>{0}, cuda.stream);
+    const auto submit = [&] { cuda.submit({0, step.data()}); };
+    submit();
+    const CapturedGraph graph(cuda.stream, submit);
+    for (const std::uint64_t now : {7u, 8u}) {
+      const std::vector<Tensors> gradients = worker_gradients(layout, 4, now);
+      for (std::size_t w = 0; w < 4; ++w) cuda.sources[w].write(gradients[w], cuda.stream);
+      copy<std::uint64_t>(std::vector<std::uint64_t>{now}, step.span(), cuda.stream);
+      graph.launch(cuda.stream);
+      Tensors expected = blank_tensors(layout);
+      cpu.exchange(testing::tables(gradients, 0, 4), expected.table, now);
+      ASSERT_TRUE(same_bits(expected.values, cuda.read())) << spec;
+    }
+  }
+}
+
+TEST_F(CudaDeviceBucketedAllReduce, RefusesASparseDownlink) {
+  const Layout layout = mixed_layout();
+  CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kSparse);
+  options.codecs.codec = "topk";
+  EXPECT_THAT([&] { InBuckets(layout, worker_gradients(layout, 2), options, kBuckets[0], false); },
+              ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("[downlink] sparse has no kernels for GPUs")));
+}
+
 TEST_F(CudaDeviceBucketedAllReduce, RefusesBucketsOutOfOrder) {
   const Layout layout = mixed_layout();
   InBuckets cuda(layout, worker_gradients(layout, 2), options_of(ExchangeAlgorithm::kAuto), kBuckets[2], true);

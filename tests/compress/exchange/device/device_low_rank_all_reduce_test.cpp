@@ -250,22 +250,36 @@ TEST_F(CudaDeviceLowRankAllReduce, AWorkersTensorThatIsNotFiniteCountsAsZerosWhe
   }
 }
 
-TEST_F(CudaDeviceLowRankAllReduce, SaysWhichMeansOverflow) {
-  CompressedAllReduceOptions options = low_rank_options("powersgd:rank=1");
-  options.on_nonfinite = OnNonfinite::kZero;
-  options.mean_factor = 4;
-  OnCpu cpu(options);
-  OnGpu gpu(options, kLowRankParts, /*overlaps=*/false);
-  std::vector<Tensors> gradients = gradients_of(0);
-  // Along a row of equal numbers P Q^T is as large as they are, though both factors are in range.
-  for (Tensors& worker : gradients) {
-    for (float& value : worker.values[5]) value = 0x1p126f / 40;
-    worker.values[5][0] = 0x1p126f;
+TEST_F(CudaDeviceLowRankAllReduce, FactorsThatLeaveTheirRangeAreSaidAsOnTheCpu) {
+  // A column of 40 equal numbers: P is at most twice them, and Q sqrt(40) times: of the first 0x1.94p127 in each
+  // worker, whose sum is infinite; of the second infinite in the worker that has them.
+  struct Case {
+    float value;
+    int num_workers;
+    const char* words;
+  };
+  for (const Case& c : {Case{0x1p125f, kWorkers, "overflows"}, Case{0x1p126f, 1, "tensor 'square' of worker 0"}}) {
+    for (const OnNonfinite policy : {OnNonfinite::kSkip, OnNonfinite::kZero}) {
+      CompressedAllReduceOptions options = low_rank_options("powersgd:rank=1");
+      options.on_nonfinite = policy;
+      OnCpu cpu(options);
+      OnGpu gpu(options, kLowRankParts, /*overlaps=*/false);
+      std::vector<Tensors> gradients = gradients_of(0);
+      for (int worker = 0; worker < kWorkers; ++worker) {
+        std::vector<float>& square = gradients[static_cast<std::size_t>(worker)].values[5];
+        std::fill_n(square.begin(), square.size(), 0.0f);
+        for (std::size_t row = 0; worker < c.num_workers && row < 40; ++row) square[40 * row] = c.value;
+      }
+      const ExchangeReport expected = cpu.step(gradients, 0);
+      gpu.step(gradients, 0);
+      const ExchangeReport report = gpu.exchange.report(0);
+      EXPECT_THAT(report.nonfinite, HasSubstr(c.words));
+      EXPECT_EQ(report.nonfinite, expected.nonfinite);
+      EXPECT_EQ(report.skipped, policy == OnNonfinite::kSkip);
+      expect_same_state(cpu, gpu, c.words);
+      EXPECT_TRUE(report.skipped || same_bits(cpu.mean.values, gpu.mean())) << c.words;
+    }
   }
-  const ExchangeReport expected = cpu.step(gradients, 0);
-  gpu.step(gradients, 0);
-  EXPECT_EQ(gpu.exchange.report(0).nonfinite, expected.nonfinite);
-  EXPECT_TRUE(same_bits(cpu.mean.values, gpu.mean()));
 }
 
 TEST_F(CudaDeviceLowRankAllReduce, ExchangesWithAHostThatWaitsAndSaysTimes) {

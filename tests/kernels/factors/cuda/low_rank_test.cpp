@@ -99,24 +99,39 @@ TEST_F(CudaLowRank, RowsAreTheCpus) {
   expect_the_cpus([](auto& products, auto& tasks, auto& stream) { products.times_rows(tasks, stream); });
 }
 
+TEST_F(CudaLowRank, RowsOfManyTasksShareTheMemoryOfTheirSums) {
+  // Together 4.9 million sums of slots, of which 4.2 are taken at a time.
+  std::vector<Case> all;
+  for (std::uint64_t i = 0; i < 3; ++i) all.emplace_back(FactorSizes{64 * 100, 1024, 16}, 10 * i);
+  all.emplace_back(FactorSizes{70, 9, 2}, 50);
+  if (testing::kIsSanitized) all.erase(all.begin() + 1, all.end());
+  Stream stream(Device::cuda());
+  Uploaded there(all, stream);
+  LowRankProducts products(Device::cuda());
+  products.times_rows(there.tasks, stream);
+  run_on_cpu(all, [](auto& on_cpu, auto& tasks, auto& cpu) { on_cpu.times_rows(tasks, cpu); });
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(bits_of(there.qs[i].values()), bits_of(all[i].q)) << i;
+}
+
 TEST_F(CudaLowRank, OrthonormalColumnsAreTheCpus) {
   expect_the_cpus([](auto& products, auto& tasks, auto& stream) { products.orthonormalize(tasks, stream); });
 }
 
 TEST_F(CudaLowRank, ColumnsThatVanishBecomeZeros) {
+  constexpr std::size_t kRows = 140000;  // more chunks than a block takes at once
   std::vector<Case> all;
-  all.emplace_back(FactorSizes{40000, 1, 4}, 3);  // more chunks than a block takes at once
+  all.emplace_back(FactorSizes{kRows, 1, 4}, 3);
   std::vector<float>& p = all[0].p;
-  for (std::size_t i = 0; i < 40000; ++i) p[40000 + i] = 4 * p[i];
-  p[3 * 40000 + 7] = std::numeric_limits<float>::infinity();
+  for (std::size_t i = 0; i < kRows; ++i) p[kRows + i] = 4 * p[i];
+  p[3 * kRows + 7] = std::numeric_limits<float>::infinity();
   Stream stream(Device::cuda());
   Uploaded there(all, stream);
   LowRankProducts products(Device::cuda());
   products.orthonormalize(there.tasks, stream);
   run_on_cpu(all, [](auto& on_cpu, auto& tasks, auto& cpu) { on_cpu.orthonormalize(tasks, cpu); });
   EXPECT_EQ(bits_of(there.ps[0].values()), bits_of(p));
-  EXPECT_EQ(p[40000], 0);
-  EXPECT_EQ(p[3 * 40000], 0);
+  EXPECT_EQ(p[kRows], 0);
+  EXPECT_EQ(p[3 * kRows], 0);
 }
 
 TEST_F(CudaLowRank, ProductsAreTheCpusUnlessFlaggedOrSkipped) {
