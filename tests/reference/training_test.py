@@ -157,7 +157,7 @@ class Training(unittest.TestCase):
 
     def test_means_of_few_elements(self):
         for spec in "topk:density=0.05", "topk:scope=block,block=256", "randomk:density=0.125":
-            options = ("--codec", spec, "--codec_memory", "none", "--downlink_codec", "sparse")
+            options = ("--codec", spec, "--codec_memory", "none", "--exchange", "scatter_reduce", "--downlink_codec", "sparse")
             self.assertGreater(self.check(*options), 0)
 
     def test_sharing_and_clipping(self):
