@@ -29,7 +29,7 @@ class Gpus(SignalledTraining):
         self.trained(2, "ranks2", *options, env=on(2))
         self.assert_same("alone", "ranks2")
         self.keep_checkpoint("ranks2", 2)
-        self.trained(0, "ranks2", *options, "--num_gpus", "2", "--resume", env=on(2))
+        self.trained(0, "ranks2", *options, "--resume")
         self.assert_same("alone", "ranks2")
 
     def test_gradients_that_cpus_exchange_have_the_same_bits(self):
@@ -124,7 +124,7 @@ class Gpus(SignalledTraining):
             (2, {"strategy": "ps", "num_servers": 1, "overlap": "on"}, r"--overlap on: needs --num_servers 0 on GPUs"),
             (8, {"strategy": "ps", "pull": "parameters", "num_gpus": 3},
              r"--num_gpus 3: each GPU of the 2 processes needs a worker, --num_nodes is 4; accepted: 1 to 2"),
-            (2, {"codec_for": "*=topk", "downlink_codec": "sparse"}, r"--downlink_codec sparse has no kernels for GPUs"),
+            (2, {"codec_for": "*=topk", "error_feedback": "true", "downlink_codec": "sparse"}, r"--downlink_codec sparse has no kernels for GPUs"),
             (2, {"profile": "true"}, r"--profile: the parts of a step are not timed on GPUs"),
         ]:
             self.assertRegex(self.refused(2, *self.options(**options), env=on(gpus)), words)
