@@ -142,12 +142,15 @@ std::int64_t part_memory(const Layout& layout, const CodecPlan& plan, const Comp
   return BucketMemory(layout, plan, options, workers).bytes(algorithm);
 }
 
-/// Both factors of each worker and of the mean, and Q as a step begins.
+/// Both factors of each worker and of the mean, Q as a step begins, and room for what a rounding codec keeps of P.
 std::int64_t factor_memory(const LowRankRounds& rounds, int num_local_workers) {
   std::int64_t num_p = 0;
   for (const int segment : rounds.segments) num_p += rounds.first.segment(segment).num_elements;
   const std::int64_t num_q = rounds.second.num_elements();
-  return 4 * ((num_local_workers + 1) * (num_p + num_q) + num_q);
+  const bool are_rounded = std::ranges::any_of(
+      rounds.segments, [&](int segment) { return !rounds.first_plan.codec_of(segment).traits().is_exact; });
+  const std::int64_t num_kept = are_rounded ? num_local_workers * num_p : 0;
+  return 4 * ((num_local_workers + 1) * (num_p + num_q) + num_q + num_kept);
 }
 
 }  // namespace

@@ -19,10 +19,11 @@ namespace terngrad {
 ///                    shards of the mean received
 ///   integer_sum      as all_gather for tensors whose codes do not add up; L lanes encoded, and their sum
 ///
-/// Of tensors of low rank it is both rounds' messages, and both factors of each worker here and of the mean. Between
-/// processes that add up floats (compress/wire/gradient_transport.h), sums travel in place of messages. Sizes
-/// are exact for codecs of fixed size, and the most for others. The transport's own buffers are not counted, nor
-/// scalers and statistics, which are small beside messages.
+/// Of tensors of low rank it is both rounds' messages, and both factors of each worker here and of the mean, and with
+/// factors in bf16 the first of each worker once more. Between processes that add up floats
+/// (compress/wire/gradient_transport.h), sums travel in place of messages. Sizes are exact for codecs of fixed size,
+/// and the most for others. The transport's own buffers are not counted, nor scalers and statistics, which are small
+/// beside messages.
 /// @param options  `update` counts as nullptr, whose shards are cut otherwise but are as large
 /// @throws InvalidArgument as BucketedAllReduce
 std::int64_t exchange_memory(const Layout& layout, const CompressedAllReduceOptions& options, const Buckets& buckets,

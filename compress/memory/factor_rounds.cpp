@@ -170,6 +170,7 @@ void FactorRounds::write_mean(const TensorTable& mean, Stream& stream) {
                         .q = mean_q_.data() + tensor.q_offset,
                         .out = mean.tensor(tensor.segment)});
   }
+  // Numbers of float32 are not rounded: the first finds factors that are not finite, the second makes them zeros.
   mean_steps_.round_first(roundings_, stream);
   mean_steps_.round_second(roundings_, stream);
   mean_products_.write_products(written_, nullptr, stream);

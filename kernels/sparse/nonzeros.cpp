@@ -35,6 +35,10 @@ std::int64_t max_nonzero_bytes(std::int64_t count, std::int64_t max_places) {
 std::int64_t write_nonzeros(std::span<const float> values, std::int64_t max_places, std::uint8_t* payload) {
   std::vector<std::uint32_t> places;
   std::vector<float> found;
+  const auto num_nonzero = static_cast<std::size_t>(
+      std::ranges::count_if(values, [](float value) { return std::bit_cast<std::uint32_t>(value) != 0; }));
+  places.reserve(num_nonzero);
+  found.reserve(num_nonzero);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (std::bit_cast<std::uint32_t>(values[i]) == 0) continue;
     places.push_back(static_cast<std::uint32_t>(i));

@@ -108,7 +108,7 @@ bool TrainOptions::exchanges_on_host() const {
 
 bool uses_ternary(const TrainOptions& o) { return std::ranges::any_of(chosen_codecs(o), &ChosenCodec::is_ternary); }
 
-bool has_payloads_of_any_size(const TrainOptions& o) {
+bool host_waits_for_sizes(const TrainOptions& o) {
   return std::ranges::any_of(chosen_codecs(o), [](const ChosenCodec& c) {
     return !c.codec->traits().fixed_size && !c.codec->traits().self_delimiting;
   });
@@ -133,7 +133,7 @@ std::string overlap_unsupported_reason(const TrainOptions& o) {
     return "--num_servers 0 on GPUs, which then exchange gradients themselves: those that the CPU exchanges come to "
            "it when all are computed";
   }
-  if (has_payloads_of_any_size(o)) {
+  if (host_waits_for_sizes(o)) {
     return "on a GPU another --ternary_format than tmask: the host waits for sizes that depend on the data, and "
            "submits nothing meanwhile";
   }

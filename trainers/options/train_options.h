@@ -133,8 +133,9 @@ struct TrainOptions {
 
 /// Whether any tensor may travel as ternary codes.
 bool uses_ternary(const TrainOptions& o);
-/// Whether any tensor may travel in payloads whose sizes depend on the data and that do not say where they end.
-bool has_payloads_of_any_size(const TrainOptions& o);
+/// Whether on GPUs the host waits in every step for the sizes of payloads, which depend on the data: those of codecs
+/// whose payloads do not say where they end.
+bool host_waits_for_sizes(const TrainOptions& o);
 
 /// What gradients would need to be exchanged in buckets of tensors; empty if they are (splits_gradients).
 std::string buckets_unsupported_reason(const TrainOptions& o);

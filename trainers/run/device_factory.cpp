@@ -75,7 +75,7 @@ DeviceSetup make_device_setup(const TrainOptions& o, const DeviceChoice& choice,
   if (chief.examples_placement() == ExamplesPlacement::kStreamed) {
     setup.notes.emplace_back("examples are prepared by the CPU and uploaded step by step");
   }
-  if (has_payloads_of_any_size(o)) {
+  if (host_waits_for_sizes(o)) {
     setup.notes.emplace_back(
         "payloads of sizes that depend on the data, as those of ternary's format tmask: the host waits for them in "
         "every step");

@@ -91,7 +91,7 @@ std::unique_ptr<DeviceReplica> make_device_replica(const TrainOptions& o, const 
   parts.timeout_seconds = place.timeout_seconds;
   // The host waits for payloads whose size depends on the data, and does the work of codecs without kernels.
   const auto is_on_device = [](const auto& exchange) { return exchange->codecs_through_host().empty(); };
-  parts.captures = !has_payloads_of_any_size(o) && std::ranges::all_of(parts.exchanges, is_on_device);
+  parts.captures = !host_waits_for_sizes(o) && std::ranges::all_of(parts.exchanges, is_on_device);
   return std::make_unique<DeviceReplica>(std::move(parts), max_burst(*dataset, place.workers, options));
 }
 

@@ -79,8 +79,9 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const Wor
                      ? std::move(part.nonfinite)
                      : std::make_shared<DeviceNonfinite>(layout, workers.num_workers, options.on_nonfinite, stream)) {
   TERNGRAD_REQUIRE(options.update == nullptr, "[exchange] shards of gradients on GPUs cannot be updated by servers");
-  TERNGRAD_REQUIRE(!has_low_rank(plan_),
-                   "[exchange] tensors of low rank take two rounds (make_device_part_exchange has them)");
+  TERNGRAD_REQUIRE(
+      !has_low_rank(plan_),
+      "[exchange] tensors of low rank take two rounds, which DeviceBucketedAllReduce and DeviceExchangeParts have");
   make_payloads();
   std::vector<int> can_overflow;
   for (std::size_t g = 0; g < plan_.groups().size(); ++g) {

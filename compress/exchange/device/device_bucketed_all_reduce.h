@@ -34,9 +34,8 @@ namespace terngrad {
 ///    given before: so after those readers, for it waits for its own gradients, which come later in the stream;
 ///  - scalers, payloads and tables: of each bucket by itself, and used in the branch alone; the calls below that read
 ///    them for the host do so in the stream, after finish;
-///  - factors of tensors of low rank: written in the branch, read by keep and, to be kept for the next step, by finish
-///  in
-///    the stream. The next step's first bucket begins with them in the branch, after the stream as for the mean;
+///  - factors of tensors of low rank: written in the branch; keep reads them in the stream, where finish keeps Q
+///    for the next step, whose first bucket begins with it in the branch, after the stream as for the mean;
 ///  - the step's number in device memory: read in the branch, to be moved on by the stream after finish.
 class DeviceBucketedAllReduce final : public GradientExchange {
  public:

@@ -308,18 +308,16 @@ class Table {
   std::int64_t num_tiles() const { return static_cast<std::int64_t>(tiles_.size()); }
 
   /// Tiles [first, end).
-  template <class Kernel>
-  void launch_some(Kernel kernel, unsigned threads, std::int64_t first, std::int64_t end, Stream& stream) {
+  template <class Kernel, class... Rest>
+  void launch_some(Kernel kernel, unsigned threads, std::int64_t first, std::int64_t end, Stream& stream,
+                   Rest... rest) {
     const Job* jobs = jobs_table_.on_device(jobs_, stream);
     const Tile* tiles = tiles_table_.on_device(tiles_, stream);
-    launch(kernel, dim3(num_blocks_for(end - first, 1)), dim3(threads), 0, stream, jobs, tiles + first);
+    launch(kernel, dim3(num_blocks_for(end - first, 1)), dim3(threads), 0, stream, jobs, tiles + first, rest...);
   }
   template <class Kernel, class... Rest>
   void launch_tiles(Kernel kernel, unsigned threads, Stream& stream, Rest... rest) {
-    const Job* jobs = jobs_table_.on_device(jobs_, stream);
-    const Tile* tiles = tiles_table_.on_device(tiles_, stream);
-    launch(kernel, dim3(num_blocks_for(static_cast<std::int64_t>(tiles_.size()), 1)), dim3(threads), 0, stream, jobs,
-           tiles, rest...);
+    launch_some(kernel, threads, 0, num_tiles(), stream, rest...);
   }
   template <class Kernel>
   void launch_jobs(Kernel kernel, unsigned threads, Stream& stream) {

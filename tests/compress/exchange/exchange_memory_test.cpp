@@ -58,7 +58,7 @@ TEST(ExchangeMemory, IsWhatAnExchangeAllocates) {
   const Layout layout = large_layout();
   const std::vector<Tensors> gradients = worker_gradients(layout, kWorkers);
   for (const ExchangeAlgorithm algorithm : testing::kAlgorithms) {
-    for (const char* codec : {"ternary", "fp32", "bf16", "powersgd:rank=32"}) {
+    for (const char* codec : {"ternary", "fp32", "bf16", "powersgd:rank=32", "powersgd:rank=32,factors=bf16"}) {
       CompressedAllReduceOptions options = options_of(algorithm);
       options.codecs.codec = codec;
       if (algorithm == ExchangeAlgorithm::kIntegerSum && std::string(codec) != "ternary") continue;

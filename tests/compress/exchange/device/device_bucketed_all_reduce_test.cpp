@@ -298,52 +298,41 @@ TEST_F(CudaDeviceBucketedAllReduce, AStopIsKeptByLaterStepsAndASkipIsNot) {
   }
 }
 
-TEST_F(CudaDeviceBucketedAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
+/// Steps that are replayed from a graph, with their number on the device, have the CPU's means.
+void expect_the_cpus_means_from_a_graph(const CompressedAllReduceOptions& options, bool overlaps) {
   const Layout layout = mixed_layout();
+  CompressedAllReduce cpu = testing::local_exchange(layout, 4, options);
+  InBuckets cuda(layout, worker_gradients(layout, 4), options, kBuckets[1], overlaps);
+  Buffer<std::uint64_t> step = testing::to_device<std::uint64_t>(std::vector<std::uint64_t>{0}, cuda.stream);
+  const auto submit = [&] { cuda.submit({0, step.data()}); };
+  submit();
+  // Nothing is allocated, copied from the host or waited for, or this would throw.
+  const CapturedGraph graph(cuda.stream, submit);
+  for (const std::uint64_t now : {7u, 8u, 9u}) {
+    const std::vector<Tensors> gradients = worker_gradients(layout, 4, now);
+    for (std::size_t w = 0; w < 4; ++w) cuda.sources[w].write(gradients[w], cuda.stream);
+    copy<std::uint64_t>(std::vector<std::uint64_t>{now}, step.span(), cuda.stream);
+    graph.launch(cuda.stream);
+    Tensors expected = blank_tensors(layout);
+    cpu.exchange(testing::tables(gradients, 0, 4), expected.table, now);
+    EXPECT_EQ(cuda.exchange.report(now).nonfinite, "");
+    ASSERT_TRUE(same_bits(expected.values, cuda.read())) << options.codecs.codec << ", " << options_text(options);
+  }
+}
+
+TEST_F(CudaDeviceBucketedAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
   for (const bool overlaps : {false, true}) {
     for (const DownlinkCodec codec : {DownlinkCodec::kFloat32, DownlinkCodec::kTernary}) {
-      const CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kScatterReduce, codec);
-      CompressedAllReduce cpu = testing::local_exchange(layout, 4, options);
-      InBuckets cuda(layout, worker_gradients(layout, 4), options, kBuckets[1], overlaps);
-      Buffer<std::uint64_t> step = testing::to_device<std::uint64_t>(std::vector<std::uint64_t>{0}, cuda.stream);
-      const auto submit = [&] { cuda.submit({0, step.data()}); };
-      submit();
-      // Nothing is allocated, copied from the host or waited for, or this would throw.
-      const CapturedGraph graph(cuda.stream, submit);
-      for (const std::uint64_t now : {7u, 8u, 9u}) {
-        const std::vector<Tensors> gradients = worker_gradients(layout, 4, now);
-        for (std::size_t w = 0; w < 4; ++w) cuda.sources[w].write(gradients[w], cuda.stream);
-        copy<std::uint64_t>(std::vector<std::uint64_t>{now}, step.span(), cuda.stream);
-        graph.launch(cuda.stream);
-        Tensors expected = blank_tensors(layout);
-        cpu.exchange(testing::tables(gradients, 0, 4), expected.table, now);
-        EXPECT_EQ(cuda.exchange.report(now).nonfinite, "");
-        ASSERT_TRUE(same_bits(expected.values, cuda.read())) << to_string(codec) << " " << overlaps;
-      }
+      expect_the_cpus_means_from_a_graph(options_of(ExchangeAlgorithm::kScatterReduce, codec), overlaps);
     }
   }
 }
 
 TEST_F(CudaDeviceBucketedAllReduce, SparseCodecsRunFromAGraph) {
-  const Layout layout = mixed_layout();
   for (const char* spec : {"topk:density=0.05", "topk:scope=block,block=256,density=0.1", "randomk:density=0.1"}) {
     CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kScatterReduce);
     options.codecs.codec = spec;
-    CompressedAllReduce cpu = testing::local_exchange(layout, 4, options);
-    InBuckets cuda(layout, worker_gradients(layout, 4), options, kBuckets[1], /*overlaps=*/true);
-    Buffer<std::uint64_t> step = testing::to_device<std::uint64_t>(std::vector<std::uint64_t>{0}, cuda.stream);
-    const auto submit = [&] { cuda.submit({0, step.data()}); };
-    submit();
-    const CapturedGraph graph(cuda.stream, submit);
-    for (const std::uint64_t now : {7u, 8u}) {
-      const std::vector<Tensors> gradients = worker_gradients(layout, 4, now);
-      for (std::size_t w = 0; w < 4; ++w) cuda.sources[w].write(gradients[w], cuda.stream);
-      copy<std::uint64_t>(std::vector<std::uint64_t>{now}, step.span(), cuda.stream);
-      graph.launch(cuda.stream);
-      Tensors expected = blank_tensors(layout);
-      cpu.exchange(testing::tables(gradients, 0, 4), expected.table, now);
-      ASSERT_TRUE(same_bits(expected.values, cuda.read())) << spec;
-    }
+    expect_the_cpus_means_from_a_graph(options, /*overlaps=*/true);
   }
 }
 
