@@ -108,7 +108,7 @@ void register_cuda_low_rank() {
              {std::pair("low_rank_columns_r", Product::kColumnsOfQ), std::pair("low_rank_rows_r", Product::kRowsOfP),
               std::pair("low_rank_elements_r", Product::kElements)}) {
           register_cuda_subject(cuda_bench_name(name + std::to_string(rank), "f32", n), 4.0 * static_cast<double>(n),
-                                residency, [=] { return low_rank(product, rows, rank); });
+                                residency, [=, product = product] { return low_rank(product, rows, rank); });
         }
       }
     }
