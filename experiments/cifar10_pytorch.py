@@ -1,8 +1,16 @@
 #!/usr/bin/env python3
 """The recipe table1/b128-n2-float in PyTorch: the same net, augmentation, Adam, weight decay and averaged weights.
 
-It answers one question: does fp32 training here end where another implementation ends? It shares no arithmetic and no
-random numbers with terngrad. Prints the test accuracy of the averaged and of the raw weights at intervals.
+It answers two questions: does fp32 training here end where another implementation ends, and how many steps does PyTorch
+need with its own compression? It shares no arithmetic and no random numbers with terngrad. Prints the test accuracy of the
+averaged and of the raw weights at intervals.
+
+As several processes over Gloo, each of which takes its share of every batch:
+
+    mpirun -np 2 experiments/cifar10_pytorch.py DATA --hook powersgd:rank=4 --master 127.0.0.1:29500 --until 0.60
+
+What travels is what scripts/bench/bench_pytorch_ddp.py measures the time of: float32, or by DDP's hooks fp16 or PowerSGD's
+factors. The shares of a batch are independent draws of examples, and rank 0 evaluates.
 """
 
 import argparse
@@ -14,8 +22,11 @@ import os
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts", "common"))
+SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scripts")
+sys.path[:0] = [os.path.join(SCRIPTS, "common"), os.path.join(SCRIPTS, "bench")]
+import gloo_launch  # noqa: E402
 import missing_package  # noqa: E402
+from ddp_hook_words import checked, powersgd_rank  # noqa: E402
 
 CROP = 24
 
@@ -72,28 +83,83 @@ def accuracy(net, images, labels):
     return hits / len(labels)
 
 
+def hook_word(word):
+    if checked(word) not in ("fp32", "fp16") and powersgd_rank(word) is None:
+        raise argparse.ArgumentTypeError(f"'{word}' is refused, expected fp32, fp16 or powersgd:rank=R")
+    return word
+
+
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data_dir")
-    parser.add_argument("--steps", type=int, default=10000)
-    parser.add_argument("--batch_size", type=int, default=128)
-    parser.add_argument("--learning_rate", type=float, default=0.0002)
-    parser.add_argument("--weight_decay", type=float, default=0.004)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=0, help="0: as many as PyTorch takes")
-    parser.add_argument("--eval_steps", type=int, default=1000)
-    return parser.parse_args()
+    parser.add_argument("--steps", type=int, default=10000, help="default 10000")
+    parser.add_argument("--batch_size", type=int, default=128, help="examples of a step, of all processes (default 128)")
+    parser.add_argument("--learning_rate", type=float, default=0.0002, help="default 0.0002")
+    parser.add_argument("--weight_decay", type=float, default=0.004, help="default 0.004")
+    parser.add_argument("--seed", type=int, default=1, help="default 1")
+    parser.add_argument("--eval_steps", type=int, default=1000, help="steps per evaluation (default 1000)")
+    parser.add_argument("--until", type=float, default=1.0, help="end at an evaluation with this accuracy of averaged weights")
+    parser.add_argument("--hook", type=hook_word, default="fp32", help="what travels: fp32, fp16 or powersgd:rank=R")
+    gloo_launch.add_options(parser)
+    options = parser.parse_args()
+    gloo_launch.check_options(parser, options, ("steps", "batch_size", "eval_steps"))
+    if options.batch_size % options.world_size != 0:
+        parser.error(f"--batch_size: {options.batch_size} is no multiple of {options.world_size} processes")
+    if options.hook != "fp32" and options.world_size == 1:
+        parser.error(f"--hook: {options.hook} needs several processes")
+    return options
+
+
+class Batches:
+    """Examples of this process in a step: those of epochs of its own order."""
+
+    def __init__(self, images, labels, options):
+        self.images, self.labels = images, labels
+        self.size = options.batch_size // options.world_size
+        self.random = np.random.default_rng([options.seed, options.rank] if options.rank else options.seed)
+        self.order, self.position = self.random.permutation(len(labels)), 0
+
+    def next(self):
+        chosen = self.order[self.position : self.position + self.size]
+        self.position += self.size
+        if self.position > len(self.labels):
+            self.position -= len(self.labels)
+            self.order = self.random.permutation(len(self.labels))
+            chosen = np.concatenate([chosen, self.order[: self.position]])
+        images = torch.from_numpy(augment(self.images[chosen], self.random)).contiguous(memory_format=torch.channels_last)
+        return images, torch.from_numpy(self.labels[chosen])
+
+
+def exchanged(net, options):
+    """What to call for the logits, so that the backward pass exchanges gradients as --hook says."""
+    if options.world_size == 1:
+        return net
+    rank = powersgd_rank(options.hook)
+    if rank is not None:
+        return ddp_powersgd.wrap(net, rank)
+    ddp = torch.nn.parallel.DistributedDataParallel(net)
+    if options.hook == "fp16":
+        ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    return ddp
+
+
+def is_reached(accuracy_of_average, options):
+    """Whether rank 0's accuracy is that of --until, on every rank."""
+    reached = torch.tensor(float(options.rank == 0 and accuracy_of_average >= options.until))
+    if options.world_size > 1:
+        torch.distributed.broadcast(reached, 0)
+    return bool(reached)
 
 
 def main(options):
-    if options.threads > 0:
-        torch.set_num_threads(options.threads)
+    torch.set_num_threads(options.threads)
+    if options.world_size > 1 and not gloo_launch.meet(options):
+        return 1
     torch.manual_seed(options.seed)
-    random = np.random.default_rng(options.seed)
 
     parts = [read_batch(options.data_dir, f"data_batch_{i}.bin") for i in range(1, 6)]
     labels = np.concatenate([part[0] for part in parts])
-    images = np.concatenate([part[1] for part in parts])
+    batches = Batches(np.concatenate([part[1] for part in parts]), labels, options)
     test_labels, test_raw = read_batch(options.data_dir, "test_batch.bin")
     margin = (32 - CROP) // 2
     cropped = test_raw[:, :, margin : margin + CROP, margin : margin + CROP].astype(np.float32) / 255
@@ -105,18 +171,12 @@ def main(options):
     initialize(net)
     average = Cifar10Alexnet().to(memory_format=channels_last)
     average.load_state_dict(net.state_dict())
+    logits_of = exchanged(net, options)
     adam = torch.optim.Adam(net.parameters(), lr=options.learning_rate, eps=1e-8)
-    order, position = random.permutation(len(labels)), 0
     begin = time.time()
     for step in range(options.steps):
-        chosen = order[position : position + options.batch_size]
-        position += options.batch_size
-        if position > len(labels):
-            position -= len(labels)
-            order = random.permutation(len(labels))
-            chosen = np.concatenate([chosen, order[:position]])
-        batch = torch.from_numpy(augment(images[chosen], random)).contiguous(memory_format=channels_last)
-        loss = torch.nn.functional.cross_entropy(net(batch), torch.from_numpy(labels[chosen]))
+        images, expected = batches.next()
+        loss = torch.nn.functional.cross_entropy(logits_of(images), expected)
         penalty = (net.fc3.weight.square().sum() + net.fc4.weight.square().sum()) * (options.weight_decay / 2)
         adam.zero_grad()
         (loss + penalty).backward()
@@ -126,22 +186,36 @@ def main(options):
             for shadow, parameter in zip(average.parameters(), net.parameters()):
                 shadow.lerp_(parameter, 1 - decay)
         if (step + 1) % options.eval_steps == 0 or step + 1 == options.steps:
-            line = {
-                "step": step + 1,
-                "loss": round(loss.item(), 4),
-                "top1_ema": accuracy(average, test_images, test_labels),
-                "top1_raw": accuracy(net, test_images, test_labels),
-                "elapsed_seconds": round(time.time() - begin, 1),
-            }
-            print(json.dumps(line), flush=True)
+            top1 = math.nan
+            if options.rank == 0:
+                top1 = accuracy(average, test_images, test_labels)
+                line = {
+                    "step": step + 1,
+                    "loss": round(loss.item(), 4),
+                    "top1_ema": top1,
+                    "top1_raw": accuracy(net, test_images, test_labels),
+                    "elapsed_seconds": round(time.time() - begin, 1),
+                }
+                print(json.dumps(line), flush=True)
+                if options.out:
+                    with open(options.out, "a" if step >= options.eval_steps else "w", encoding="utf-8") as file:
+                        file.write(json.dumps(line) + "\n")
+            if is_reached(top1, options):
+                break
+    if options.world_size > 1:
+        gloo_launch.check_equal_parameters(net)
+        torch.distributed.destroy_process_group()
+    return 0
 
 
 if __name__ == "__main__":
     arguments = parse()
     try:
+        import ddp_powersgd
         import numpy as np
         import torch
         from pytorch_nets import Cifar10Alexnet
+        from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
     except ImportError as missing:
         sys.exit(f"cifar10_pytorch.py: {missing_package.hint(missing)}")
-    main(arguments)
+    sys.exit(main(arguments))

@@ -5,7 +5,8 @@
     sudo scripts/hosts/slow_link.sh --no-mpi 100mbit 2 -- scripts/bench/bench_pytorch_ddp.py --net alexnet_layout --hooks fp32
 
 To be set beside terngrad_train and terngrad_exchange_bench between the same hosts. What travels is float32, or by DDP's
-communication hooks fp16 or bf16, which Gloo may refuse: then this says so. A step of cifar10_alexnet is forward, backward
+communication hooks fp16 or bf16, which Gloo may refuse: then this says so; or factors, by PyTorch's own PowerSGD with
+powersgd:rank=R (scripts/bench/ddp_powersgd.py), which begins after two steps. A step of cifar10_alexnet is forward, backward
 with the exchange that overlaps it, and a momentum step, on data in memory. The net alexnet_layout is only parameters, shaped
 as terngrad_exchange_bench --layout alexnet has them (61 million): its loss is a sum, so its backward pass costs next to
 nothing, and a step is an exchange of the gradients, without an update.
@@ -25,6 +26,7 @@ import sys
 import time
 
 import gloo_launch
+from ddp_hook_words import POWERSGD_BEGINS, checked, powersgd_rank
 from gloo_launch import SKIPPED, first_line, say, write
 
 try:
@@ -32,6 +34,7 @@ try:
     from torch import distributed
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
+    import ddp_powersgd
     from pytorch_nets import NETS
 except ImportError:
     torch = None  # gloo_launch says why
@@ -67,9 +70,9 @@ def make_alexnet_layout():
 class LayoutStep:
     """An exchange of gradients that are rank + 1 everywhere, so that their mean is known."""
 
-    def __init__(self, options):
+    def __init__(self, hook, options):
         self.net = make_alexnet_layout()
-        self.ddp = torch.nn.parallel.DistributedDataParallel(self.net, bucket_cap_mb=options.bucket_mb)
+        self.ddp = compressed_by(hook, self.net, options)
         self.x = torch.tensor(float(options.rank + 1))
         self.mean = (options.world_size + 1) / 2
 
@@ -87,10 +90,10 @@ class LayoutStep:
 class TrainStep(gloo_launch.TrainStep):
     """Forward, backward and a momentum step."""
 
-    def __init__(self, options):
+    def __init__(self, hook, options):
         torch.manual_seed(1)
         self.net = NETS[options.net]().to(memory_format=torch.channels_last)
-        self.ddp = torch.nn.parallel.DistributedDataParallel(self.net, bucket_cap_mb=options.bucket_mb)
+        self.ddp = compressed_by(hook, self.net, options)
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9)
         height, width, channels = self.net.image_shape
         torch.manual_seed(2 + options.rank)
@@ -99,14 +102,20 @@ class TrainStep(gloo_launch.TrainStep):
         self.labels = torch.arange(options.batch) % 10
 
 
-def hook_of(name):
-    """DDP's hook, or None for float32."""
-    return {"fp32": None, "fp16": default_hooks.fp16_compress_hook, "bf16": default_hooks.bf16_compress_hook}[name]
+def compressed_by(hook, net, options):
+    """DDP of `net` whose gradients travel in the hook's form."""
+    rank = powersgd_rank(hook)
+    if rank is not None:
+        return ddp_powersgd.wrap(net, rank)
+    ddp = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=options.bucket_mb)
+    if hook != "fp32":
+        ddp.register_comm_hook(None, {"fp16": default_hooks.fp16_compress_hook, "bf16": default_hooks.bf16_compress_hook}[hook])
+    return ddp
 
 
 def why_gloo_refuses(name):
     """None if Gloo adds numbers of this type."""
-    dtype = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[name]
+    dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(name, torch.float32)
     try:
         distributed.all_reduce(torch.ones(1, dtype=dtype))
     except RuntimeError as error:
@@ -118,9 +127,7 @@ def measure(name, options):
     refusal = why_gloo_refuses(name)
     if refusal:
         return {"hook": name, "skipped": refusal}
-    step = (LayoutStep if options.net == "alexnet_layout" else TrainStep)(options)
-    if hook_of(name):
-        step.ddp.register_comm_hook(None, hook_of(name))
+    step = (LayoutStep if options.net == "alexnet_layout" else TrainStep)(name, options)
     for _ in range(options.warmup):
         step.run()
     rates = []
@@ -175,21 +182,30 @@ def describe(options):
     }
 
 
+def hook_word(word):
+    if checked(word) not in HOOKS and powersgd_rank(word) is None:
+        raise argparse.ArgumentTypeError(f"'{word}' is refused, expected one of {', '.join(HOOKS)}, powersgd:rank=R")
+    return word
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--net", default="cifar10_alexnet", choices=sorted(BATCHES), help="default cifar10_alexnet")
-    parser.add_argument("--hooks", nargs="+", default=list(HOOKS), choices=HOOKS, help="what travels (default: all)")
+    parser.add_argument("--hooks", nargs="+", default=list(HOOKS), type=hook_word,
+                        help=f"what travels: {', '.join(HOOKS)} or powersgd:rank=R (default: {' '.join(HOOKS)})")
     parser.add_argument("--batch", type=int,
                         help="examples of a process in a step (default: 64 for lenet, 128 for cifar10_alexnet)")
     parser.add_argument("--steps", type=int, default=10, help="steps in a repetition (default 10)")
     parser.add_argument("--warmup", type=int, default=3, help="steps before the first repetition (default 3)")
     parser.add_argument("--repetitions", type=int, default=3, help="repetitions (default 3)")
-    parser.add_argument("--bucket_mb", type=int, default=25, help="DDP's buckets in MiB (default 25, as DDP's)")
+    parser.add_argument("--bucket_mb", type=int, default=25, help="DDP's buckets in MiB (default 25, as DDP's); PowerSGD has a single one")
     gloo_launch.add_options(parser)
     options = parser.parse_args()
     gloo_launch.check_options(parser, options, ("steps", "repetitions", "bucket_mb"))
     if options.warmup < 0:
         parser.error("--warmup: must be at least 0")
+    if options.warmup <= POWERSGD_BEGINS and any(powersgd_rank(hook) is not None for hook in options.hooks):
+        parser.error(f"--warmup: must be at least {POWERSGD_BEGINS + 1} for PowerSGD, which begins after {POWERSGD_BEGINS} steps")
     if options.batch is not None and options.net == "alexnet_layout":
         parser.error("--batch: has no effect on alexnet_layout, which has no examples")
     if options.batch is not None and options.batch < 1:

@@ -7,12 +7,14 @@ For each rate of --rates and each net of --nets, between two hosts of scripts/ho
 
   advise            what terngrad_advise recommends, before anything else is run
   fp32 bf16 t2 t5   terngrad_train, exchanges overlapping the backward pass; NAME-no-overlap: after it
+  trans ... powersgd-4  the same, with the codecs of SPECS
   vendor-...        terngrad_train with the MPI library's all-reduce of fp32, bf16, fp16
-  ddp-...           PyTorch's DistributedDataParallel over Gloo (scripts/bench/bench_pytorch_ddp.py), as far as Gloo adds the type
+  ddp-...           PyTorch's DistributedDataParallel over Gloo (scripts/bench/bench_pytorch_ddp.py), as far as Gloo adds the type,
+                    and with PyTorch's own PowerSGD
 
 alexnet has no net here, only a layout of 61 million parameters: its rows are exchanges of terngrad_exchange_bench, nothing
 overlaps, and a step is an exchange; of ddp it is forward, backward and update of nothing but parameters. Logits are
-compressed too. Every row is its own launch, with iperf3's rate just before it and the bytes that the interfaces counted.
+compressed too. DGC's momentum is its memory's: its optimizer is gd. Every row is its own launch, with iperf3's rate just before it and the bytes that the interfaces counted.
 
 On a virtual machine others may take processor time away, from one row and not the next. A row that lost more of it than
 --max_stolen is launched again, 20 s later, three times in all, and the launch that lost the least counts.
@@ -42,14 +44,23 @@ TRAINED = {  # options of terngrad_train, examples of a step on both hosts
 }
 LAYOUTS = ["alexnet"]
 CODECS = ["fp32", "bf16", "t2", "t5"]
+SPECS = {  # of rows that are not called as their codec is
+    "trans": "ternary:clip_factor=2.5,format=trans",
+    "qsgd-4": "qsgd:bits=4",
+    "topk-1": "topk:density=0.01",
+    "dgc-0.1": "dgc",
+    "powersgd-4": "powersgd:rank=4",
+}
 VENDOR = ["fp32", "bf16", "fp16"]
-DDP = ["fp32", "fp16", "bf16"]
+DDP = ["fp32", "fp16", "bf16", "powersgd-4"]
 
 
 def codec_options(codec):
     """How terngrad_train is told."""
     if codec in ("t2", "t5"):
         return ["--grad_bits", "1", "--clip_factor", "2.5", "--ternary_format", codec, "--quantize_logits"]
+    if codec in SPECS.values():
+        return ["--codec", codec, "--quantize_logits", *(["--optimizer", "gd"] if codec == SPECS["dgc-0.1"] else [])]
     return {"fp32": ["--grad_bits", "32"], "bf16": ["--grad_bits", "16", "--quantize_logits"]}[codec]
 
 
@@ -61,7 +72,8 @@ class Row(link_launch.Launch):
     def __init__(self, options, rate, net, name):
         super().__init__(options, f"{rate}.{net}.{name}", rate, HOSTS)
         self.net, self.name = net, name
-        self.codec = name.replace("-no-overlap", "").removeprefix("vendor-").removeprefix("ddp-")
+        codec = name.replace("-no-overlap", "").removeprefix("vendor-").removeprefix("ddp-")
+        self.codec = SPECS.get(codec, codec)
         self.system = "vendor" if name.startswith("vendor-") else "ddp" if name.startswith("ddp-") else "terngrad"
         self.link_options = ["--no-mpi"] if self.system == "ddp" else []
         self.steps = options.steps  # of training, that count
@@ -79,7 +91,9 @@ class Row(link_launch.Launch):
             if self.net in TRAINED:
                 data, batch = TRAINED[self.net]
                 what = [*data, "--net", self.net, "--batch_size", str(batch)]
-            return [self.program("terngrad_advise"), *what, "--quantize_logits", "--threads", "1", "--json", self.result_file()]
+            codecs = [word for codec in ("t2", "t5", *SPECS.values()) for word in ("--codec", codec)]
+            return [self.program("terngrad_advise"), *what, *codecs, "--quantize_logits", "--threads", "1", "--json",
+                    self.result_file()]
         if self.system == "ddp":
             return self.ddp_command()
         return self.exchange_command() if self.net in LAYOUTS else self.train_command()
@@ -108,6 +122,8 @@ class Row(link_launch.Launch):
                    "--threads", "1", "--out", self.result_file()]
         if self.net in LAYOUTS:
             counted, warm_up = self.repetitions()
+            if self.codec in SPECS.values():
+                warm_up = 3  # PowerSGD begins after two steps
             return command + ["--net", f"{self.net}_layout", "--steps", "1", "--repetitions", str(counted), "--warmup",
                               str(warm_up)]
         batch = TRAINED[self.net][1] // HOSTS
@@ -143,7 +159,8 @@ class Row(link_launch.Launch):
         (result,) = self.read_json("result.json")["results"]
         if "skipped" in result:
             return {"skipped": result["skipped"]}
-        return {name: result[name] for name in ("steps_per_s", "examples_per_s", "step_seconds") if name in result}
+        found = {name: result[name] for name in ("steps_per_s", "examples_per_s", "step_seconds") if name in result}
+        return found if self.net in LAYOUTS else {**found, "num_steps": 2 * self.steps}
 
     def read_exchange(self):
         (result,) = self.read_json("result.json")["results"]
@@ -170,13 +187,14 @@ class Row(link_launch.Launch):
             "wire_seconds": last["wire_seconds"],
             "exposed_seconds": last["exposed_seconds"],
             "sent_bytes": sum(last["wire_bytes_per_worker"]["sent"].values()),
+            "num_steps": 2 * self.steps,  # those included that do not count
         }
 
 
 def row_names(net):
     """In the order in which they run: what is asked beforehand comes first."""
     ours = CODECS if net in LAYOUTS else [name for codec in CODECS for name in (codec, f"{codec}-no-overlap")]
-    return ["advise", *ours, *(f"vendor-{codec}" for codec in VENDOR), *(f"ddp-{codec}" for codec in DDP)]
+    return ["advise", *ours, *SPECS, *(f"vendor-{codec}" for codec in VENDOR), *(f"ddp-{codec}" for codec in DDP)]
 
 
 def rows_of(options):

@@ -7,8 +7,8 @@ scripts/bench/bench_hooks.py launches it for each row of its tables. A step is f
 and a momentum step of examples/ddp_cifar10.py's ResNet-18, on a batch in memory. --hook is none (DDP in fp32), fp16 (PyTorch's own
 hook), powersgd:rank=R (PyTorch's own too), or a codec of ours by name, preset or spec.
 
-PyTorch's PowerSGD starts collectives from callbacks, whose order differs between ranks over Gloo. So its DDP has a single bucket,
-and nothing overlaps; the others have DDP's own buckets. It compresses from the third step on.
+PyTorch's PowerSGD has a single bucket over Gloo, and nothing overlaps (scripts/bench/ddp_powersgd.py); the others have DDP's own
+buckets. It compresses from the third step on.
 
 Rank 0 prints a JSON object; --out writes it to a file too: seconds of each step that counts, bytes that the host's interface sent
 and received in a step, and of a codec of ours those that its exchange reports. On a host of slow_link.sh each rank sees its
@@ -24,7 +24,6 @@ Exit codes: 1 if it failed, 2 for wrong usage, 77 without PyTorch, Gloo or the p
 import argparse
 import collections
 import functools
-import math
 import os
 import pathlib
 import statistics
@@ -32,22 +31,21 @@ import sys
 import time
 
 import gloo_launch
+from ddp_hook_words import POWERSGD_BEGINS, checked, powersgd_rank
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "examples"))
 try:
     import torch
     from torch import distributed
-    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 
     import ddp_cifar10
+    import ddp_powersgd
     import terngrad.torch
     import terngrad.torch._communicator
 except ImportError as error:
     terngrad, WHY_NO_TERNGRAD = None, gloo_launch.missing_package.hint(error)
 
-POWERSGD = "powersgd:rank="
-POWERSGD_BEGINS = 2  # steps before it, the fewest that PyTorch accepts
 OPERATIONS = ("all_gather", "all_to_all", "all_reduce_sum", "all_reduce_max", "broadcast", "barrier")  # of a communicator
 # Kinds of code, in the order in which they call each other.
 HOOK, LIBRARY, COMMUNICATOR, COLLECTIVE = "hook", "library", "communicator", "collective"
@@ -97,11 +95,6 @@ class SelfTimes:
         return Timed()
 
 
-def powersgd_rank(hook):
-    """Of PowerSGD; None for another hook."""
-    return int(hook[len(POWERSGD):]) if hook.startswith(POWERSGD) else None
-
-
 def interface_bytes():
     """(sent, received) by this host's interface since its start; None outside of slow_link.sh."""
     name = os.environ.get("TERNGRAD_HOST_INTERFACE")
@@ -121,12 +114,7 @@ class Step(gloo_launch.TrainStep):
         self.self_times = SelfTimes()
         power_rank = powersgd_rank(options.hook)
         if power_rank is not None:
-            # DDP's first bucket has a limit of its own.
-            num_bytes = sum(4 * parameter.numel() for parameter in self.net.parameters())
-            distributed._DEFAULT_FIRST_BUCKET_BYTES = 2 * num_bytes
-            self.ddp = torch.nn.parallel.DistributedDataParallel(self.net, bucket_cap_mb=math.ceil(2 * num_bytes / 2**20))
-            state = powerSGD_hook.PowerSGDState(None, power_rank, POWERSGD_BEGINS)
-            self.ddp.register_comm_hook(state, one_bucket_powersgd)
+            self.ddp = ddp_powersgd.wrap(self.net, power_rank)
             self.state = None
         else:
             self.ddp = torch.nn.parallel.DistributedDataParallel(self.net)
@@ -152,12 +140,6 @@ class Step(gloo_launch.TrainStep):
 
         self.ddp.register_comm_hook(state, hook)
         return state
-
-
-def one_bucket_powersgd(state, bucket):
-    if bucket.index() != 0 or not bucket.is_last():
-        raise RuntimeError("DDP has several buckets, and PowerSGD over Gloo needs a single one")
-    return powerSGD_hook.powerSGD_hook(state, bucket)
 
 
 def measure_steps(step, options):
@@ -235,9 +217,7 @@ def version():
 
 def hook_word(word):
     """An argument that is a hook by its form; whether a codec is accepted is said where the package is there."""
-    rank = word[len(POWERSGD):]
-    if word.startswith("powersgd") and not (word.startswith(POWERSGD) and rank.isdecimal() and int(rank) > 0):
-        raise argparse.ArgumentTypeError(f"'{word}' is refused, expected powersgd:rank=R with R at least 1")
+    checked(word)
     if terngrad is not None and powersgd_rank(word) is None:
         ddp_cifar10.codec_word(word)
     return word

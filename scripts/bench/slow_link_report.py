@@ -7,6 +7,7 @@ those of fp32's baseline, *loses* where they are slower, and is *even* between: 
 MARGIN = 1.05
 SYSTEMS = ("terngrad", "vendor")  # those that terngrad_advise compares
 NAMES = {"none": "Unlimited"}
+FLOATS = ("fp32", "bf16", "fp16")  # codecs of which the others are compared with bf16
 
 
 def measured(rows, number):
@@ -34,8 +35,8 @@ def verdict(row, rows):
         return "-"
     word = word_for(ratio(row["steps_per_s"], baseline(rows, "fp32")))
     against_bf16 = ratio(row["steps_per_s"], baseline(rows, "bf16"))
-    is_ternary = row["codec"] in ("t2", "t5")
-    return f"{word}, loses to bf16" if is_ternary and against_bf16 is not None and against_bf16 < 1 else word
+    is_compressed = row["codec"] not in FLOATS
+    return f"{word}, loses to bf16" if is_compressed and against_bf16 is not None and against_bf16 < 1 else word
 
 
 def advice_of(rows):
@@ -60,7 +61,7 @@ def advised(row, advice):
     if own is None:
         return "-"
     word = word_for(fastest("fp32") / own)
-    if row["codec"] in ("t2", "t5") and own > fastest("bf16"):
+    if row["codec"] not in FLOATS and own > fastest("bf16"):
         word += ", loses to bf16"
     return f"{word} (recommended)" if is_recommended(row, advice) else word
 
@@ -81,7 +82,8 @@ def outcome(row):
 
 def cells(row, rows):
     sent = row.get("sent_bytes")
-    sent_all = sent * row["num_exchanges"] if "num_exchanges" in row else None
+    launched = row.get("num_exchanges", row.get("num_steps"))
+    sent_all = sent * launched if sent is not None and launched is not None else None
     payload = ratio(row.get("payload_mbit_per_s"), row.get("iperf3_mbit_per_s"))
     counted = ratio(max(row["interface_sent_bytes"]), sent_all) if "interface_sent_bytes" in row else None
     ddp = max((other["steps_per_s"] for other in measured(rows, "steps_per_s") if other["system"] == "ddp"), default=None)
@@ -113,10 +115,10 @@ def table(rows):
 
 
 def wire_lines(rows):
-    """How much shorter the wire is with ternary, where it is told apart."""
+    """How much shorter the wire is with a codec, where it is told apart."""
     lines = []
     for row in measured(rows, "num_exchanges"):
-        if row["codec"] not in ("t2", "t5"):
+        if row["codec"] in FLOATS:
             continue
         factors = [(codec, ratio(baseline(rows, codec, "wire_seconds", min), row["wire_seconds"])) for codec in ("fp32", "bf16")]
         text = ", ".join(f"1/{factor:.1f} of {codec}'s" for codec, factor in factors if factor is not None)

@@ -52,7 +52,9 @@ class BenchPytorchDdp(unittest.TestCase):
         self.assertIn("--steps: must be at least 1", self.refused("--steps", "0"))
         self.assertIn("--warmup: must be at least 0", self.refused("--warmup", "-1"))
         self.assertIn("--net", self.refused("--net", "resnet"))
-        self.assertIn("--hooks", self.refused("--hooks", "ternary"))
+        self.assertIn("--hooks: 'ternary' is refused, expected one of fp32", self.refused("--hooks", "ternary"))
+        self.assertIn("--hooks: 'powersgd:rank=0' is refused", self.refused("--hooks", "powersgd:rank=0"))
+        self.assertIn("--warmup: must be at least 3", self.refused("--hooks", "powersgd:rank=1", "--warmup", "2"))
         self.assertIn("--batch: has no effect on alexnet_layout", self.refused("--net", "alexnet_layout", "--batch", "4"))
         self.assertIn("--rank and --world_size: go together", self.refused("--rank", "1"))
         self.assertIn("--rank 2: must be below --world_size 2", self.refused("--rank", "2", "--world_size", "2"))
@@ -87,7 +89,7 @@ class BenchPytorchDdp(unittest.TestCase):
         self.needs_torch()
         master = f"127.0.0.1:{free_port()}"
         out = self.folder / "report.json"
-        words = [*QUICK, "--master", master]
+        words = [*QUICK, "--master", master, "--hooks", "fp32", "fp16", "bf16", "powersgd:rank=1", "--warmup", "3"]
         second = self.start(*words, OMPI_COMM_WORLD_RANK="1", OMPI_COMM_WORLD_SIZE="2")
         first = self.start(*words, "--out", str(out), "--rank", "0", "--world_size", "2")
         printed = self.ended(first)
@@ -95,7 +97,7 @@ class BenchPytorchDdp(unittest.TestCase):
         self.assertEqual(out.read_text(), printed)
         report = json.loads(printed)
         self.assertEqual((report["net"], report["processes"], report["batch_per_process"]), ("lenet", 2, 4))
-        self.assertEqual([result["hook"] for result in report["results"]], ["fp32", "fp16", "bf16"])
+        self.assertEqual([result["hook"] for result in report["results"]], ["fp32", "fp16", "bf16", "powersgd:rank=1"])
         for result in report["results"]:
             if "skipped" in result:
                 self.assertEqual(result["hook"], "bf16")

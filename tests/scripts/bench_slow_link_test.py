@@ -44,10 +44,12 @@ def after(name):
 def write(path, value):
     pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
     pathlib.Path(path).write_text(json.dumps(value) + "\n")
-SECONDS = {"fp32": 2.0, "bf16": 1.0, "t2": 0.25, "t5": 0.2, "fp16": 1.1}  # on the wire
+SECONDS = {"fp32": 2.0, "bf16": 1.0, "t2": 0.25, "t5": 0.2, "fp16": 1.1, "ternary:clip_factor=2.5,format=trans": 0.3,
+           "qsgd:bits=4": 0.4, "topk:density=0.01": 0.3, "dgc": 0.3, "powersgd:rank=4": 0.3}  # on the wire
 codec = after("--codec") if "--codec" in command else "fp32"
 if "terngrad_advise" in command[0]:
-    codecs = [{"codec": c, "exchange": "all_gather", "step_seconds": s} for c, s in SECONDS.items()]
+    codecs = [{"codec": c, "exchange": "all_gather", "step_seconds": SECONDS[c]} for c in
+              ["fp32", "bf16", *(word for before, word in zip(command, command[1:]) if before == "--codec")]]
     write(after("--json"), {"recommendation": "recommendation: t5 (so)", "recommended": "t5",
                             "recommended_exchange": "all_gather", "codecs": codecs})
 elif "terngrad_exchange_bench" in command[0]:
@@ -110,8 +112,11 @@ class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
         self.assertEqual(code, 0, output)
         self.assertIn("terngrad_advise", self.calls()[0])  # before all else
         rows = self.results()
-        self.assertEqual(list(rows), ["advise", "fp32", "bf16", "t2", "t5", "vendor-fp32", "vendor-bf16", "vendor-fp16",
-                                      "ddp-fp32", "ddp-fp16", "ddp-bf16"])
+        self.assertEqual(list(rows), ["advise", "fp32", "bf16", "t2", "t5", "trans", "qsgd-4", "topk-1", "dgc-0.1", "powersgd-4",
+                                      "vendor-fp32", "vendor-bf16", "vendor-fp16", "ddp-fp32", "ddp-fp16", "ddp-bf16",
+                                      "ddp-powersgd-4"])
+        self.assertIn("--codec qsgd:bits=4 ", rows["qsgd-4"]["command"])
+        self.assertIn("--warmup 3 ", rows["ddp-powersgd-4"]["command"] + " ")
         self.assertAlmostEqual(rows["t2"]["steps_per_s"], 1 / 0.35)
         self.assertEqual(rows["t2"]["num_exchanges"], 2)
         self.assertEqual(rows["t2"]["iperf3_mbit_per_s"], 100.0)
@@ -131,7 +136,11 @@ class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
         code, output = self.run_script("--rates", "none", "--nets", "cifar10_alexnet", "--steps", "5", "--seconds", "1")
         self.assertEqual(code, 0, output)
         rows = self.results()
-        self.assertEqual(len(rows), 15)
+        self.assertEqual(len(rows), 21)
+        self.assertIn("--codec ternary:clip_factor=2.5,format=trans --quantize_logits --overlap on ", rows["trans"]["command"])
+        self.assertIn("--codec dgc --quantize_logits --optimizer gd ", rows["dgc-0.1"]["command"])
+        self.assertIn("--hooks powersgd:rank=4 ", rows["ddp-powersgd-4"]["command"])
+        self.assertEqual(rows["qsgd-4"]["num_steps"], 10)
         self.assertEqual(rows["fp32"]["steps_per_s"], 2)
         self.assertEqual(rows["vendor-fp32"]["steps_per_s"], 1)
         self.assertEqual(rows["fp32"]["sent_bytes"], 30)
@@ -169,12 +178,12 @@ class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
         self.assertEqual(self.run_script(*only, "t5")[0], 0)
         self.assertAlmostEqual(self.results()["t5"]["stolen_percent"], 7)
         stolen.write_text("9 9 9")
-        self.assertEqual(self.run_script(*only, "t*")[0], 0)
+        self.assertEqual(self.run_script(*only, "t?")[0], 0)
         self.assertAlmostEqual(self.results()["t5"]["stolen_percent"], 7)
         self.assertEqual(len(self.calls()), 9)
         self.assertIn("| 7.0 % |", (self.out / "results.md").read_text())
         stolen.write_text("2")
-        self.assertEqual(self.run_script(*only, "t*")[0], 0)
+        self.assertEqual(self.run_script(*only, "t?")[0], 0)
         self.assertAlmostEqual(self.results()["t5"]["stolen_percent"], 2)
         self.assertEqual(len(self.calls()), 10)
         stolen.write_text("90")
@@ -182,7 +191,7 @@ class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
         self.assertAlmostEqual(self.results()["fp32"]["stolen_percent"], 90)
 
     def test_goes_on_where_it_was(self):
-        only = ["--rates", "1gbit", "--nets", "alexnet", "--rows", "fp32", "t*"]
+        only = ["--rates", "1gbit", "--nets", "alexnet", "--rows", "fp32", "t?"]
         (self.folder / "scripts" / "fails").write_text("t2")
         code, output = self.run_script(*only)
         self.assertEqual(code, 1)
