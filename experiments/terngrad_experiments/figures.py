@@ -141,8 +141,11 @@ def bytes_of(results, row):
 
 
 def over_bytes(experiment, results, curves):
-    """Accuracy over bytes: a mark for each cell with its interval, those of a curve in one colour."""
+    """Accuracy over bytes: a mark for each cell with its interval, those of a curve in one colour. Numbers of seeds are in the
+    title where all have as many."""
     rows = [row for row in tables.make_table(experiment, results).rows if not row.is_scaled and row.values]
+    counts = {len(row.values) for row in rows}
+    of_all = f", {seeds_text(*counts)}" if len(counts) == 1 else ""
     series = []
     for color, curve in enumerate(curves):
         names = [cell.base_name for cell in experiment.cells_of(curve)]
@@ -150,10 +153,12 @@ def over_bytes(experiment, results, curves):
         for number, row in enumerate(of_curve):
             sent = bytes_of(results, row)
             if sent is not None:
-                name = f"{row.cell.partition('/')[2]}{on_gpu(row.backend)} ({seeds_text(len(row.values))})"
-                series.append(svg.Series(name, points=[(sent, row.mean)], band=[(sent, *interval_of(row))], bars=True,
+                of_row = "" if of_all else f" ({seeds_text(len(row.values))})"
+                name = f"{row.cell.partition('/')[2]}{on_gpu(row.backend)}{of_row}"
+                x = sent / 1e6
+                series.append(svg.Series(name, points=[(x, row.mean)], band=[(x, *interval_of(row))], bars=True,
                                          marker="filled", line=False, style=color % len(svg.COLORS) + len(svg.COLORS) * number))
-    return svg.Plot(title=panel_title(curves, experiment.title), x_label="bytes per worker and step",
+    return svg.Plot(title=panel_title(curves, experiment.title) + of_all, x_label="MB per worker and step",
                     y_label=label_of(curves[0].y), series=series, x_log=True)
 
 

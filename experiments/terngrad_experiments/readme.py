@@ -1,4 +1,4 @@
-"""The README's table of results and its figure, made from recorded results so that they cannot drift apart."""
+"""The README's table of results and its figures, made from recorded results so that they cannot drift apart."""
 
 import dataclasses
 import json
@@ -8,7 +8,8 @@ import xml.etree.ElementTree
 from terngrad_experiments import figures, recipes, statistics, store, svg, tables
 
 BEGIN, END = "<!-- results: terngrad_experiment readme -->", "<!-- end of results -->"
-FIGURE = "docs/overview.svg"
+OVERVIEW = "docs/overview.svg"
+CODECS = "docs/codecs.svg"
 LINKS = "bench/results/slow-link/cifarnet.json"
 WIRE = "bench/results/wire-bytes/results.json"
 SPEED = "bench/results/pytorch-cpu.json"
@@ -89,7 +90,15 @@ def table_lines(root):
     ]
 
 
-def figure(root):
+def codecs_figure(root):
+    """Accuracy over bytes of every codec: a panel of the recipe codecs."""
+    experiment = recipes.load_all(pathlib.Path(root) / "experiments/recipes")["codecs"]
+    results = store.read_all([pathlib.Path(root) / "experiments/results/codecs.jsonl"])
+    (plot,) = (plot for plot in figures.plots_of(experiment, results))
+    return svg.to_svg(dataclasses.replace(plot, width=900, height=520))
+
+
+def overview_figure(root):
     """Accuracy over steps with the band of all seeds, and steps per second over the bandwidth of the link."""
     experiments = recipes.load_all(pathlib.Path(root) / "experiments/recipes")
     results = store.read_all([pathlib.Path(root) / "experiments/results/table1.jsonl"])
@@ -128,10 +137,10 @@ def with_table(text, lines):
 
 
 def update(root, check=False):
-    """Writes both, or with `check` @returns the files that differ from what the records say."""
+    """Writes all, or with `check` @returns the files that differ from what the records say."""
     root = pathlib.Path(root)
     contents = {root / "README.md": with_table((root / "README.md").read_text(encoding="utf-8"), table_lines(root)),
-                root / FIGURE: figure(root)}
+                root / OVERVIEW: overview_figure(root), root / CODECS: codecs_figure(root)}
     stale = [path for path, content in contents.items() if not path.exists() or path.read_text(encoding="utf-8") != content]
     if not check:
         for path in stale:

@@ -90,14 +90,20 @@ class OverBytes(unittest.TestCase):
         series = {one.name: one for one in plot.series}
         self.assertEqual(set(series), {"qsgd-4 (2 seeds)", "qsgd-8 (1 seed)", "topk-1 (1 seed)"})
         (x, y), = series["qsgd-4 (2 seeds)"].points
-        self.assertAlmostEqual(x, 4.1e6)
+        self.assertAlmostEqual(x, 4.1)
         self.assertAlmostEqual(y, 99.1)
         colors = {name: one.style % len(svg.COLORS) for name, one in series.items()}
         self.assertEqual(colors["qsgd-4 (2 seeds)"], colors["qsgd-8 (1 seed)"])
         self.assertNotEqual(colors["qsgd-4 (2 seeds)"], colors["topk-1 (1 seed)"])
         self.assertEqual(len({one.style for one in series.values()}), 3)
         self.assertTrue(plot.x_log)
+        self.assertTrue(plot.title.endswith("over bytes"), plot.title)
         self.assertIn("busier direction", figures.caption_of(self.experiment))
+
+    def test_seeds_that_all_have_are_in_the_title(self):
+        plot, = figures.plots_of(self.experiment, self.runs("codecs/qsgd-4", (4e6,), 0.99) + self.runs("codecs/fp8", (5e6,), 0.99))
+        self.assertEqual({one.name for one in plot.series}, {"qsgd-4", "fp8"})
+        self.assertTrue(plot.title.endswith("over bytes, 1 seed"), plot.title)
 
     def test_every_cell_that_is_near_fp32_is_in_it(self):
         shown = {cell.short_name for curve in self.experiment.curves for cell in self.experiment.cells_of(curve)}

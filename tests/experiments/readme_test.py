@@ -1,4 +1,4 @@
-"""Tests that the README's table and figure are what the records say, and how they are made."""
+"""Tests that the README's table and figures are what the records say, and how they are made."""
 
 import unittest
 import xml.etree.ElementTree
@@ -8,7 +8,7 @@ from terngrad_experiments import readme
 
 
 class Readme(unittest.TestCase):
-    def test_table_and_figure_are_what_the_records_say(self):
+    def test_table_and_figures_are_what_the_records_say(self):
         stale = [str(path.relative_to(ROOT)) for path in readme.update(ROOT, check=True)]
         self.assertEqual(stale, [], "run experiments/terngrad_experiment.py readme")
 
