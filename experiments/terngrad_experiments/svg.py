@@ -13,9 +13,10 @@ from terngrad_experiments.svg_axes import HUGE, PIXELS, Axis, axis_of, plain
 from terngrad_experiments.svg_elements import COLORS, clipped, document, number, path, text_at, text_width, wrap
 
 DASHES = ("", "7 3", "2 2", "9 3 2 3", "4 2", "6 2 1 2 1 2")
-# Circle, square, diamond and triangle, relative to the point that they mark.
+# Circle, square, diamond, triangle, the same upside down and cross, relative to the point that they mark.
 SHAPES = ("m-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z", "m-3.2-3.2h6.4v6.4h-6.4z", "m0-4.5l4.5 4.5l-4.5 4.5l-4.5-4.5z",
-          "m0-4.2l4.3 7.4h-8.6z")
+          "m0-4.2l4.3 7.4h-8.6z", "m0 4.2l4.3-7.4h-8.6z",
+          "m-1.3-4.1h2.6v2.8h2.8v2.6h-2.8v2.8h-2.6v-2.8h-2.8v-2.6h2.8z")
 MARKERS = (None, "hollow", "filled")
 TITLE_SIZE, LINE_HEIGHT, SWATCH, LEAST_HEIGHT = 14, 16, 34, 60
 
