@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <stdexcept>
 
 #include "kernels/tensor/philox.h"
 
@@ -80,6 +81,22 @@ double truncated_normal_quantile(double probability) {
   return q < 0 ? -distance : distance;
 }
 
+namespace {
+
+/// What draws of probabilities in (0, 1) become.
+double value_of(const Initializer& initializer, double probability) {
+  switch (initializer.kind) {
+    case Initializer::Kind::kTruncatedNormal:
+      return double{initializer.value} * truncated_normal_quantile(probability);
+    case Initializer::Kind::kUniform:
+      return double{initializer.value} * (2 * probability - 1);
+    default:
+      throw std::logic_error("[fill_tensor] an initializer that depends on fans has no numbers yet");
+  }
+}
+
+}  // namespace
+
 void fill_tensor(const Initializer& initializer, std::uint64_t seed, int tensor_index, std::span<float> values) {
   if (initializer.kind == Initializer::Kind::kConstant) {
     std::fill(values.begin(), values.end(), initializer.value);
@@ -93,7 +110,7 @@ void fill_tensor(const Initializer& initializer, std::uint64_t seed, int tensor_
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (i % 4 == 0) block = draw_block(key, i / 4);
     const double probability = (block[i % 4] + 0.5) * 0x1p-32;
-    values[i] = static_cast<float>(double{initializer.value} * truncated_normal_quantile(probability));
+    values[i] = static_cast<float>(value_of(initializer, probability));
   }
 }
 

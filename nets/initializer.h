@@ -1,4 +1,4 @@
-// Initial parameters: constants and truncated normal draws, the same bits on every machine.
+// Initial parameters: constants, truncated normal and uniform draws, the same bits on every machine.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,12 @@ namespace terngrad {
 /// @param probability  in (0, 1)
 double truncated_normal_quantile(double probability);
 
-/// Fills one tensor: a constant, or stddev * truncated_normal_quantile((r + 1/2) / 2^32), rounded to float once, where
-/// r is draw32 number `position` of the stream {seed, step 0, worker = tensor_index, DrawPurpose::kInitializer}. Draws
-/// depend on seed, tensor index and position only; bitwise equal on every machine.
-/// @param values  [n] out; n = 0 writes nothing
+/// Fills one tensor: a constant, stddev * truncated_normal_quantile(p), or limit * (2 p - 1), rounded to float once,
+/// with p = (r + 1/2) / 2^32 and r draw32 number `position` of the stream {seed, step 0, worker = tensor_index,
+/// DrawPurpose::kInitializer}. Draws depend on seed, tensor index and position only; bitwise equal on every machine.
+/// @param initializer  kConstant, kTruncatedNormal or kUniform; the others depend on fans, which plan_net knows
+/// @param values       [n] out; n = 0 writes nothing
+/// @throws std::logic_error for an initializer that depends on fans
 void fill_tensor(const Initializer& initializer, std::uint64_t seed, int tensor_index, std::span<float> values);
 
 }  // namespace terngrad

@@ -1,6 +1,7 @@
 // Layer specs: what a net is made of, said once for every backend.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -8,21 +9,47 @@
 
 namespace terngrad {
 
-/// How a window meets the edge of an image, as in TensorFlow: `kSame` gives ceil(size / stride) outputs and pads with
-/// an odd total's extra row or column at the bottom or right; `kValid` pads nothing.
-enum class Padding { kSame, kValid };
+/// How a window meets the edge of an image. As in TensorFlow, `kSame` gives ceil(size / stride) outputs and pads with
+/// an odd total's extra row or column at the bottom or right, and `kValid` pads nothing. `kHalf` gives as many outputs
+/// as kSame and pads floor((window - 1) / 2) rows at the top and columns at the left whatever the stride, and as many
+/// at the bottom and right as windows reach: PyTorch's padding = (window - 1) / 2.
+enum class Padding { kSame, kValid, kHalf };
+
+/// Rows and columns of the input that an output sees.
+struct WindowSize {
+  int height = 0;
+  int width = 0;
+
+  constexpr WindowSize() = default;
+  constexpr WindowSize(int side) : height(side), width(side) {}  // NOLINT(google-explicit-constructor): 3 is 3 x 3
+  constexpr WindowSize(int rows, int columns) : height(rows), width(columns) {}
+  constexpr std::int64_t num_elements() const { return std::int64_t{height} * width; }
+  friend bool operator==(const WindowSize&, const WindowSize&) = default;
+};
 
 /// What is applied to each output of a layer with tensors.
 enum class Activation { kNone, kRelu };
 
-/// How a tensor is filled at the start: see initializer.h.
+/// How a tensor is filled at the start: see initializer.h. The last two are of weights, and depend on their fans, the
+/// numbers of inputs that an output sees and of outputs that an input is seen by: window height * width times the
+/// channels of the weights' shape, in and out.
 struct Initializer {
-  enum class Kind { kConstant, kTruncatedNormal };
+  enum class Kind {
+    kConstant,         // value
+    kTruncatedNormal,  // nominal standard deviation value, mean 0
+    kUniform,          // from -value up to value
+    kXavierUniform,    // uniform of value sqrt(6 / (fan_in + fan_out)); Glorot and Bengio, AISTATS 2010
+    kScaledNormal,     // truncated normal of sqrt(1.3 value / fan_in): 1.3 makes up for what truncation takes from the
+                       // variance, and value 2 is for ReLUs; He et al., ICCV 2015
+  };
   Kind kind = Kind::kConstant;
-  float value = 0;  // the constant, or the nominal standard deviation (mean 0)
+  float value = 0;
 
   static Initializer constant(float value) { return {Kind::kConstant, value}; }
   static Initializer truncated_normal(float stddev) { return {Kind::kTruncatedNormal, stddev}; }
+  static Initializer uniform(float limit) { return {Kind::kUniform, limit}; }
+  static Initializer xavier_uniform() { return {Kind::kXavierUniform, 0}; }
+  static Initializer scaled_normal(float factor) { return {Kind::kScaledNormal, factor}; }
 };
 
 /// Whether weight decay applies to the weights of a layer. Biases are never regularized.
@@ -31,11 +58,11 @@ enum class Regularized { kNo, kYes };
 /// out[y, x, o] = activation(b[o] + sum over i, j, c of in[y stride + i - pad_top, x stride + j - pad_left, first + c]
 /// * w[i, j, c, o]). With `groups` groups, channels and outputs are cut into as many equal runs, and outputs see the
 /// channels of their own run only: first = floor(o / (out / groups)) * (in / groups), c < in / groups.
-/// Tensors: `<name>/weights` [kernel, kernel, in / groups, out] and, unless `biases` is nullopt, `<name>/biases` [out];
-/// none are wanted before a batch norm, which takes away any constant.
+/// Tensors: `<name>/weights` [kernel height, kernel width, in / groups, out] and, unless `biases` is nullopt,
+/// `<name>/biases` [out]; none are wanted before a batch norm, which takes away any constant.
 struct ConvolutionSpec {
   int num_outputs = 0;
-  int kernel = 0;
+  WindowSize kernel = {};
   int stride = 1;
   Padding padding = Padding::kSame;
   Activation activation = Activation::kNone;
@@ -64,7 +91,7 @@ struct MaxPoolSpec {
 
 /// out[y, x, c] = mean over the part of the window that lies in the image: padding is not counted, as in TensorFlow.
 struct AveragePoolSpec {
-  int window = 0;
+  int window = 0;  // 0: the whole image, and the stride is 1
   int stride = 1;
   Padding padding = Padding::kSame;
 };
@@ -81,8 +108,20 @@ struct LrnSpec {
 };
 
 /// out[y, x, :] = the channels of all inputs at [y, x], in the order of LayerSpec::inputs. Inputs have equal heights
-/// and widths. The only kind of layer that takes more than one input.
+/// and widths. With AddSpec the only kind of layer that takes more than one input.
 struct ConcatenationSpec {};
+
+/// out = activation(in_0 + in_1 + ...), added up in the order of LayerSpec::inputs: two or more of equal shapes.
+struct AddSpec {
+  Activation activation = Activation::kNone;
+};
+
+/// out[y, x, c] = in[y, x, c] where there is such a channel, else 0: at least as many channels as the input has. With a
+/// max pool of window 1 before it, the shortcut without parameters of He et al., "Deep Residual Learning for Image
+/// Recognition", CVPR 2016, section 3.3, option A.
+struct PadChannelsSpec {
+  int num_outputs = 0;
+};
 
 /// In training, out = in / keep_prob for an element that is kept and 0 for one that is not; in evaluation, out = in. An
 /// element is kept if its draw is less than keep_prob: draw_uniform of the stream {NetOptions::seed, TrainBatch::step,
@@ -111,7 +150,7 @@ struct BatchNormSpec {
 
 /// What a layer computes. A new kind is one more alternative here, one case in plan_net and one factory per backend.
 using LayerOperation = std::variant<ConvolutionSpec, FullyConnectedSpec, MaxPoolSpec, AveragePoolSpec, LrnSpec,
-                                    ConcatenationSpec, DropoutSpec, BatchNormSpec>;
+                                    ConcatenationSpec, AddSpec, PadChannelsSpec, DropoutSpec, BatchNormSpec>;
 
 /// The name by which a layer takes the net's input.
 inline constexpr const char* kImageInput = "image";

@@ -6,6 +6,7 @@
 #include "nets/cpu/cpu_net.h"
 #include "nets/models/cifar10_alexnet.h"
 #include "nets/models/lenet.h"
+#include "nets/models/resnet_cifar.h"
 #include "nets/net_plan.h"
 
 namespace terngrad {
@@ -20,6 +21,8 @@ struct RegisteredNet {
 constexpr std::array kNets = {
     RegisteredNet{"cifar10_alexnet", [](const NetConfig&) { return cifar10_alexnet(); }},
     RegisteredNet{"lenet", [](const NetConfig&) { return lenet(); }},
+    RegisteredNet{"resnet_20", [](const NetConfig&) { return resnet_cifar("resnet_20", 3); }},
+    RegisteredNet{"resnet_56", [](const NetConfig&) { return resnet_cifar("resnet_56", 9); }},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "kernels/runtime/errors.h"
@@ -19,6 +20,29 @@ struct AxisPlan {
   int after = 0;
 };
 
+bool takes_many_inputs(const LayerOperation& operation) {
+  return std::holds_alternative<ConcatenationSpec>(operation) || std::holds_alternative<AddSpec>(operation);
+}
+
+bool depends_on_fans(const Initializer& initializer) {
+  return initializer.kind == Initializer::Kind::kXavierUniform || initializer.kind == Initializer::Kind::kScaledNormal;
+}
+
+/// With numbers in place of what depends on the fans of weights [..., in, out].
+Initializer with_fans(const Initializer& initializer, std::span<const std::int64_t> shape) {
+  double window = 1;
+  for (const std::int64_t side : shape.first(shape.size() - 2)) window *= static_cast<double>(side);
+  const double fan_in = window * static_cast<double>(shape[shape.size() - 2]);
+  const double fan_out = window * static_cast<double>(shape.back());
+  if (initializer.kind == Initializer::Kind::kXavierUniform) {
+    return Initializer::uniform(static_cast<float>(std::sqrt(6 / (fan_in + fan_out))));
+  }
+  if (initializer.kind == Initializer::Kind::kScaledNormal) {
+    return Initializer::truncated_normal(static_cast<float>(std::sqrt(1.3 * double{initializer.value} / fan_in)));
+  }
+  return initializer;
+}
+
 AxisPlan plan_axis(const std::string& who, int input, int window, int stride, Padding padding) {
   TERNGRAD_REQUIRE(window >= 1 && stride >= 1, "[", who, "] window and stride must be at least 1, have ", window,
                    " and ", stride);
@@ -29,7 +53,8 @@ AxisPlan plan_axis(const std::string& who, int input, int window, int stride, Pa
   }
   const int output = (input + stride - 1) / stride;
   const int total = std::max((output - 1) * stride + window - input, 0);
-  return {output, total / 2, total - total / 2};
+  const int before = padding == Padding::kHalf ? (window - 1) / 2 : total / 2;
+  return {output, before, std::max(total - before, 0)};
 }
 
 /// Builds a plan layer by layer.
@@ -89,9 +114,8 @@ class Planner {
       TERNGRAD_REQUIRE(layer.inputs.back() != kNotFound, "[", who(layer), "] takes from '", name,
                        "', which is none of the layers listed before it, nor '", kImageInput, "'");
     }
-    TERNGRAD_REQUIRE(layer.inputs.size() == 1 || std::holds_alternative<ConcatenationSpec>(spec.operation), "[",
-                     who(layer), "] must take one input, takes ", layer.inputs.size(),
-                     ": only concatenations take more");
+    TERNGRAD_REQUIRE(layer.inputs.size() == 1 || takes_many_inputs(spec.operation), "[", who(layer),
+                     "] must take one input, takes ", layer.inputs.size(), ": only concatenations and sums take more");
     for (const int index : layer.inputs) {
       if (index == kImageIndex) {
         layer.input_shapes.push_back(plan_.image);
@@ -111,7 +135,10 @@ class Planner {
     std::int64_t num_elements = 1;
     for (const std::int64_t dimension : shape) num_elements *= dimension;
     require_countable(plan_.name + "/" + name, num_elements);
-    plan_.tensors.push_back(tensor);
+    TERNGRAD_REQUIRE(shape.size() >= 2 || !depends_on_fans(tensor.initializer), "[", plan_.name, "/", name,
+                     "] must have a constant, a standard deviation or a limit: it has no fans");
+    plan_.tensors.push_back(
+        {shape.size() >= 2 ? with_fans(tensor.initializer, shape) : tensor.initializer, tensor.is_regularized});
     layer.tensors.push_back(plan_.layout.add(name, std::move(shape), is_logits));
     return layer.tensors.back();
   }
@@ -121,9 +148,10 @@ class Planner {
     return plan_.state_layout.add(layer.name + "/" + suffix, {num_elements});
   }
 
-  void plan_window(LayerPlan& layer, int window, int stride, Padding padding, int num_channels) {
-    const AxisPlan rows = plan_axis(who(layer), layer.input.height, window, stride, padding);
-    const AxisPlan columns = plan_axis(who(layer), layer.input.width, window, stride, padding);
+  void plan_window(LayerPlan& layer, const WindowSize& window, int stride, Padding padding, int num_channels) {
+    const AxisPlan rows = plan_axis(who(layer), layer.input.height, window.height, stride, padding);
+    const AxisPlan columns = plan_axis(who(layer), layer.input.width, window.width, stride, padding);
+    layer.window = window;
     layer.padding = {rows.before, rows.after, columns.before, columns.after};
     layer.output = {rows.output, columns.output, num_channels};
   }
@@ -134,8 +162,9 @@ class Planner {
                      who(layer), "] groups must divide the ", channels, " channels and the ", spec.num_outputs,
                      " outputs, there are ", spec.groups);
     plan_window(layer, spec.kernel, spec.stride, spec.padding, spec.num_outputs);
-    layer.weights = add_tensor(layer, "weights", {spec.kernel, spec.kernel, channels / spec.groups, spec.num_outputs},
-                               false, {spec.weights, spec.regularized == Regularized::kYes});
+    layer.weights =
+        add_tensor(layer, "weights", {spec.kernel.height, spec.kernel.width, channels / spec.groups, spec.num_outputs},
+                   false, {spec.weights, spec.regularized == Regularized::kYes});
     if (spec.biases) layer.biases = add_tensor(layer, "biases", {spec.num_outputs}, false, {*spec.biases, false});
     layer.applies_relu_gradient = spec.activation == Activation::kRelu;
   }
@@ -155,7 +184,11 @@ class Planner {
   }
 
   void plan_layer(const AveragePoolSpec& spec, LayerPlan& layer) {
-    plan_window(layer, spec.window, spec.stride, spec.padding, layer.input.channels);
+    const bool is_whole = spec.window == 0;
+    TERNGRAD_REQUIRE(!is_whole || spec.stride == 1, "[", who(layer),
+                     "] the stride must be 1, as the window is the whole image; it is ", spec.stride);
+    const WindowSize window = is_whole ? WindowSize(layer.input.height, layer.input.width) : WindowSize(spec.window);
+    plan_window(layer, window, spec.stride, is_whole ? Padding::kValid : spec.padding, layer.input.channels);
   }
 
   void plan_layer(const LrnSpec& spec, LayerPlan& layer) {
@@ -181,6 +214,22 @@ class Planner {
     }
     require_countable(who(layer), channels);
     layer.output = {layer.input.height, layer.input.width, static_cast<int>(channels)};
+  }
+
+  void plan_layer(const AddSpec&, LayerPlan& layer) {
+    TERNGRAD_REQUIRE(layer.inputs.size() >= 2, "[", who(layer), "] must take two inputs or more");
+    for (const ImageShape& shape : layer.input_shapes) {
+      TERNGRAD_REQUIRE(shape == layer.input, "[", who(layer), "] the inputs must have equal shapes, have ",
+                       layer.input.height, " x ", layer.input.width, " x ", layer.input.channels, " and ", shape.height,
+                       " x ", shape.width, " x ", shape.channels);
+    }
+    layer.output = layer.input;
+  }
+
+  void plan_layer(const PadChannelsSpec& spec, LayerPlan& layer) {
+    TERNGRAD_REQUIRE(spec.num_outputs >= layer.input.channels, "[", who(layer), "] must have at least the ",
+                     layer.input.channels, " channels of its input, has ", spec.num_outputs);
+    layer.output = {layer.input.height, layer.input.width, spec.num_outputs};
   }
 
   void plan_layer(const DropoutSpec& spec, LayerPlan& layer) {

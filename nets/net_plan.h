@@ -31,6 +31,7 @@ struct LayerPlan {
   std::vector<ImageShape> input_shapes;  // beside `inputs`
   ImageShape input;                      // shape of the first
   ImageShape output;                     // a vector is a 1 x 1 image
+  WindowSize window;                     // of a convolution or a pool
   ImagePadding padding;
   int weights = -1;
   int biases = -1;
@@ -48,13 +49,13 @@ struct LayerPlan {
   /// derivative of a ReLU. It is its own ReLU, or that of the convolution or fully connected layer below a max pool
   /// that nothing else takes from: the two commute (the maximum of rectified values is the rectified maximum, and a
   /// window whose maximum is 0 passes nothing on either way), and after the pool there are fewer values to visit. A
-  /// batch norm sees to its own ReLU whatever follows.
+  /// batch norm or a sum sees to its own ReLU whatever follows.
   bool applies_relu_gradient = false;
 };
 
 /// How one tensor is filled and treated. Indices are those of the layout.
 struct TensorPlan {
-  Initializer initializer;
+  Initializer initializer;  // kConstant, kTruncatedNormal or kUniform
   bool is_regularized = false;
 };
 

@@ -18,7 +18,7 @@ class AveragePool final : public Layer {
     const auto input = image_desc(options.num_examples, plan.input);
     const auto output = image_desc(options.num_examples, plan.output);
     const Dims strides = {spec.stride, spec.stride};
-    const Dims window = {spec.window, spec.window};
+    const Dims window = {plan.window.height, plan.window.width};
     const Dims padding_before = {plan.padding.top, plan.padding.left};
     const Dims padding_after = {plan.padding.bottom, plan.padding.right};
     const auto kind =

@@ -52,7 +52,8 @@ class Convolution final : public Layer {
         biases_offset_(plan.biases < 0 ? kNone : layout.segment(plan.biases).offset),
         applies_relu_gradient_(plan.applies_relu_gradient) {
     const auto& spec = std::get<ConvolutionSpec>(plan.operation);
-    Dims weights_dims = {spec.num_outputs / spec.groups, plan.input.channels / spec.groups, spec.kernel, spec.kernel};
+    Dims weights_dims = {spec.num_outputs / spec.groups, plan.input.channels / spec.groups, plan.window.height,
+                         plan.window.width};
     if (spec.groups > 1) weights_dims.insert(weights_dims.begin(), spec.groups);
     const auto plain = spec.groups > 1 ? dnnl::memory::format_tag::hwigo : dnnl::memory::format_tag::hwio;
     const Shapes shapes{.input = image_desc(options.num_examples, plan.input),

@@ -21,6 +21,8 @@ struct LayerFactory {
   std::unique_ptr<Layer> operator()(const AveragePoolSpec&) const { return make_average_pool(context, plan, options); }
   std::unique_ptr<Layer> operator()(const LrnSpec&) const { return make_lrn(plan, options); }
   std::unique_ptr<Layer> operator()(const ConcatenationSpec&) const { return make_concatenation(plan, options); }
+  std::unique_ptr<Layer> operator()(const AddSpec&) const { return make_add(plan, options); }
+  std::unique_ptr<Layer> operator()(const PadChannelsSpec&) const { return make_pad_channels(plan, options); }
   std::unique_ptr<Layer> operator()(const DropoutSpec&) const { return make_dropout(plan, options); }
   std::unique_ptr<Layer> operator()(const BatchNormSpec&) const { return make_batch_norm(context, plan, net, options); }
 };

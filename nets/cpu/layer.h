@@ -58,6 +58,7 @@ class Layer {
 std::unique_ptr<Layer> make_layer(const DnnlContext& context, const LayerPlan& plan, const NetPlan& net,
                                   const LayerOptions& options);
 
+std::unique_ptr<Layer> make_add(const LayerPlan& plan, const LayerOptions& options);
 std::unique_ptr<Layer> make_batch_norm(const DnnlContext& context, const LayerPlan& plan, const NetPlan& net,
                                        const LayerOptions& options);
 std::unique_ptr<Layer> make_concatenation(const LayerPlan& plan, const LayerOptions& options);
@@ -70,5 +71,6 @@ std::unique_ptr<Layer> make_max_pool(const LayerPlan& plan, const LayerOptions& 
 std::unique_ptr<Layer> make_average_pool(const DnnlContext& context, const LayerPlan& plan,
                                          const LayerOptions& options);
 std::unique_ptr<Layer> make_lrn(const LayerPlan& plan, const LayerOptions& options);
+std::unique_ptr<Layer> make_pad_channels(const LayerPlan& plan, const LayerOptions& options);
 
 }  // namespace terngrad::cpu

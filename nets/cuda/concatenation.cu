@@ -2,10 +2,7 @@
 
 #include <cuda_runtime.h>
 
-#include <cstddef>
-
 #include "kernels/runtime/errors.h"
-#include "kernels/tensor/cuda/elementwise.cuh"
 #include "nets/cuda/divisor.h"
 #include "nets/cuda/packs.cuh"
 
@@ -36,10 +33,6 @@ void launch_copy(const Channels<const float>& from, const Channels<float>& to, i
   });
 }
 
-struct AddTo : ElementwiseOp {
-  __device__ void operator()(float& sum, float addend) const { sum += addend; }
-};
-
 template <class T>
 void require_channels(const Channels<T>& channels, int count) {
   TERNGRAD_REQUIRE(count >= 0 && channels.first >= 0 && channels.first <= channels.channels - count,
@@ -63,10 +56,6 @@ void copy_channels(const Channels<const float>& from, const Channels<float>& to,
   } else {
     launch_copy<1>(from, to, count, num_pixels, stream);
   }
-}
-
-void add_to(float* sum, const float* addend, std::int64_t count, const Stream& stream) {
-  launch_elementwise(static_cast<std::size_t>(count), stream, AddTo(), InputOutput<float>{sum}, Input<float>{addend});
 }
 
 }  // namespace terngrad::cuda

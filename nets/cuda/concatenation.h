@@ -1,4 +1,4 @@
-// Concatenation of channels on a GPU, and sums of gradients where an output has several consumers.
+// Concatenation of channels on a GPU.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,5 @@ struct Channels {
 /// @throws InvalidArgument for channels beyond those there are, or more than 2^30; DeviceError
 void copy_channels(const Channels<const float>& from, const Channels<float>& to, int count, std::int64_t num_pixels,
                    const Stream& stream);
-
-/// sum[i] += addend[i].
-/// @param sum, addend  [count], not overlapping
-void add_to(float* sum, const float* addend, std::int64_t count, const Stream& stream);
 
 }  // namespace terngrad::cuda

@@ -26,13 +26,13 @@ class Convolution final : public Layer {
         activation_(std::get<ConvolutionSpec>(plan.operation).activation),
         applies_relu_gradient_(plan.applies_relu_gradient) {
     const auto& spec = std::get<ConvolutionSpec>(plan.operation);
-    filter_rows_ = std::int64_t{spec.kernel} * spec.kernel * (plan.input.channels / spec.groups);
+    filter_rows_ = plan.window.num_elements() * (plan.input.channels / spec.groups);
     filters_ = Buffer<float>(filter_rows_ * output_.channels, stream_.device());
     const ConvolutionShape slice{.num_examples = options.examples_per_worker,
                                  .input = plan.input,
                                  .output = plan.output,
                                  .padding = plan.padding,
-                                 .kernel = spec.kernel,
+                                 .kernel = plan.window,
                                  .stride = spec.stride,
                                  .groups = spec.groups,
                                  .alignment = alignment()};

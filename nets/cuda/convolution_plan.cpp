@@ -158,7 +158,7 @@ GraphDescriptor convolution_graph(ConvolutionDirection direction, const Convolut
                 image_tensor(ConvolutionTensor::kImages, shape.num_examples, shape.input, shape.alignment));
   operation.set(names.filters,
                 tensor(ConvolutionTensor::kFilters, shape.output.channels, shape.input.channels / shape.groups,
-                       shape.kernel, shape.kernel, shape.alignment));
+                       shape.kernel.height, shape.kernel.width, shape.alignment));
   operation.set(names.outputs,
                 image_tensor(ConvolutionTensor::kOutputs, shape.num_examples, shape.output, shape.alignment));
   operation.set(names.alpha, 1.0f);

@@ -15,8 +15,9 @@ std::string to_text(ConvolutionDirection direction, const ConvolutionShape& shap
   text << "convolution (" << kNames[static_cast<std::size_t>(direction)] << ") of " << shape.num_examples << " images "
        << shape.input.height << " x " << shape.input.width << " x " << shape.input.channels << " to "
        << shape.output.height << " x " << shape.output.width << " x " << shape.output.channels << " with kernel "
-       << shape.kernel << ", stride " << shape.stride << ", " << shape.groups << " group(s), padding " << padding.top
-       << " " << padding.bottom << " " << padding.left << " " << padding.right << " (top, bottom, left, right)";
+       << shape.kernel.height << " x " << shape.kernel.width << ", stride " << shape.stride << ", " << shape.groups
+       << " group(s), padding " << padding.top << " " << padding.bottom << " " << padding.left << " " << padding.right
+       << " (top, bottom, left, right)";
   return text.str();
 }
 
@@ -25,16 +26,17 @@ void require_shape(ConvolutionDirection direction, const ConvolutionShape& shape
     return image.height > 0 && image.width > 0 && image.channels > 0;
   };
   const ImagePadding& padding = shape.padding;
-  const auto fits = [&](int input, int before, int after, int output) {
-    const int slack = input + before + after - shape.kernel;
+  const auto fits = [&](int input, int before, int after, int kernel, int output) {
+    const int slack = input + before + after - kernel;
     return before >= 0 && after >= 0 && slack >= 0 && slack / shape.stride + 1 == output;
   };
-  TERNGRAD_REQUIRE(shape.num_examples > 0 && shape.kernel > 0 && shape.stride > 0 && shape.groups > 0 &&
-                       is_positive(shape.input) && is_positive(shape.output) &&
-                       shape.input.channels % shape.groups == 0 && shape.output.channels % shape.groups == 0 &&
-                       fits(shape.input.height, padding.top, padding.bottom, shape.output.height) &&
-                       fits(shape.input.width, padding.left, padding.right, shape.output.width),
-                   "[ConvolutionPass] no such ", to_text(direction, shape));
+  TERNGRAD_REQUIRE(
+      shape.num_examples > 0 && shape.kernel.height > 0 && shape.kernel.width > 0 && shape.stride > 0 &&
+          shape.groups > 0 && is_positive(shape.input) && is_positive(shape.output) &&
+          shape.input.channels % shape.groups == 0 && shape.output.channels % shape.groups == 0 &&
+          fits(shape.input.height, padding.top, padding.bottom, shape.kernel.height, shape.output.height) &&
+          fits(shape.input.width, padding.left, padding.right, shape.kernel.width, shape.output.width),
+      "[ConvolutionPass] no such ", to_text(direction, shape));
 }
 
 }  // namespace terngrad::cuda

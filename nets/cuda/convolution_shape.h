@@ -9,14 +9,14 @@
 
 namespace terngrad::cuda {
 
-/// Images are [num_examples, height, width, channels]; filters [outputs, kernel, kernel, channels / groups], the order
-/// that tensor cores take (the net's own tensors have outputs fastest).
+/// Images are [num_examples, height, width, channels]; filters [outputs, kernel height, kernel width, channels /
+/// groups], the order that tensor cores take (the net's own tensors have outputs fastest).
 struct ConvolutionShape {
   int num_examples = 1;
   ImageShape input;
   ImageShape output;
   ImagePadding padding;
-  int kernel = 1;
+  WindowSize kernel = 1;
   int stride = 1;
   int groups = 1;
   int alignment = kFullAlignment;  // of every operand, in bytes: a power of 2, at least 4

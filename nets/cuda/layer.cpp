@@ -23,6 +23,8 @@ struct LayerFactory {
   std::unique_ptr<Layer> operator()(const ConcatenationSpec&) const {
     return make_concatenation(context, plan, options);
   }
+  std::unique_ptr<Layer> operator()(const AddSpec&) const { return make_add(context, plan, options); }
+  std::unique_ptr<Layer> operator()(const PadChannelsSpec&) const { return make_pad_channels(context, plan, options); }
   std::unique_ptr<Layer> operator()(const DropoutSpec&) const { return make_dropout(context, plan, options); }
   std::unique_ptr<Layer> operator()(const BatchNormSpec&) const { return make_batch_norm(context, plan, net, options); }
 };

@@ -72,6 +72,7 @@ class Layer {
 std::unique_ptr<Layer> make_layer(const LayerContext& context, const LayerPlan& plan, const NetPlan& net,
                                   const LayerOptions& options);
 
+std::unique_ptr<Layer> make_add(const LayerContext& context, const LayerPlan& plan, const LayerOptions& options);
 std::unique_ptr<Layer> make_average_pool(const LayerContext& context, const LayerPlan& plan,
                                          const LayerOptions& options);
 std::unique_ptr<Layer> make_batch_norm(const LayerContext& context, const LayerPlan& plan, const NetPlan& net,
@@ -85,5 +86,7 @@ std::unique_ptr<Layer> make_fully_connected(const LayerContext& context, const L
                                             const LayerOptions& options);
 std::unique_ptr<Layer> make_lrn(const LayerContext& context, const LayerPlan& plan, const LayerOptions& options);
 std::unique_ptr<Layer> make_max_pool(const LayerContext& context, const LayerPlan& plan, const LayerOptions& options);
+std::unique_ptr<Layer> make_pad_channels(const LayerContext& context, const LayerPlan& plan,
+                                         const LayerOptions& options);
 
 }  // namespace terngrad::cuda

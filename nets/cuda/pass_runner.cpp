@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "nets/cuda/concatenation.h"
+#include "nets/cuda/add.h"
 #include "nets/cuda/softmax_cross_entropy.h"
 
 namespace terngrad::cuda {

@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kPackThreads)
 
 /// Whether every element is in exactly one window.
 bool tiles(const PoolWindow& w) {
-  return w.window == w.stride && w.output.height * w.stride >= w.input.height &&
+  return w.window == WindowSize(w.stride) && w.output.height * w.stride >= w.input.height &&
          w.output.width * w.stride >= w.input.width;
 }
 

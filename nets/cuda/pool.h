@@ -13,7 +13,7 @@ struct PoolWindow {
   ImageShape input;
   ImageShape output;
   ImagePadding padding;
-  int window = 1;
+  WindowSize window = 1;
   int stride = 1;
   bool relu_gradient = false;
 };

@@ -13,7 +13,7 @@ PoolWindow window_of(const LayerPlan& plan) {
   return {.input = plan.input,
           .output = plan.output,
           .padding = plan.padding,
-          .window = spec.window,
+          .window = plan.window,
           .stride = spec.stride,
           .relu_gradient = plan.applies_relu_gradient};
 }

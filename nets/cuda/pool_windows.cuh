@@ -46,8 +46,8 @@ struct PoolAxis {
 /// What kernels know of a pool.
 struct Pool {
   explicit Pool(const PoolWindow& w)
-      : rows(w.input.height, w.output.height, w.padding.top, w.window, w.stride),
-        columns(w.input.width, w.output.width, w.padding.left, w.window, w.stride),
+      : rows(w.input.height, w.output.height, w.padding.top, w.window.height, w.stride),
+        columns(w.input.width, w.output.width, w.padding.left, w.window.width, w.stride),
         channels(w.input.channels) {}
   __device__ std::int64_t input_at(int image, int row, int column) const {
     return ((std::int64_t{image} * rows.input + row) * columns.input + column) * channels;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <stdexcept>
 #include <vector>
 
 namespace terngrad::initializer_test {
@@ -55,6 +56,33 @@ TEST(FillTensor, TruncatedNormalHasItsMomentsAndBounds) {
   EXPECT_NEAR(std::sqrt(squares / kCount), true_stddev, 5 * true_stddev / 1024);
   EXPECT_LE(largest, 2 * double{kStddev});
   EXPECT_GE(largest, 1.99 * double{kStddev});
+}
+
+TEST(FillTensor, UniformHasItsMomentsAndBounds) {
+  constexpr std::size_t kCount = 1 << 20;
+  constexpr float kLimit = 0.25f;
+  std::vector<float> values(kCount);
+  fill_tensor(Initializer::uniform(kLimit), 1, 0, values);
+  double sum = 0;
+  double squares = 0;
+  for (const float value : values) {
+    sum += value;
+    squares += double{value} * value;
+    ASSERT_LE(std::abs(value), kLimit);
+  }
+  // Five standard errors each way; the variance of squares is limit^4 (1/5 - 1/9).
+  const double variance = double{kLimit} * kLimit / 3;
+  EXPECT_NEAR(sum / kCount, 0, 5 * std::sqrt(variance) / 1024);
+  EXPECT_NEAR(squares / kCount, variance, 5 * std::sqrt(1.0 / 5 - 1.0 / 9) * kLimit * kLimit / 1024);
+  // The draws of a truncated normal of the same seed and tensor: one grows with the other.
+  const std::vector<float> normal = draw(100, 1, 0);
+  for (std::size_t i = 0; i < normal.size(); ++i) EXPECT_EQ(normal[i] > 0, values[i] > 0) << i;
+}
+
+TEST(FillTensor, RefusesWhatDependsOnFans) {
+  std::vector<float> values(5);
+  EXPECT_THROW(fill_tensor(Initializer::xavier_uniform(), 1, 0, values), std::logic_error);
+  EXPECT_THROW(fill_tensor(Initializer::scaled_normal(2), 1, 0, values), std::logic_error);
 }
 
 TEST(FillTensor, DependsOnSeedAndTensorOnly) {

@@ -41,6 +41,40 @@ TEST(PlanNet, ValidPaddingPadsNothing) {
   EXPECT_THROW(plan_pool(2, 3, 1, Padding::kValid), InvalidArgument);
 }
 
+TEST(PlanNet, HalfPaddingDoesNotDependOnTheStride) {
+  for (const int stride : {1, 2, 3}) {
+    for (const int size : {8, 9, 32}) {
+      const LayerPlan layer =
+          plan_net({"net",
+                    {{"pool", MaxPoolSpec{.window = 3, .stride = stride, .padding = Padding::kHalf}},
+                     {"logits", FullyConnectedSpec{}}}},
+                   {size, size, 1}, 2)
+              .layers[0];
+      EXPECT_EQ(layer.output.height, (size + 2 - 3) / stride + 1);  // PyTorch's with padding 1
+      EXPECT_EQ(layer.padding.top, 1);
+      EXPECT_EQ(layer.padding.bottom, std::max((layer.output.height - 1) * stride + 3 - size - 1, 0));
+    }
+  }
+}
+
+TEST(PlanNet, InitialValuesGetTheirNumbersFromTheFans) {
+  const auto planned = [](const Initializer& weights) {
+    const ConvolutionSpec convolution{.num_outputs = 6, .kernel = {1, 7}, .weights = weights, .groups = 2};
+    return plan_net({"net", {{"conv", convolution}, {"logits", FullyConnectedSpec{.weights = weights}}}}, {2, 3, 8}, 5)
+        .tensors;
+  };
+  const std::vector<TensorPlan> xavier = planned(Initializer::xavier_uniform());
+  EXPECT_EQ(xavier[0].initializer.kind, Initializer::Kind::kUniform);
+  EXPECT_FLOAT_EQ(xavier[0].initializer.value, std::sqrt(6.0f / (7 * 4 + 7 * 6)));
+  EXPECT_FLOAT_EQ(xavier[2].initializer.value, std::sqrt(6.0f / (2 * 3 * 6 + 5)));
+  const std::vector<TensorPlan> scaled = planned(Initializer::scaled_normal(2));
+  EXPECT_EQ(scaled[0].initializer.kind, Initializer::Kind::kTruncatedNormal);
+  EXPECT_FLOAT_EQ(scaled[0].initializer.value, std::sqrt(1.3f * 2 / (7 * 4)));
+  EXPECT_EQ(scaled[1].initializer.kind, Initializer::Kind::kConstant);
+  const ConvolutionSpec biased{.num_outputs = 1, .kernel = 1, .biases = Initializer::xavier_uniform()};
+  EXPECT_THROW(plan_net({"net", {{"conv", biased}}}, {1, 1, 1}, 1), InvalidArgument);
+}
+
 TEST(PlanNet, APoolTakesTheReluGradientOfTheLayerBefore) {
   const NetPlan plan = plan_net(lenet(), {28, 28, 1}, 10);
   const bool expected[] = {false, true, false, true, true, false};
@@ -142,6 +176,10 @@ TEST(PlanNet, RefusesGraphsThatAreNone) {
   refuses({{"", fc}}, "name");
   refuses({{"a", fc}, {"b", fc, {"image"}}}, "net/a] no layer takes this output");
   refuses({{"a", fc}, {"b", ConcatenationSpec{}, {"a", "image"}}}, "equal heights and widths");
+  refuses({{"a", fc}, {"b", AddSpec{}, {"a", "image"}}}, "must have equal shapes, have 1 x 1 x 4 and 2 x 2 x 2");
+  refuses({{"a", fc}, {"b", AddSpec{}}}, "must take two inputs or more");
+  refuses({{"a", PadChannelsSpec{.num_outputs = 1}}, {"b", fc}}, "at least the 2 channels of its input, has 1");
+  refuses({{"a", AveragePoolSpec{.stride = 2}}, {"b", fc}}, "the stride must be 1");
 }
 
 TEST(PlanNet, RefusesNumbersOutOfRange) {

@@ -1,5 +1,5 @@
 // Plain double-precision layers that do not take each image by itself, or more than one input: batch norm, dropout,
-// concatenation. Formulas are written out as loops.
+// concatenation, sum. Formulas are written out as loops.
 #pragma once
 
 #include <cmath>
@@ -120,6 +120,21 @@ inline Doubles dropout_factors(const LayerPlan& plan, const ReferencePass& pass,
     factors[i] = is_kept ? 1 / static_cast<double>(keep_prob) : 0;
   }
   return factors;
+}
+
+inline bool is_rectified_sum(const LayerPlan& plan) {
+  return std::get<AddSpec>(plan.operation).activation == Activation::kRelu;
+}
+
+/// Calls visit(the input's element, the output's) for every element that a layer of padded channels copies.
+template <class Visit>
+void for_each_kept(const LayerPlan& plan, std::size_t num_examples, Visit&& visit) {
+  const auto in = static_cast<std::size_t>(plan.input.channels);
+  const auto out = static_cast<std::size_t>(plan.output.channels);
+  const std::size_t num_pixels = num_examples * static_cast<std::size_t>(plan.input.height * plan.input.width);
+  for (std::size_t pixel = 0; pixel < num_pixels; ++pixel) {
+    for (std::size_t c = 0; c < in; ++c) visit(pixel * in + c, pixel * out + c);
+  }
 }
 
 /// Calls visit(input, its element, output's element) for every element that a concatenation copies.

@@ -47,15 +47,15 @@ inline std::vector<std::int32_t> cyclic_labels(int num_examples, int num_classes
 /// weights index is 0. Indices count within one image, one tensor and one output image.
 template <class Visit>
 void for_each_product(const LayerPlan& plan, Visit&& visit) {
-  const auto window = [&](int kernel, int stride, auto&& per_position) {
+  const auto window = [&](int stride, auto&& per_position) {
     for (int y = 0; y < plan.output.height; ++y)
       for (int x = 0; x < plan.output.width; ++x)
-        for (int i = 0; i < kernel; ++i)
-          for (int j = 0; j < kernel; ++j) {
+        for (int i = 0; i < plan.window.height; ++i)
+          for (int j = 0; j < plan.window.width; ++j) {
             const int row = y * stride + i - plan.padding.top;
             const int column = x * stride + j - plan.padding.left;
             if (row < 0 || row >= plan.input.height || column < 0 || column >= plan.input.width) continue;
-            per_position((row * plan.input.width + column) * plan.input.channels, i * kernel + j,
+            per_position((row * plan.input.width + column) * plan.input.channels, i * plan.window.width + j,
                          (y * plan.output.width + x) * plan.output.channels);
           }
   };
@@ -63,7 +63,7 @@ void for_each_product(const LayerPlan& plan, Visit&& visit) {
   const int out = plan.output.channels;
   const auto at = [](int index) { return static_cast<std::size_t>(index); };
   if (const auto* conv = std::get_if<ConvolutionSpec>(&plan.operation)) {
-    window(conv->kernel, conv->stride, [&](int source, int tap, int target) {
+    window(conv->stride, [&](int source, int tap, int target) {
       const int in_group = in / conv->groups;
       const int out_group = out / conv->groups;
       for (int c = 0; c < in_group; ++c)
@@ -71,11 +71,11 @@ void for_each_product(const LayerPlan& plan, Visit&& visit) {
           visit(at(source + o / out_group * in_group + c), at((tap * in_group + c) * out + o), at(target + o));
     });
   } else if (const auto* pool = std::get_if<MaxPoolSpec>(&plan.operation)) {
-    window(pool->window, pool->stride, [&](int source, int, int target) {
+    window(pool->stride, [&](int source, int, int target) {
       for (int c = 0; c < in; ++c) visit(at(source + c), std::size_t{0}, at(target + c));
     });
   } else if (const auto* average = std::get_if<AveragePoolSpec>(&plan.operation)) {
-    window(average->window, average->stride, [&](int source, int, int target) {
+    window(average->stride, [&](int source, int, int target) {
       for (int c = 0; c < in; ++c) visit(at(source + c), std::size_t{0}, at(target + c));
     });
   } else {
@@ -303,6 +303,13 @@ class ReferenceNet {
       });
       return output;
     }
+    if (std::holds_alternative<AddSpec>(layer.operation)) return summed(l);
+    if (std::holds_alternative<PadChannelsSpec>(layer.operation)) {
+      Doubles output(num_examples * static_cast<std::size_t>(layer.output.num_elements()), 0.0);
+      for_each_kept(layer, num_examples,
+                    [&](std::size_t source, std::size_t target) { output[target] = input(l, 0)[source]; });
+      return output;
+    }
     if (std::holds_alternative<DropoutSpec>(layer.operation)) return dropped(l, input(l, 0));
     if (std::holds_alternative<BatchNormSpec>(layer.operation)) {
       const auto statistics = batch_norm_statistics(layer, plan_, input(l, 0), pass_, result_.state);
@@ -321,6 +328,17 @@ class ReferenceNet {
         });
         add_gradient(l, i, input_gradient);
       }
+    } else if (std::holds_alternative<AddSpec>(layer.operation)) {
+      Doubles gradient = gradients_[l];
+      for (std::size_t e = 0; is_rectified_sum(layer) && e < gradient.size(); ++e) {
+        if (outputs_[l][e] <= 0) gradient[e] = 0;
+      }
+      for (std::size_t i = 0; i < layer.inputs.size(); ++i) add_gradient(l, i, gradient);
+    } else if (std::holds_alternative<PadChannelsSpec>(layer.operation)) {
+      Doubles input_gradient(input(l, 0).size());
+      for_each_kept(layer, num_examples,
+                    [&](std::size_t source, std::size_t target) { input_gradient[source] = gradients_[l][target]; });
+      add_gradient(l, 0, input_gradient);
     } else if (std::holds_alternative<DropoutSpec>(layer.operation)) {
       add_gradient(l, 0, dropped(l, gradients_[l]));
     } else if (std::holds_alternative<BatchNormSpec>(layer.operation)) {
@@ -332,6 +350,15 @@ class ReferenceNet {
                    reference_backward(layer, plan_.layout, parameters_, input(l, 0), outputs_[l], gradients_[l],
                                       result_.gradient));
     }
+  }
+
+  Doubles summed(std::size_t l) const {
+    Doubles sum(input(l, 0).size(), 0.0);
+    for (std::size_t i = 0; i < plan_.layers[l].inputs.size(); ++i) {
+      for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += input(l, i)[e];
+    }
+    for (std::size_t e = 0; is_rectified_sum(plan_.layers[l]) && e < sum.size(); ++e) sum[e] = std::max(sum[e], 0.0);
+    return sum;
   }
 
   Doubles dropped(std::size_t l, Doubles values) const {

@@ -38,6 +38,14 @@ TEST(AveragePool, MatchesReferenceWithoutPadding) {
                                  kTolerance);
 }
 
+TEST(AveragePool, MatchesReferenceOverTheWholeImage) {
+  for (const ImageShape& image : {ImageShape{7, 7, 40}, ImageShape{3, 8, 5}, ImageShape{1, 1, 6}}) {
+    const NetPlan plan = plan_of_layer({"pool", AveragePoolSpec{}}, image, image.channels);
+    EXPECT_EQ(plan.layers[0].output, (ImageShape{1, 1, image.channels}));
+    expect_layer_matches_reference(plan, 3, kTolerance);
+  }
+}
+
 TEST(AveragePool, MatchesReferenceOnOnePixelAndWithHoles) {
   expect_layer_matches_reference(plan_of_layer(average_pool(2, 2, Padding::kSame), {1, 1, 3}, 3), 1, kTolerance);
   expect_layer_matches_reference(plan_of_layer(average_pool(1, 3, Padding::kSame), {7, 6, 3}, 3 * 2 * 3), 2,

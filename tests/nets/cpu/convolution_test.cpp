@@ -1,4 +1,6 @@
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "tests/nets/cpu/layer_comparison.h"
 
@@ -37,6 +39,22 @@ TEST(Convolution, MatchesReferenceWithAsymmetricPaddingAndStride) {
   ASSERT_EQ(plan.layers[0].padding.top, 0);
   ASSERT_EQ(plan.layers[0].padding.bottom, 1);
   expect_layer_matches_reference(plan, 2, kTolerance);
+}
+
+TEST(Convolution, MatchesReferenceWithHalfTheKernelAtTheTopWhateverTheStride) {
+  const NetPlan plan = plan_of_layer(convolution(6, 3, 2, Padding::kHalf, Activation::kNone), {8, 7, 5}, 4 * 4 * 6);
+  ASSERT_EQ(plan.layers[0].padding.top, 1);
+  ASSERT_EQ(plan.layers[0].padding.bottom, 0);
+  expect_layer_matches_reference(plan, 2, kTolerance);
+}
+
+TEST(Convolution, MatchesReferenceWithRectangularKernels) {
+  for (const auto& [height, width] : {std::pair(1, 7), std::pair(7, 1), std::pair(3, 2)}) {
+    const LayerSpec spec{"conv", ConvolutionSpec{.num_outputs = 6, .kernel = {height, width}}};
+    const NetPlan plan = plan_of_layer(spec, {6, 5, 3}, 6 * 5 * 6);
+    EXPECT_EQ(plan.layout.segment(0).shape, (std::vector<std::int64_t>{height, width, 3, 6}));
+    expect_layer_matches_reference(plan, 2, kTolerance);
+  }
 }
 
 TEST(Convolution, MatchesReferenceWithEvenKernel) {

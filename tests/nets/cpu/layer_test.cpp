@@ -23,8 +23,10 @@ TEST(Layer, EveryKindRefusesBackwardInInferenceMode) {
        {"batch_norm", BatchNormSpec{}},
        {"dropout", DropoutSpec{}},
        {"concatenation", ConcatenationSpec{}},
+       {"add", AddSpec{}, {"concatenation", "dropout"}},
+       {"pad_channels", PadChannelsSpec{.num_outputs = 5}},
        {"fully_connected", FullyConnectedSpec{.weights = {}, .biases = {}}}}};
-  static_assert(std::variant_size_v<decltype(LayerSpec::operation)> == 8, "a kind of layer is missing above");
+  static_assert(std::variant_size_v<decltype(LayerSpec::operation)> == 10, "a kind of layer is missing above");
   const NetPlan plan = plan_net(every_kind, {8, 8, 1}, 10);
   for (const LayerPlan& layer_plan : plan.layers) {
     const auto layer = make_layer(context, layer_plan, plan, {.num_examples = 1, .mode = Mode::kInference});

@@ -34,17 +34,17 @@ class CudaConvolutionPass : public testing::CudaTest {
 constexpr std::array kDirections = {kForward, kInputGradient, kFilterGradient};
 constexpr std::array kMathModes = {MathMode::kFp32, MathMode::kTf32};
 
-struct Window {
-  int kernel;
+struct Geometry {
+  WindowSize kernel;
   int stride = 1;
   ImagePadding padding = {};
   int groups = 1;
 };
 
-ConvolutionShape convolution(int num_examples, ImageShape input, int num_outputs, const Window& window) {
+ConvolutionShape convolution(int num_examples, ImageShape input, int num_outputs, const Geometry& window) {
   const ImagePadding& padding = window.padding;
-  const ImageShape output{(input.height + padding.top + padding.bottom - window.kernel) / window.stride + 1,
-                          (input.width + padding.left + padding.right - window.kernel) / window.stride + 1,
+  const ImageShape output{(input.height + padding.top + padding.bottom - window.kernel.height) / window.stride + 1,
+                          (input.width + padding.left + padding.right - window.kernel.width) / window.stride + 1,
                           num_outputs};
   return {num_examples, input, output, padding, window.kernel, window.stride, window.groups};
 }
@@ -61,6 +61,8 @@ std::vector<ConvolutionShape> shapes() {
       convolution(2, {6, 5, 6}, 4, {.kernel = 3, .padding = {1, 1, 1, 1}, .groups = 2}),
       convolution(3, {5, 5, 4}, 4, {.kernel = 3, .padding = {1, 1, 1, 1}, .groups = 4}),
       convolution(2, {12, 12, 16}, 16, {.kernel = 5, .padding = {2, 2, 2, 2}}),
+      convolution(2, {5, 8, 6}, 4, {.kernel = {1, 7}, .padding = {0, 0, 3, 3}}),
+      convolution(3, {8, 4, 4}, 5, {.kernel = {3, 1}, .stride = 2, .padding = {1, 0, 0, 0}}),
   };
 }
 
@@ -68,9 +70,10 @@ std::string to_text(const ConvolutionShape& shape, ConvolutionDirection directio
   constexpr std::array<const char*, 3> kNames = {"forward", "input gradient", "filter gradient"};
   return std::to_string(shape.num_examples) + " of " + std::to_string(shape.input.height) + " x " +
          std::to_string(shape.input.width) + " x " + std::to_string(shape.input.channels) + " to " +
-         std::to_string(shape.output.channels) + ", kernel " + std::to_string(shape.kernel) + ", stride " +
-         std::to_string(shape.stride) + ", groups " + std::to_string(shape.groups) + ", " +
-         kNames[static_cast<std::size_t>(direction)] + (math == MathMode::kTf32 ? ", tf32" : ", fp32");
+         std::to_string(shape.output.channels) + ", kernel " + std::to_string(shape.kernel.height) + " x " +
+         std::to_string(shape.kernel.width) + ", stride " + std::to_string(shape.stride) + ", groups " +
+         std::to_string(shape.groups) + ", " + kNames[static_cast<std::size_t>(direction)] +
+         (math == MathMode::kTf32 ? ", tf32" : ", fp32");
 }
 
 struct Sizes {
@@ -84,7 +87,7 @@ Sizes sizes_of(const ConvolutionShape& shape) {
     return static_cast<std::size_t>(shape.num_examples * image.height * image.width * image.channels);
   };
   return {.images = elements(shape.input),
-          .filters = static_cast<std::size_t>(shape.output.channels * shape.kernel * shape.kernel *
+          .filters = static_cast<std::size_t>(shape.output.channels * shape.kernel.num_elements() *
                                               shape.input.channels / shape.groups),
           .outputs = elements(shape.output)};
 }
@@ -100,15 +103,16 @@ void for_each_product(const ConvolutionShape& shape, const Visit& visit) {
     for (int oy = 0; oy < out.height; ++oy)
       for (int ox = 0; ox < out.width; ++ox)
         for (int k = 0; k < out.channels; ++k)
-          for (int r = 0; r < shape.kernel; ++r)
-            for (int s = 0; s < shape.kernel; ++s) {
+          for (int r = 0; r < shape.kernel.height; ++r)
+            for (int s = 0; s < shape.kernel.width; ++s) {
               const int y = oy * shape.stride + r - shape.padding.top;
               const int x = ox * shape.stride + s - shape.padding.left;
               if (y < 0 || y >= in.height || x < 0 || x >= in.width) continue;
               for (int c = 0; c < group_inputs; ++c) {
                 const int channel = k / group_outputs * group_inputs + c;
                 visit(static_cast<std::size_t>(((n * in.height + y) * in.width + x) * in.channels + channel),
-                      static_cast<std::size_t>(((k * shape.kernel + r) * shape.kernel + s) * group_inputs + c),
+                      static_cast<std::size_t>(((k * shape.kernel.height + r) * shape.kernel.width + s) * group_inputs +
+                                               c),
                       static_cast<std::size_t>(((n * out.height + oy) * out.width + ox) * out.channels + k));
               }
             }
@@ -125,7 +129,7 @@ struct Expectation {
 template <class MakeValues>
 Expectation expectation(const ConvolutionShape& shape, ConvolutionDirection direction, const MakeValues& make_values) {
   const auto [images, filters, outputs] = sizes_of(shape);
-  const std::int64_t window = shape.kernel * shape.kernel;
+  const std::int64_t window = shape.kernel.num_elements();
   switch (direction) {
     case kForward: {
       Expectation e{make_values(images, 1), make_values(filters, 2), ReferenceSums(outputs),

@@ -12,6 +12,7 @@
 #include "nets/models/lenet.h"
 #include "tests/nets/branched_net.h"
 #include "tests/nets/cuda/net_on_device.h"
+#include "tests/nets/residual_net.h"
 
 namespace terngrad::cuda_cuda_net_test {
 namespace {
@@ -74,6 +75,8 @@ TEST_F(CudaNet, MatchesTheReference) {
   expect_matches_reference(test::branched_net(1.0f), {7, 9, 4}, MathMode::kFp32, 2e-5);
   expect_matches_reference(other_layers(), {9, 7, 3}, MathMode::kFp32, 2e-5);
   expect_matches_reference(lenet(), {12, 12, 1}, MathMode::kFp32, 2e-5);
+  expect_matches_reference(test::residual_net(), {7, 6, 3}, MathMode::kFp32, 2e-5);
+  expect_matches_reference(test::rectangular_net(), {6, 9, 3}, MathMode::kFp32, 2e-5);
 }
 
 TEST_F(CudaNet, MatchesTheReferenceInTf32) {
@@ -82,7 +85,7 @@ TEST_F(CudaNet, MatchesTheReferenceInTf32) {
 
 /// What a step of four workers gives each of them, computed `workers` at a time.
 TEST_F(CudaNet, AWorkersGradientDoesNotDependOnTheOthers) {
-  for (const NetSpec& spec : {test::branched_net(0.6f), other_layers(), lenet()}) {
+  for (const NetSpec& spec : {test::branched_net(0.6f), other_layers(), lenet(), test::residual_net()}) {
     SCOPED_TRACE(spec.name);
     const ImageShape image{9, 8, 4};
     NetOnDevice together(spec, image, 5, 4, 3);

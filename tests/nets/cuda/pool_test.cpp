@@ -38,12 +38,11 @@ NetPlan plan_of(const ImageShape& image, int window, int stride, Padding padding
 
 template <class Spec>
 PoolWindow window_of(const LayerPlan& plan, bool relu_gradient = false) {
-  const auto& spec = std::get<Spec>(plan.operation);
   return {.input = plan.input,
           .output = plan.output,
           .padding = plan.padding,
-          .window = spec.window,
-          .stride = spec.stride,
+          .window = plan.window,
+          .stride = std::get<Spec>(plan.operation).stride,
           .relu_gradient = relu_gradient};
 }
 
@@ -60,7 +59,7 @@ Result max_pool_on_cpu(const PoolWindow& w, const std::vector<float>& input,
   const cpu::MaxPoolWindow window{.input = w.input,
                                   .output = w.output,
                                   .padding = w.padding,
-                                  .window = w.window,
+                                  .window = w.window.height,
                                   .stride = w.stride,
                                   .relu_gradient = w.relu_gradient ? ReluGradient::kAtOutput : ReluGradient::kThrough};
   Result result{nans(output_gradient.size()), nans(input.size())};
@@ -109,7 +108,7 @@ void compare_max_pools(const Change& change) {
         for (const std::size_t start : {0u, 1u}) {
           SCOPED_TRACE(::testing::Message()
                        << channels << " channels of " << w.input.height << " x " << w.input.width << ", window "
-                       << w.window << ", stride " << w.stride << ", start " << start);
+                       << w.window.height << ", stride " << w.stride << ", start " << start);
           const Result found = max_pool_on_device(w, input, gradient, start, stream);
           ASSERT_NO_FATAL_FAILURE(expect_same_values(found.output, expected.output, "output"));
           ASSERT_NO_FATAL_FAILURE(expect_same_values(found.input_gradient, expected.input_gradient, "input gradient"));
@@ -146,8 +145,9 @@ TEST_F(CudaPool, AveragesMatchTheReference) {
   Stream stream(Device::cuda());
   using S = AveragePoolSpec;
   for (const int c : {1, 6, 8}) {
+    const NetPlan whole = plan_net({"net", {{"pool", S{}}}}, {3, 8, c}, c);
     for (const NetPlan& plan :
-         {plan_of<S>({4, 6, c}, 2, 2, Padding::kSame), plan_of<S>({8, 7, c}, 3, 2, Padding::kSame),
+         {whole, plan_of<S>({4, 6, c}, 2, 2, Padding::kSame), plan_of<S>({8, 7, c}, 3, 2, Padding::kSame),
           plan_of<S>({5, 4, c}, 3, 1, Padding::kSame), plan_of<S>({4, 3, c}, 7, 1, Padding::kSame),
           plan_of<S>({7, 7, c}, 7, 1, Padding::kValid), plan_of<S>({8, 8, c}, 2, 3, Padding::kValid),
           plan_of<S>({5, 5, c}, 2, 2, Padding::kValid), plan_of<S>({7, 6, c}, 1, 3, Padding::kSame)}) {

@@ -24,10 +24,10 @@ void for_each_product(const ConvolutionShape& s, bool backwards, const Visit& vi
   for (int n = 0; n < s.num_examples; ++n) {
     for (int y = 0; y < s.output.height; ++y) {
       for (int x = 0; x < s.output.width; ++x) {
-        for (int tap = 0; tap < s.kernel * s.kernel; ++tap) {
-          const int t = backwards ? s.kernel * s.kernel - 1 - tap : tap;
-          const int in_y = y * s.stride + t / s.kernel - s.padding.top;
-          const int in_x = x * s.stride + t % s.kernel - s.padding.left;
+        for (int tap = 0; tap < s.kernel.num_elements(); ++tap) {
+          const int t = backwards ? static_cast<int>(s.kernel.num_elements()) - 1 - tap : tap;
+          const int in_y = y * s.stride + t / s.kernel.width - s.padding.top;
+          const int in_x = x * s.stride + t % s.kernel.width - s.padding.left;
           if (in_y < 0 || in_y >= s.input.height || in_x < 0 || in_x >= s.input.width) continue;
           for (int o = 0; o < s.output.channels; ++o) {
             const std::int64_t out =
@@ -35,7 +35,7 @@ void for_each_product(const ConvolutionShape& s, bool backwards, const Visit& vi
             const int first = o / group_outputs * group_inputs;
             for (int c = 0; c < group_inputs; ++c) {
               visit(((std::int64_t{n} * s.input.height + in_y) * s.input.width + in_x) * s.input.channels + first + c,
-                    (std::int64_t{o} * s.kernel * s.kernel + t) * group_inputs + c, out);
+                    (o * s.kernel.num_elements() + t) * group_inputs + c, out);
             }
           }
         }
@@ -70,7 +70,7 @@ void ConvolutionPass::run(const float* first, const float* second, float* result
                           const Stream& stream) const {
   testing::submit(stream, [=, s = shape_, direction = direction_, plan = *plan_] {
     *static_cast<char*>(workspace) = 1;  // it is there
-    const std::int64_t filters = std::int64_t{s.output.channels} * s.kernel * s.kernel * (s.input.channels / s.groups);
+    const std::int64_t filters = s.output.channels * s.kernel.num_elements() * (s.input.channels / s.groups);
     const std::int64_t results = direction == ConvolutionDirection::kForward ? s.num_examples * s.output.num_elements()
                                  : direction == ConvolutionDirection::kInputGradient
                                      ? s.num_examples * s.input.num_elements()
