@@ -67,16 +67,21 @@ class Dataset {
 struct DatasetOptions {
   std::string data_dir = "";  // folder with the set's files; not used by built-in sets
   Subset subset = Subset::kTrain;
-  int image_size = 0;      // height and width the net takes; 0 = the set's own, if it has one
-  std::uint64_t seed = 1;  // of procedural sets
-  int num_threads = 0;     // threads used while the set is opened, 0 = num_hardware_threads(); changes no bit
+  int image_size = 0;                  // height and width the net takes; 0 = the set's own, if it has one
+  std::string preprocessing = "auto";  // one of preprocessing_names(); auto: the set's own
+  std::uint64_t seed = 1;              // of procedural sets
+  int num_threads = 0;  // threads used while the set is opened, 0 = num_hardware_threads(); changes no bit
 };
 
 /// Names that make_dataset accepts.
 std::vector<std::string> dataset_names();
 
-/// Opens a data set. @throws InvalidArgument for an unknown name or size, DataError for files that are missing or
-/// damaged
+/// Ways in which images become what nets take. Each set has its own, auto; besides it cifar10 knows `padded`
+/// (datasets/transforms/padded_crop.h).
+std::vector<std::string> preprocessing_names();
+
+/// Opens a data set. @throws InvalidArgument for an unknown name or size, or a preprocessing that the set does not
+/// know; DataError for files that are missing or damaged
 std::unique_ptr<Dataset> make_dataset(const std::string& name, const DatasetOptions& options);
 
 }  // namespace terngrad

@@ -7,6 +7,7 @@
 #include "datasets/formats/compressed_file.h"
 #include "datasets/formats/input_file.h"
 #include "datasets/transforms/augmentation.h"
+#include "datasets/transforms/padded_crop.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/parallel.h"
@@ -17,7 +18,8 @@ namespace {
 constexpr std::size_t kFileBytes = kCifar10FileRecords * kCifar10RecordBytes;
 constexpr const char* kSubfolder = "cifar-10-batches-bin";
 
-class Cifar10 final : public Dataset {
+/// The files and their records; how a record becomes an image is the derived class's.
+class Cifar10 : public Dataset {
  public:
   /// @param files  checked contents, kCifar10FileRecords records each
   Cifar10(std::vector<std::vector<std::uint8_t>> files, Subset subset, int image_size)
@@ -32,24 +34,15 @@ class Cifar10 final : public Dataset {
 
   std::int32_t label(std::int64_t index) const override { return record(index)[0]; }
 
-  void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
-    const std::span<const std::uint8_t> pixels = record(index).subspan(1);
-    const int max_offset = kCifar10ImageSize - image_size_;
-    const Augmentation augmentation = subset_ == Subset::kTrain
-                                          ? draw_augmentation(visit, index, max_offset)
-                                          : Augmentation{.top = max_offset / 2, .left = max_offset / 2};
-    standardize_crop(pixels, kCifar10ImageSize, augmentation, image_size_, image);
-  }
-
   bool is_augmented() const override { return subset_ == Subset::kTrain; }
   std::int64_t memory_bytes() const override { return static_cast<std::int64_t>(files_.size() * kFileBytes); }
-  std::optional<CropSource> crop_source() const override {
-    return CropSource{.source_size = kCifar10ImageSize,
-                      .is_augmented = is_augmented(),
-                      .planar = [this](std::int64_t index) { return record(index).subspan(1); }};
-  }
 
- private:
+ protected:
+  /// Draws a window with offsets up to max_offset, for testing the middle one.
+  Augmentation augmentation_of(std::int64_t index, const ExampleVisit& visit, int max_offset) const {
+    return subset_ == Subset::kTrain ? draw_augmentation(visit, index, max_offset)
+                                     : Augmentation{.top = max_offset / 2, .left = max_offset / 2};
+  }
   std::span<const std::uint8_t> record(std::int64_t index) const {
     TERNGRAD_REQUIRE(index >= 0 && index < num_examples(), "[cifar10] example index must be in [0, ", num_examples(),
                      "), got ", index);
@@ -57,10 +50,41 @@ class Cifar10 final : public Dataset {
         .subspan(static_cast<std::size_t>(index % kCifar10FileRecords) * kCifar10RecordBytes, kCifar10RecordBytes);
   }
 
+ private:
   std::string name_ = "cifar10";
   std::vector<std::vector<std::uint8_t>> files_;
   Subset subset_;
   int image_size_;
+};
+
+class DistortedCifar10 final : public Cifar10 {
+ public:
+  using Cifar10::Cifar10;
+
+  void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
+    standardize_crop(record(index).subspan(1), kCifar10ImageSize,
+                     augmentation_of(index, visit, kCifar10ImageSize - height()), height(), image);
+  }
+
+  std::optional<CropSource> crop_source() const override {
+    return CropSource{.source_size = kCifar10ImageSize,
+                      .is_augmented = is_augmented(),
+                      .planar = [this](std::int64_t index) { return record(index).subspan(1); }};
+  }
+};
+
+class PaddedCifar10 final : public Cifar10 {
+ public:
+  using Cifar10::Cifar10;
+
+  void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
+    Augmentation augmentation = augmentation_of(index, visit, kCifar10ImageSize + 2 * kCifar10Border - height());
+    augmentation.contrast = 1;
+    padded_crop(record(index).subspan(1), kCifar10ImageSize, kCifar10Border, augmentation, tables_, height(), image);
+  }
+
+ private:
+  ByteTables tables_ = make_byte_tables(kCifar10Means, kCifar10Deviations);
 };
 
 /// How to come by the files that `folder` lacks.
@@ -118,9 +142,11 @@ void check_cifar10_records(const std::string& file, std::span<const std::uint8_t
 }
 
 std::unique_ptr<Dataset> make_cifar10(const DatasetOptions& options) {
-  TERNGRAD_REQUIRE(options.image_size >= 0 && options.image_size <= kCifar10ImageSize,
-                   "[cifar10] image_size must be 0 (", kCifar10CropSize, ") or 1 to ", kCifar10ImageSize, ", got ",
-                   options.image_size);
+  const bool is_padded = options.preprocessing == "padded";
+  const int own_size = is_padded ? kCifar10ImageSize : kCifar10CropSize;
+  const int max_size = is_padded ? kCifar10ImageSize + 2 * kCifar10Border : kCifar10ImageSize;
+  TERNGRAD_REQUIRE(options.image_size >= 0 && options.image_size <= max_size, "[cifar10] image_size must be 0 (",
+                   own_size, ") or 1 to ", max_size, ", got ", options.image_size);
   TERNGRAD_REQUIRE(options.num_threads >= 0, "[cifar10] num_threads must not be negative, got ", options.num_threads);
   TERNGRAD_REQUIRE(!options.data_dir.empty(), "[cifar10] needs data_dir, the folder with its files");
   const std::vector<std::filesystem::path> paths = find_files(options.data_dir, options.subset);
@@ -134,8 +160,9 @@ std::unique_ptr<Dataset> make_cifar10(const DatasetOptions& options) {
       files[i].shrink_to_fit();
     }
   });
-  return std::make_unique<Cifar10>(std::move(files), options.subset,
-                                   options.image_size > 0 ? options.image_size : kCifar10CropSize);
+  const int image_size = options.image_size > 0 ? options.image_size : own_size;
+  if (is_padded) return std::make_unique<PaddedCifar10>(std::move(files), options.subset, image_size);
+  return std::make_unique<DistortedCifar10>(std::move(files), options.subset, image_size);
 }
 
 }  // namespace terngrad

@@ -73,7 +73,46 @@ class Branched(torch.nn.Module):
         return self.logits(relu(self.fc(flatten(x))))
 
 
-NETS = {"lenet": LeNet, "cifar10_alexnet": Cifar10Alexnet, "branched": Branched}
+class ResnetCifar(torch.nn.Module):
+    """nets/models/resnet_cifar.cpp, in training: batch norms take the batch's statistics. Modules have our layers' names."""
+
+    image_shape = (32, 32, 3)
+
+    def __init__(self, units_per_stage):
+        super().__init__()
+        self.units = []  # (name, whether it halves the image)
+        self.add_layer("conv1", "norm1", 3, 16, 1)
+        channels = 16
+        for stage in (1, 2, 3):
+            for unit in range(1, units_per_stage + 1):
+                name, outputs = f"stage{stage}_unit{unit}", 8 << stage
+                halves = outputs != channels
+                self.add_layer(f"{name}_conv1", f"{name}_norm1", channels, outputs, 2 if halves else 1)
+                self.add_layer(f"{name}_conv2", f"{name}_norm2", outputs, outputs, 1)
+                self.units.append((name, halves))
+                channels = outputs
+        self.logits = torch.nn.Linear(64, 10)
+
+    def add_layer(self, convolution, norm, inputs, outputs, stride):
+        setattr(self, convolution, torch.nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False))
+        setattr(self, norm, torch.nn.BatchNorm2d(outputs, eps=1e-5))
+
+    def layer(self, convolution, norm, x):
+        return getattr(self, norm)(getattr(self, convolution)(x))
+
+    def forward(self, images):
+        x = relu(self.layer("conv1", "norm1", images))
+        for name, halves in self.units:
+            y = relu(self.layer(f"{name}_conv1", f"{name}_norm1", x))
+            y = self.layer(f"{name}_conv2", f"{name}_norm2", y)
+            if halves:  # every second row and column, with channels of zeros behind
+                x = torch.nn.functional.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, 0, x.shape[1]))
+            x = relu(y + x)
+        return self.logits(x.mean((2, 3)))
+
+
+NETS = {"lenet": LeNet, "cifar10_alexnet": Cifar10Alexnet, "branched": Branched, "resnet_20": lambda: ResnetCifar(3),
+        "resnet_56": lambda: ResnetCifar(9)}
 PARAMETERS = {"weights": "weight", "biases": "bias", "gamma": "weight", "beta": "bias"}
 
 

@@ -16,7 +16,7 @@ import tempfile
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 import missing_package
 
-NAMES = ("branched", "cifar10_alexnet", "lenet")  # of pytorch_nets.NETS, which needs PyTorch
+NAMES = ("branched", "cifar10_alexnet", "lenet", "resnet_20", "resnet_56")  # of pytorch_nets.NETS, which needs PyTorch
 BOUND = 1e-4
 SKIPPED = 77
 

@@ -27,6 +27,16 @@ TEST(Dataset, UnknownNameIsRefusedWithTheKnownOnes) {
   }
 }
 
+TEST(Dataset, PreprocessingThatASetDoesNotKnowIsRefused) {
+  EXPECT_THAT(preprocessing_names(), ElementsAre("auto", "padded"));
+  try {
+    make_dataset("synthetic", {.preprocessing = "padded"});
+    FAIL() << "expected InvalidArgument";
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(), HasSubstr("synthetic has no preprocessing 'padded', expected auto"));
+  }
+}
+
 TEST(Dataset, NamesOpenTheirSets) {
   const auto set = make_dataset("synthetic", {.subset = Subset::kTest, .image_size = 32, .num_threads = 1});
   EXPECT_EQ(set->name(), "synthetic");

@@ -41,6 +41,7 @@ void write_layout(const std::filesystem::path& path, const Layout& layout) {
 /// The images that the original trains this net on, or small ones for the net of the tests.
 ImageShape image_of(const std::string& net) {
   if (net == "branched") return {9, 9, 4};
+  if (net.starts_with("resnet")) return {32, 32, 3};
   return net == "lenet" ? ImageShape{28, 28, 1} : ImageShape{24, 24, 3};
 }
 

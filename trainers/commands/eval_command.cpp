@@ -99,7 +99,7 @@ void declare(OptionSet& options, EvalOptions& o) {
   options.add("threads", &o.threads, "threads; 0: all of the machine", at_least(0));
   // Options of the original that cannot be honoured here; docs/options.md has the whole list.
   options.refuse("batch_size", "how examples are batched does not change the result");
-  for (const char* name : {"net", "image_size"}) options.refuse(name, "the checkpoint says it");
+  for (const char* name : {"net", "image_size", "preprocessing"}) options.refuse(name, "the checkpoint says it");
   options.refuse("max_steps", "the run's config.json says it");
   options.refuse("tower", "workers share one copy of the parameters");
 }
@@ -169,6 +169,8 @@ std::unique_ptr<Dataset> open_dataset(const EvalOptions& o, const Checkpoint& ch
   options.subset = o.subset == "train" ? Subset::kTrain : Subset::kTest;
   const auto image_size = checkpoint.state().extra_metadata.find("image_size");
   if (image_size != checkpoint.state().extra_metadata.end()) options.image_size = std::atoi(image_size->second.c_str());
+  const auto preprocessing = checkpoint.state().extra_metadata.find("preprocessing");
+  if (preprocessing != checkpoint.state().extra_metadata.end()) options.preprocessing = preprocessing->second;
   options.num_threads = num_threads(o);
   std::unique_ptr<Dataset> dataset =
       say_when_out_of_memory("opening data set " + name, [&] { return make_dataset(name, options); });

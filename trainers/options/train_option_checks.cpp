@@ -74,7 +74,7 @@ void check_shares_of_work(const TrainOptions& o) {
 /// Where examples come from.
 void check_data(const OptionSet& options, const TrainOptions& o) {
   if (o.benchmark_mode) {
-    refuse_unused(options, {"data_dir", "data_shards", "eval_steps", "eval_at"},
+    refuse_unused(options, {"data_dir", "data_shards", "preprocessing", "eval_steps", "eval_at"},
                   "a run without --benchmark_mode, which reads no data");
   } else if (o.dataset == "synthetic") {
     refuse_unused(options, {"data_dir", "data_shards"}, "a data set with files; synthetic is built in");

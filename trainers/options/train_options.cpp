@@ -34,6 +34,9 @@ struct Defaults {
   const char* initial_learning_rate;
   const char* learning_rate_decay_type;
   const char* weight_decay;
+  const char* learning_rate_boundaries = "";  // of the schedule steps
+  const char* preprocessing = "auto";
+  const char* ema_decay = "0.9999";
 };
 
 const std::map<std::string, Defaults>& dataset_defaults() {
@@ -45,6 +48,20 @@ const std::map<std::string, Defaults>& dataset_defaults() {
       {"folder", {"lenet", "28", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
       {"npy", {"lenet", "0", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
   };
+  return table;
+}
+
+/// Recipes of nets of which another is known than that of the data set: He et al., CVPR 2016, section 4.2. Averaged
+/// weights of 10,000 steps do not go with a batch norm's statistics, which are those of the newest weights.
+const std::map<std::pair<std::string, std::string>, Defaults>& net_defaults() {
+  static const std::map<std::pair<std::string, std::string>, Defaults> table = [] {
+    std::map<std::pair<std::string, std::string>, Defaults> rows;
+    for (const char* net : {"resnet_20", "resnet_56"}) {
+      rows[{"cifar10", net}] = {net,     "32",     "128",         "64000",  "momentum", "0.1",
+                                "steps", "0.0001", "32000,48000", "padded", "0"};
+    }
+    return rows;
+  }();
   return table;
 }
 
@@ -180,10 +197,15 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               at_least(0));
   options.add("num_preprocess_threads", &o.num_preprocess_threads,
               "threads that prepare examples; where a GPU holds all of them, only while it loads them", at_least(1));
-  options.group("Model and optimization (defaults are the data set's)");
+  options.group("Model and optimization (defaults are the data set's, or of it and the net)");
   options.add("net", &o.net, "network", one_of(net_names()));
   options.add("image_size", &o.image_size, "height and width of the net's input; 0: the data set's own",
               in_range(0, 1024));
+  options.add(
+      "preprocessing", &o.preprocessing,
+      "how images become the net's input: auto is the data set's own, padded (of cifar10) crops at random of the "
+      "image with a border of 4, flips, and subtracts mean and divides by deviation of the set",
+      one_of(preprocessing_names()));
   options.add("batch_size", &o.batch_size, "examples per step of all workers together", in_range(1, 2147483647));
   options.add("max_steps", &o.max_steps, "steps to train; 0: evaluate and save the start", at_least(0));
   options.add(
@@ -357,14 +379,19 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
 }
 
 void apply_dataset_defaults(OptionSet& options, const TrainOptions& o) {
-  const Defaults& defaults = dataset_defaults().at(o.dataset);
-  options.set_default("net", defaults.net);
+  const Defaults& of_dataset = dataset_defaults().at(o.dataset);
+  options.set_default("net", of_dataset.net);
+  const auto of_net = net_defaults().find({o.dataset, o.net});
+  const Defaults& defaults = of_net == net_defaults().end() ? of_dataset : of_net->second;
   options.set_default("image_size", defaults.image_size);
   options.set_default("batch_size", defaults.batch_size);
   options.set_default("max_steps", defaults.max_steps);
   options.set_default("optimizer", defaults.optimizer);
   options.set_default("initial_learning_rate", defaults.initial_learning_rate);
   options.set_default("learning_rate_decay_type", defaults.learning_rate_decay_type);
+  options.set_default("learning_rate_boundaries", defaults.learning_rate_boundaries);
+  options.set_default("preprocessing", defaults.preprocessing);
+  options.set_default("ema_decay", defaults.ema_decay);
   options.set_default("weight_decay", defaults.weight_decay);
 }
 

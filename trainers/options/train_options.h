@@ -42,6 +42,7 @@ struct TrainOptions {
   // Model and optimization
   std::string net = "lenet";
   int image_size = 28;
+  std::string preprocessing = "auto";
   std::int64_t batch_size = 64;
   std::int64_t max_steps = 3000;
   std::string optimizer = "momentum";

@@ -74,6 +74,7 @@ CheckpointState initial_state(const TrainOptions& o, const DeviceChoice& devices
   state.seed = o.seed;
   state.extra_metadata["batch_size"] = std::to_string(o.batch_size);
   state.extra_metadata["image_size"] = std::to_string(o.image_size);
+  if (o.preprocessing != "auto") state.extra_metadata["preprocessing"] = o.preprocessing;
   add_codec_options(o, state);
   state.extra_metadata["exchange_fingerprint"] = std::to_string(plan_fingerprint);
   // All exchanges but the library's own give the same bits.

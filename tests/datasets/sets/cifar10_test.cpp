@@ -13,6 +13,7 @@
 
 #include "datasets/formats/compressed_file.h"
 #include "datasets/transforms/augmentation.h"
+#include "datasets/transforms/padded_crop.h"
 #include "tests/datasets/data_files.h"
 #include "tests/support/sanitized.h"
 
@@ -111,6 +112,38 @@ TEST_F(Cifar10, TrainingJoinsFiveBatchesAndAugments) {
   EXPECT_THROW(set->read(0, {}, std::span(expected).first(3)), InvalidArgument);
 }
 
+TEST_F(Cifar10, PaddedTakesWindowsOfTheImageWithItsBorder) {
+  for (int i = 1; i <= 5; ++i) folder_.write("data_batch_" + std::to_string(i) + ".bin.gz", gzip(batch(i)));
+  folder_.write("test_batch.bin", batch(0));
+  const auto open_padded = [&](Subset subset, int image_size) {
+    return make_cifar10({.data_dir = folder_.path().string(),
+                         .subset = subset,
+                         .image_size = image_size,
+                         .preprocessing = "padded",
+                         .num_threads = 2});
+  };
+  const ByteTables tables = make_byte_tables(kCifar10Means, kCifar10Deviations);
+  const auto train = open_padded(Subset::kTrain, 0);
+  EXPECT_EQ(train->height(), 32);
+  EXPECT_TRUE(train->is_augmented());
+  EXPECT_FALSE(train->crop_source().has_value());
+  const Bytes bytes = batch(4);
+  const auto record = std::span(bytes).subspan(6 * kCifar10RecordBytes + 1, kCifar10RecordBytes - 1);
+  const ExampleVisit visit{.seed = 11, .epoch = 4};
+  Augmentation augmentation = draw_augmentation(visit, 30'006, 8);
+  augmentation.contrast = 1;
+  std::vector<float> expected(32 * 32 * 3);
+  padded_crop(record, 32, 4, augmentation, tables, 32, expected);
+  EXPECT_EQ(read(*train, 30'006, visit), expected);
+
+  const Bytes test_bytes = batch(0);
+  const auto test_record = std::span(test_bytes).subspan(1, kCifar10RecordBytes - 1);
+  padded_crop(test_record, 32, 4, {.top = 4, .left = 4}, tables, 32, expected);
+  EXPECT_EQ(read(*open_padded(Subset::kTest, 32), 0, visit), expected);
+  EXPECT_EQ(open_padded(Subset::kTest, 40)->height(), 40);
+  EXPECT_THROW(open_padded(Subset::kTest, 41), InvalidArgument);
+}
+
 TEST_F(Cifar10, MissingFilesAreNamed) {
   EXPECT_THAT(refusal(), AllOf(HasSubstr("no test_batch.bin or test_batch.bin.gz or test_batch.bin.xz"),
                                HasSubstr(folder_.path().string()), HasSubstr("scripts/download_data.sh")));
@@ -192,7 +225,10 @@ TEST(RealCifar10, TrainingPixelsAndLabelsAreThePublishedOnes) {
   for (std::size_t channel = 0; channel < 3; ++channel) {
     const double mean = sums[channel] / (50'000.0 * 1024);
     EXPECT_NEAR(mean, kMeans[channel], 6e-4);
-    EXPECT_NEAR(std::sqrt(squares[channel] / (50'000.0 * 1024) - mean * mean), kDeviations[channel], 6e-4);
+    const double deviation = std::sqrt(squares[channel] / (50'000.0 * 1024) - mean * mean);
+    EXPECT_NEAR(deviation, kDeviations[channel], 6e-4);
+    EXPECT_NEAR(mean / 255, kCifar10Means[channel], 1e-9);
+    EXPECT_NEAR(deviation / 255, kCifar10Deviations[channel], 1e-9);
   }
 }
 

@@ -41,6 +41,26 @@ TEST(TrainOptions, DataSetsBringTheirDefaults) {
   EXPECT_EQ(accept({"--dataset", "mnist", "--data_dir", "d", "--max_steps", "3000"}).max_steps, 3000);
 }
 
+TEST(TrainOptions, NetsOfADataSetMayHaveARecipeOfTheirOwn) {
+  const TrainOptions o = accept({"--dataset", "cifar10", "--data_dir", "d", "--net", "resnet_20"});
+  EXPECT_EQ(o.image_size, 32);
+  EXPECT_EQ(o.preprocessing, "padded");
+  EXPECT_EQ(o.max_steps, 64000);
+  EXPECT_EQ(o.optimizer, "momentum");
+  EXPECT_EQ(o.initial_learning_rate, 0.1);
+  EXPECT_EQ(o.learning_rate_decay_type, "steps");
+  EXPECT_EQ(o.learning_rate_boundaries, "32000,48000");
+  EXPECT_EQ(o.weight_decay, 0.0001);
+  EXPECT_EQ(o.ema_decay, 0);
+  EXPECT_EQ(accept({"--dataset", "cifar10", "--data_dir", "d"}).preprocessing, "auto");
+  EXPECT_EQ(accept({"--dataset", "mnist", "--data_dir", "d", "--net", "resnet_20"}).image_size, 28);
+  // What the user says wins.
+  EXPECT_EQ(
+      accept({"--dataset", "cifar10", "--data_dir", "d", "--net", "resnet_20", "--learning_rate_decay_type", "fixed"})
+          .learning_rate_decay_type,
+      "fixed");
+}
+
 TEST(TrainOptions, HelpShowsTheDefaultsOfTheDataSet) {
   TrainOptions o;
   OptionSet options("test");
