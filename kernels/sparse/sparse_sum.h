@@ -14,7 +14,8 @@ namespace terngrad {
 struct SparseMessage {
   SparseShape shape = {};
   /// On the CPU what has passed check_sparse. On a GPU, aligned to 8, at least the room of its shape, max_sparse_bytes:
-  /// whatever is in there, nothing beyond is read.
+  /// whatever is in there, nothing beyond is read, and nothing but `out` is written. What a damaged message adds up to
+  /// is arbitrary: of a place that it says twice, two threads may add at once.
   std::span<const std::uint8_t> payload = {};
 };
 

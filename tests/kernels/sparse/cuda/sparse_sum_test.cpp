@@ -13,6 +13,7 @@
 #include "support/codes/sparse_cases.h"
 #include "support/cuda_device.h"
 #include "support/guarded_array.h"
+#include "support/sanitized.h"
 
 namespace terngrad::cuda_sparse_sum_test {
 namespace {
@@ -101,6 +102,9 @@ TEST_F(CudaSparseSum, AddsManyWorkers) {
 }
 
 TEST_F(CudaSparseSum, ReadsAnythingWithinBounds) {
+  if (testing::kIsThreadSanitized) {
+    GTEST_SKIP() << "a damaged message says places twice, to which threads add at once: only the bounds are promised";
+  }
   Stream stream(Device::cuda());
   for (const std::int64_t block : {0, 256}) {
     const SparseFormat format = block == 0 ? SparseFormat::kRuns : SparseFormat::kLocal;
