@@ -211,9 +211,9 @@ def main(options):
 if __name__ == "__main__":
     arguments = parse()
     try:
-        import ddp_powersgd
         import numpy as np
         import torch
+        import ddp_powersgd
         from pytorch_nets import Cifar10Alexnet
         from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
     except ImportError as missing:

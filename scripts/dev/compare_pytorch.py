@@ -17,7 +17,6 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 import missing_package
 
 NAMES = ("branched", "cifar10_alexnet", "lenet", "resnet_20", "resnet_56")  # of pytorch_nets.NETS, which needs PyTorch
-BOUND = 1e-4
 SKIPPED = 77
 
 
@@ -37,14 +36,13 @@ def relative_difference(ours, theirs):
     return float((ours - theirs).abs().max() / theirs.abs().max())
 
 
-def report(name, difference):
-    """Prints one line; true if the difference is within the bound (NaN is not)."""
-    is_good = difference <= BOUND
-    print(f"{name:16} {difference:9.2e} {'ok' if is_good else f'BEYOND {BOUND:g}'}")
-    return is_good
+def compare(net, folder, bound):
+    def report(name, difference):
+        """Prints one line; true if the difference is within the bound (NaN is not)."""
+        is_good = difference <= bound
+        print(f"{name:16} {difference:9.2e} {'ok' if is_good else f'BEYOND {bound:g}'}")
+        return is_good
 
-
-def compare(net, folder):
     load(net, read_tensors(folder, "parameters.f32"))
     labels = torch.from_numpy(numpy.fromfile(folder / "labels.i32", dtype="<i4")).long()
     images = torch.from_numpy(numpy.fromfile(folder / "images.f32", dtype="<f4"))
@@ -67,14 +65,17 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--net", default="lenet", choices=NAMES, help="the net (default lenet)")
     parser.add_argument("--program", required=True, type=pathlib.Path, help="the built terngrad_dump_gradients")
-    parser.add_argument("--examples", type=int, default=64, help="examples in the batch (default 64)")
+    parser.add_argument("--examples", type=int, default=64,
+                        help="examples in the batch (default 64). Where one side rounds to 0 and the other does not, a ReLU differs by "
+                             "a whole gradient: the more layers, the fewer examples")
+    parser.add_argument("--bound", type=float, default=1e-4, help="of the differences (default 0.0001)")
     return parser.parse_args()
 
 
 def main(options):
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([options.program.resolve(), options.net, folder, str(options.examples)], check=True)
-        return 0 if compare(NETS[options.net](), pathlib.Path(folder)) else 1
+        return 0 if compare(NETS[options.net](), pathlib.Path(folder), options.bound) else 1
 
 
 if __name__ == "__main__":

@@ -17,11 +17,13 @@ fails is left in build/fuzz/findings/TARGET; build/fuzz/bin/fuzz_TARGET FILE run
   --corpus DIR  what is kept (default: the environment variable TERNGRAD_FUZZ_CORPUS, if that is not set build/fuzz/corpus)
   --help        print this text and exit
 
-Targets: checkpoint, cifar10, codec, codec_spec, compressed, encoded, exchange, gradient, idx, jpeg, message, npy, png, tfrecord (default: all)
+Targets: checkpoint, cifar10, codec, codec_spec, compressed, encoded, exchange, gradient, idx, image_example, jpeg,
+message, npy, png, record_index, tfrecord (default: all)
 TEXT
 }
 
-all_targets=(checkpoint cifar10 codec codec_spec compressed encoded exchange gradient idx jpeg message npy png tfrecord)
+all_targets=(checkpoint cifar10 codec codec_spec compressed encoded exchange gradient idx image_example jpeg message npy png record_index
+             tfrecord)
 targets=()
 seconds=
 replay=false

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "datasets/formats/image_example.h"
 #include "datasets/formats/tfrecord.h"
+#include "datasets/records/record_index.h"
 #include "datasets/sets/cifar10.h"
 #include "tests/datasets/image_files.h"
 #include "tests/datasets/npy_files.h"
@@ -49,6 +51,20 @@ void add_data_files(Corpus& corpus) {
   corpus.add("idx", "labels", 1, {0, 0, 8, 1, 0, 0, 0, 3, 1, 2, 9});
   corpus.add("tfrecord", "one", as_bytes(tfrecord("123456789")));
   corpus.add("tfrecord", "three", as_bytes(tfrecord("first") + tfrecord("") + tfrecord(std::string(300, 'x'))));
+  const ImageExample boxed{.encoded = "\xff\xd8 JPEG",
+                           .height = 2,
+                           .width = 3,
+                           .label = 5,
+                           .class_text = "jay",
+                           .synset = "n01580077",
+                           .filename = "a.JPEG",
+                           .boxes = {{0.25f, 0.5f, 0.75f, 1}}};
+  corpus.add("image_example", "boxed", as_bytes(serialize_image_example(boxed)));
+  const std::vector<RecordIndex::Shard> shards = {{20, {{0, 4, 1}}}, {40, {{0, 4, 0}, {20, 4, 2}}}};
+  corpus.add("record_index", "two", as_bytes(RecordIndex("two", shards).to_bytes()));
+  corpus.add("record_index", "empty", as_bytes(RecordIndex().to_bytes()));
+  const ImageExample raw{.encoded = std::string(18, 'x'), .is_raw = true, .height = 2, .width = 3};
+  corpus.add("image_example", "raw", as_bytes(serialize_image_example(raw)));
   corpus.add("npy", "u1", npy_file(npy_header("|u1", "(2, 3)"), {1, 2, 3, 4, 5, 6}));
   corpus.add("npy", "i8", npy_file(npy_header("<i8", "(1,)"), {7, 0, 0, 0, 0, 0, 0, 0}, 2));
   corpus.add("npy", "f4", npy_file(npy_header("<f4", "()"), Bytes(4), 3));

@@ -1,0 +1,81 @@
+#include "datasets/records/shards.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/datasets/data_files.h"
+
+namespace terngrad::shards_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Shards : public ::testing::Test {
+ protected:
+  void touch(const std::vector<std::string>& names) {
+    for (const std::string& name : names) folder_.write(name, {1});
+  }
+  std::vector<std::string> names(Subset subset) {
+    std::vector<std::string> result;
+    for (const auto& path : find_shards(folder_.path(), subset)) result.push_back(path.filename().string());
+    return result;
+  }
+  std::string refusal(Subset subset = Subset::kTrain) {
+    return data_error([&] { find_shards(folder_.path(), subset); });
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Shards, AreFoundInTheOrderOfTheirNumbers) {
+  touch({"train-00002-of-00003", "train-00000-of-00003", "train-00001-of-00003", "validation-00000-of-00001",
+         "train.index", "labels.txt", "trainer-00000-of-00001", "train-0-of-3", "train-00000-of-00003.bak"});
+  EXPECT_THAT(names(Subset::kTrain),
+              ElementsAre("train-00000-of-00003", "train-00001-of-00003", "train-00002-of-00003"));
+  EXPECT_THAT(names(Subset::kTest), ElementsAre("validation-00000-of-00001"));
+}
+
+TEST_F(Shards, HaveTheNamesOfOtherTools) {
+  touch({"flowers_train_00001-of-00002.tfrecord", "flowers_train_00000-of-00002.tfrecord", "test-mnist.tfrecord"});
+  EXPECT_THAT(names(Subset::kTrain),
+              ElementsAre("flowers_train_00000-of-00002.tfrecord", "flowers_train_00001-of-00002.tfrecord"));
+  EXPECT_THAT(names(Subset::kTest), ElementsAre("test-mnist.tfrecord"));
+}
+
+TEST_F(Shards, MissingOnesAreNamed) {
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("has no shards of the training subset"), HasSubstr("train-00000-of-00008")));
+  EXPECT_THAT(refusal(Subset::kTest), HasSubstr("no shards of the test subset: expected validation-00000-of-00008"));
+  touch({"train-00000-of-00003", "train-00002-of-00003"});
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("lacks shard 1 of 3"), HasSubstr("'train-00002-of-00003'")));
+  touch({"train-00001-of-00003"});
+  EXPECT_EQ(names(Subset::kTrain).size(), 3u);
+  std::filesystem::remove(folder_.path() / "train-00002-of-00003");
+  EXPECT_THAT(refusal(), HasSubstr("lacks shard 2 of 3: the last is 'train-00001-of-00003'"));
+}
+
+TEST_F(Shards, ThoseThatDoNotGoTogetherAreRefused) {
+  touch({"train-00000-of-00002", "train-00001-of-00002", "train-00000-of-00003"});
+  EXPECT_THAT(refusal(), HasSubstr("has shards of two kinds: 'train-00000-of-00002' and 'train-00000-of-00003'"));
+  std::filesystem::remove(folder_.path() / "train-00000-of-00003");
+  touch({"train-all.tfrecord"});
+  EXPECT_THAT(refusal(), HasSubstr("shards of two kinds"));
+  std::filesystem::remove(folder_.path() / "train-all.tfrecord");
+  touch({"train-00005-of-00002"});
+  EXPECT_THAT(refusal(), HasSubstr("train-00005-of-00002': expected shard 2 of 2, each once"));
+  touch({"validation-a.tfrecord", "validation-b.tfrecord"});
+  EXPECT_THAT(refusal(Subset::kTest), HasSubstr("validation-b.tfrecord': expected shard 1 of 1, each once"));
+  EXPECT_THAT(data_error([] { find_shards("/no such folder", Subset::kTrain); }), HasSubstr("cannot be listed"));
+}
+
+TEST(ShardName, HasFiveDigitsOrMore) {
+  EXPECT_EQ(shard_name(Subset::kTrain, 7, 1024), "train-00007-of-01024");
+  EXPECT_EQ(shard_name(Subset::kTest, 123456, 200000), "validation-123456-of-200000");
+}
+
+}  // namespace
+}  // namespace terngrad::shards_test
