@@ -51,7 +51,7 @@ std::optional<ShardFile> parse_name(std::string_view name, const std::string& su
   name.remove_suffix(kSuffix.size());
   const std::string middle = "_" + subset + "_";
   if (const std::size_t at = name.rfind(middle); at != std::string_view::npos && at > 0) {
-    if (const auto file = parse_numbers(name.substr(at + middle.size()), ShardNaming::kSlim)) return file;
+    if (auto file = parse_numbers(name.substr(at + middle.size()), ShardNaming::kSlim)) return file;
   }
   if (name.starts_with(begin) && name.size() > begin.size()) {
     return ShardFile{.path = {}, .naming = ShardNaming::kSingle};

@@ -22,8 +22,8 @@ BatchNormSpec batch_norm(Activation activation) {
 /// Adds the layers of a unit on top of the last one.
 void add_unit(NetSpec& net, const std::string& name, int num_channels, bool is_first_of_later_stage) {
   const std::string input = net.layers.back().name;
-  const auto add = [&](const char* suffix, LayerOperation operation, std::vector<std::string> inputs = {}) {
-    net.layers.push_back({name + suffix, std::move(operation), std::move(inputs)});
+  const auto add = [&](const char* suffix, const LayerOperation& operation, std::vector<std::string> inputs = {}) {
+    net.layers.push_back({name + suffix, operation, std::move(inputs)});
   };
   add("_conv1", convolution_3x3(num_channels, is_first_of_later_stage ? 2 : 1));
   add("_norm1", batch_norm(Activation::kRelu));
