@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "kernels/runtime/errors.h"
 

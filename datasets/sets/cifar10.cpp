@@ -143,6 +143,8 @@ void check_cifar10_records(const std::string& file, std::span<const std::uint8_t
 
 std::unique_ptr<Dataset> make_cifar10(const DatasetOptions& options) {
   const bool is_padded = options.preprocessing == "padded";
+  TERNGRAD_REQUIRE(is_padded || options.preprocessing == "auto",
+                   "[cifar10] preprocessing must be auto or padded, got '", options.preprocessing, "'");
   const int own_size = is_padded ? kCifar10ImageSize : kCifar10CropSize;
   const int max_size = is_padded ? kCifar10ImageSize + 2 * kCifar10Border : kCifar10ImageSize;
   TERNGRAD_REQUIRE(options.image_size >= 0 && options.image_size <= max_size, "[cifar10] image_size must be 0 (",

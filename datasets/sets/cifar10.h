@@ -39,8 +39,8 @@ void check_cifar10_records(const std::string& file, std::span<const std::uint8_t
 /// With options.preprocessing `padded` the window, of image_size 0 = 32, is one of the image with a border of 4 on
 /// every side, at most 40: padded_crop with the mean and deviation of the training set; for training at a random place
 /// and flipped as draw_augmentation says, for testing the middle.
-/// @throws InvalidArgument if data_dir is empty, or for a bad image_size or num_threads; DataError if a file is missing
-/// or damaged
+/// @throws InvalidArgument if data_dir is empty, or for a bad image_size, preprocessing or num_threads; DataError if a
+/// file is missing or damaged
 std::unique_ptr<Dataset> make_cifar10(const DatasetOptions& options);
 
 }  // namespace terngrad

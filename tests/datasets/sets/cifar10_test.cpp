@@ -142,6 +142,8 @@ TEST_F(Cifar10, PaddedTakesWindowsOfTheImageWithItsBorder) {
   EXPECT_EQ(read(*open_padded(Subset::kTest, 32), 0, visit), expected);
   EXPECT_EQ(open_padded(Subset::kTest, 40)->height(), 40);
   EXPECT_THROW(open_padded(Subset::kTest, 41), InvalidArgument);
+  EXPECT_THROW(make_cifar10({.data_dir = folder_.path().string(), .subset = Subset::kTest, .preprocessing = "other"}),
+               InvalidArgument);
 }
 
 TEST_F(Cifar10, MissingFilesAreNamed) {
