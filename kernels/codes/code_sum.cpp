@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/codes/cpu/code_bytes.h"
+#include "kernels/codes/cpu/packed_sums.h"
 #include "kernels/codes/cpu/sum_tiles.h"
 #include "kernels/codes/cuda/code_sum.h"
 #include "kernels/codes/lanes.h"
@@ -21,9 +22,6 @@
 
 namespace terngrad {
 namespace {
-
-/// Payloads whose sums fit a signed byte.
-constexpr std::size_t kMaxPackedPayloads = 127;
 
 /// Calls body(block, begin, end) for runs of [first, first + count) that share one scale; begin and end count from
 /// `first`.
@@ -104,44 +102,60 @@ void sum_tile_levels(const CodeSumTask& task, std::int64_t begin, std::int64_t c
 /// Words of a chunk in t2.
 constexpr std::size_t kChunkWords = std::size_t{kChunkElements} / 16;
 
-/// The chunk of payload k that begins `begin` codes into the task, as t2 words: where they are, or converted into
-/// `room`.
-const std::uint32_t* chunk_as_t2(const CodeSumTask& task, std::size_t k, std::int64_t begin, std::int64_t count,
-                                 std::uint32_t* room) {
+/// The chunk of payload k that begins `begin` codes into the task, as t2 words: where they are, or decoded from trans
+/// into `room`.
+const std::uint32_t* chunk_as_t2(const CodeSumTask& task, std::size_t k, std::int64_t begin, std::uint32_t* room) {
   const std::uint8_t* payload = task.payloads[k];
   if (task.format == TernaryFormat::kT2) return reinterpret_cast<const std::uint32_t*>(payload) + begin / 16;
-  if (task.format == TernaryFormat::kT5) {
-    cpu::t5_to_t2(payload, begin, count, room);
-    return room;
-  }
-  if (task.format == TernaryFormat::kTrans) {
-    const std::span<const std::uint8_t> whole(payload, static_cast<std::size_t>(task.payload_bytes[k]));
-    cpu::trans_to_t2(whole, task.count, begin / kChunkElements, room);
-    return room;
-  }
-  const TMaskParts parts = tmask_parts(task.count);
-  std::uint32_t first_sign;
-  std::memcpy(&first_sign, payload + 4 * (begin / kChunkElements), sizeof(first_sign));
-  const std::uint8_t* signs = payload + parts.signs_offset + first_sign;
-  cpu::tmask_to_t2(payload + parts.masks_offset + begin / 8, {signs, payload + task.payload_bytes[k]}, count, room);
+  const std::span<const std::uint8_t> whole(payload, static_cast<std::size_t>(task.payload_bytes[k]));
+  cpu::trans_to_t2(whole, task.count, begin / kChunkElements, room);
   return room;
 }
 
-void sum_tile_packed(const CodeSumTask& task, std::int64_t begin, std::int64_t count, cpu::Stores stores) {
-  std::array<const std::uint32_t*, kMaxPackedPayloads> chunks;
-  std::array<const std::uint32_t*, kMaxPackedPayloads> words;
+/// t2, and trans by way of it: the fewest operations of all formats.
+void sum_tile_t2(const CodeSumTask& task, std::int64_t begin, std::int64_t count, cpu::Stores stores) {
+  std::array<const std::uint32_t*, cpu::kMaxPackedPayloads> chunks;
+  std::array<const std::uint32_t*, cpu::kMaxPackedPayloads> words;
   // Kept from call to call: a step allocates nothing.
   static thread_local std::vector<std::uint32_t> room;
   const std::size_t n = task.payloads.size();
   // t2 needs no room, and may find none: a null pointer takes no offset.
   const std::size_t stride = task.format == TernaryFormat::kT2 ? 0 : kChunkWords;
   if (room.size() < n * stride) room.resize(n * stride);
-  for (std::size_t k = 0; k < n; ++k) chunks[k] = chunk_as_t2(task, k, begin, count, room.data() + k * stride);
+  for (std::size_t k = 0; k < n; ++k) chunks[k] = chunk_as_t2(task, k, begin, room.data() + k * stride);
   for_each_block(task.first, task.block_elements, begin, count,
                  [&](std::int64_t block, std::int64_t from, std::int64_t to) {
                    // Blocks are multiples of 64 elements from the segment's start, so every run begins on a word.
                    for (std::size_t k = 0; k < n; ++k) words[k] = chunks[k] + (from - begin) / 16;
                    cpu::sum_t2_tile({words.data(), n}, to - from, task.scales[block], task.out + from, stores);
+                 });
+}
+
+/// The chunk of payload k that begins `begin` codes into a task in tmask.
+cpu::TMaskChunk tmask_chunk(const CodeSumTask& task, std::size_t k, std::int64_t begin) {
+  const std::uint8_t* payload = task.payloads[k];
+  const TMaskParts parts = tmask_parts(task.count);
+  std::uint32_t first_sign;
+  std::memcpy(&first_sign, payload + 4 * (begin / kChunkElements), sizeof(first_sign));
+  return {.masks = payload + parts.masks_offset + begin / 8,
+          .num_mask_bytes = parts.signs_offset - parts.masks_offset - begin / 8,
+          .signs = {payload + parts.signs_offset + first_sign, payload + task.payload_bytes[k]}};
+}
+
+/// t5 and tmask: sums as bytes, then scaled.
+void sum_tile_bytes(const CodeSumTask& task, std::int64_t begin, std::int64_t count, cpu::Stores stores) {
+  std::array<std::int8_t, cpu::kT5SumRoom> room;
+  const std::int8_t* sums = room.data();
+  if (task.format == TernaryFormat::kT5) {
+    sums = cpu::sum_t5_codes(task.payloads, task.payload_bytes[0], begin, count, room.data());
+  } else {
+    std::array<cpu::TMaskChunk, cpu::kMaxPackedPayloads> chunks;
+    for (std::size_t k = 0; k < task.payloads.size(); ++k) chunks[k] = tmask_chunk(task, k, begin);
+    cpu::sum_tmask_codes({chunks.data(), task.payloads.size()}, count, room.data());
+  }
+  for_each_block(task.first, task.block_elements, begin, count,
+                 [&](std::int64_t block, std::int64_t from, std::int64_t to) {
+                   cpu::scale_sums(sums + (from - begin), to - from, task.scales[block], task.out + from, stores);
                  });
 }
 
@@ -209,10 +223,12 @@ void sum_on_cpu(std::span<const CodeSumTask> tasks, Stream& stream) {
                              sum_tile_lanes(task, begin, count);
                            } else if (!is_ternary(task.format)) {
                              sum_tile_levels(task, begin, count);
-                           } else if (task.payloads.size() <= kMaxPackedPayloads) {
-                             sum_tile_packed(task, begin, count, stores);
-                           } else {
+                           } else if (task.payloads.empty() || task.payloads.size() > cpu::kMaxPackedPayloads) {
                              sum_tile_ternary(task, begin, count);
+                           } else if (task.format == CodeFormat::kT5 || task.format == CodeFormat::kTMask) {
+                             sum_tile_bytes(task, begin, count, stores);
+                           } else {
+                             sum_tile_t2(task, begin, count, stores);
                            }
                          });
 }

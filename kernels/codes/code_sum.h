@@ -95,6 +95,7 @@ void scale(const float* values, std::int64_t count, float factor, float* out);
 /// out[i] = scale * float(sums[i]).
 void scale_sums(const std::int32_t* sums, std::int64_t count, float factor, float* out);
 void scale_sums(const std::int16_t* sums, std::int64_t count, float factor, float* out);
+void scale_sums(const std::int8_t* sums, std::int64_t count, float factor, float* out, Stores stores);
 }  // namespace cpu
 
 }  // namespace terngrad

@@ -58,8 +58,6 @@ std::int64_t compact_signs(const CodePlanes& planes, std::int64_t count, std::ui
 void t2_to_t5(const std::uint32_t* words, std::int64_t count, std::uint8_t* bytes);
 /// Codes of t2 words as lanes of code + 1.
 void t2_to_lanes(const std::uint32_t* words, std::int64_t count, int bits, std::uint64_t* lanes);
-/// Codes first to first + count - 1 of t5 bytes as t2 words; unused bits are zero.
-void t5_to_t2(const std::uint8_t* bytes, std::int64_t first, std::int64_t count, std::uint32_t* words);
 /// One chunk of a tmask payload as t2 words. @param masks, signs  beginning with the chunk's
 void tmask_to_t2(const std::uint8_t* masks, std::span<const std::uint8_t> signs, std::int64_t count,
                  std::uint32_t* words);

@@ -31,20 +31,30 @@ class TopKSelector {
                                      Stream& stream);
 
  private:
-  /// Places of the elements whose magnitude is at least `threshold`, into kept_. @returns how many there are
+  /// Places and magnitudes of a range's elements, as they are found.
+  struct Found {
+    std::vector<std::uint32_t> places;
+    std::vector<std::uint32_t> magnitudes;
+  };
+
+  /// Places of the elements whose magnitude is at least `threshold` into kept_, their magnitudes into magnitudes_.
+  /// @returns how many there are
   std::int64_t collect(const void* values, ElementType type, std::int64_t count, std::uint32_t threshold,
                        Stream& stream);
   /// A magnitude above 0 that at least k elements reach, if so many are not 0.
   std::uint32_t sampled_threshold(const void* values, ElementType type, std::int64_t count, std::int64_t k);
   static std::uint32_t counted_threshold(const void* values, ElementType type, std::int64_t count, std::int64_t k);
   /// Leaves the k first of kept_ by magnitude, then place.
-  void select(const void* values, ElementType type, std::int64_t k);
+  void select(std::int64_t k);
+  /// The k-th largest of magnitudes_.
+  std::uint32_t kth_magnitude(std::int64_t k);
   /// Adds the first elements that are 0, until there are k.
   void add_zeros(const void* values, ElementType type, std::int64_t count, std::int64_t k);
 
   std::vector<std::uint32_t> kept_;
-  std::vector<std::vector<std::uint32_t>> of_ranges_;
   std::vector<std::uint32_t> magnitudes_;
+  std::vector<std::uint32_t> candidates_;  // among which kth_magnitude still looks
+  std::vector<Found> of_ranges_;
   // Of the run before: its elements, k, and the least magnitude that was selected.
   std::int64_t last_count_ = 0;
   std::int64_t last_k_ = 0;
@@ -52,13 +62,13 @@ class TopKSelector {
 };
 
 namespace cpu {
-/// Writes the places of the elements whose magnitude, as a bit pattern, is at least `threshold`.
-/// @param count   at most a chunk
-/// @param first   place of the first element
-/// @param places  [count + kPlacesSlack] out
+/// Writes the places and magnitudes of the elements whose magnitude, as a bit pattern, is at least `threshold`.
+/// @param count              at most a chunk
+/// @param first              place of the first element
+/// @param places,magnitudes  [count + kPlacesSlack] out
 /// @returns how many there are
 std::int64_t places_at_least(const float* values, std::int64_t count, std::uint32_t threshold, std::uint32_t first,
-                             std::uint32_t* places);
+                             std::uint32_t* places, std::uint32_t* magnitudes);
 inline constexpr std::int64_t kPlacesSlack = 16;  // a vector's, of which less may be meant
 }  // namespace cpu
 

@@ -33,9 +33,8 @@ HWY_INLINE std::uint64_t BitsFrom(const std::uint8_t* bits, std::int64_t num_byt
   } else {
     std::memcpy(&word, bits + byte, static_cast<std::size_t>(num_bytes - byte));
   }
-  if (shift == 0) return word;
   const std::uint64_t next = byte + 8 < num_bytes ? bits[byte + 8] : 0;
-  return word >> shift | next << (64 - shift);
+  return word >> shift | next << 1 << (63 - shift);  // in two shifts, since one by 64 is undefined
 }
 
 /// Lane i's bit i.

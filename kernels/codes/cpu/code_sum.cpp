@@ -180,6 +180,27 @@ void ScaleSums(const std::int16_t* sums, std::int64_t count, float factor, float
   ScaleIntegers(sums, static_cast<std::size_t>(count), factor, out);
 }
 
+/// Whole words of 16 sums, then what is left of one.
+template <bool kStream>
+HWY_INLINE void ScaleBytes(const std::int8_t* HWY_RESTRICT sums, std::size_t count, float factor,
+                           float* HWY_RESTRICT out) {
+  std::size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  for (; i + 16 <= count; i += 16) ScaleWord<kStream>(sums + i, factor, out + i);
+  if constexpr (kStream) hwy::FlushStream();
+#endif
+  ScaleIntegers(sums + i, count - i, factor, out + i);
+}
+
+void ScaleByteSums(const std::int8_t* sums, std::int64_t count, float factor, float* out, Stores stores) {
+  const bool aligned = reinterpret_cast<std::uintptr_t>(out) % (kFloatLanes * sizeof(float)) == 0;
+  if (stores == Stores::kStreaming && aligned) {
+    ScaleBytes<true>(sums, static_cast<std::size_t>(count), factor, out);
+  } else {
+    ScaleBytes<false>(sums, static_cast<std::size_t>(count), factor, out);
+  }
+}
+
 void ScaleWideSums(const std::int32_t* sums, std::int64_t count, float factor, float* out) {
   ScaleIntegers(sums, static_cast<std::size_t>(count), factor, out);
 }
@@ -193,6 +214,7 @@ HWY_EXPORT(SumT2Tile);
 HWY_EXPORT(Add);
 HWY_EXPORT(Scale);
 HWY_EXPORT(ScaleSums);
+HWY_EXPORT(ScaleByteSums);
 HWY_EXPORT(ScaleWideSums);
 
 void sum_t2_tile(std::span<const std::uint32_t* const> words, std::int64_t count, float scale, float* out,
@@ -207,6 +229,9 @@ void scale(const float* values, std::int64_t count, float factor, float* out) {
 }
 void scale_sums(const std::int32_t* sums, std::int64_t count, float factor, float* out) {
   HWY_DYNAMIC_DISPATCH(ScaleWideSums)(sums, count, factor, out);
+}
+void scale_sums(const std::int8_t* sums, std::int64_t count, float factor, float* out, Stores stores) {
+  HWY_DYNAMIC_DISPATCH(ScaleByteSums)(sums, count, factor, out, stores);
 }
 void scale_sums(const std::int16_t* sums, std::int64_t count, float factor, float* out) {
   HWY_DYNAMIC_DISPATCH(ScaleSums)(sums, count, factor, out);

@@ -15,6 +15,7 @@
 #include <bit>
 #include <cstring>
 
+#include "kernels/codes/cpu/scatter_bits-inl.h"
 #include "kernels/codes/ternarize.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -47,17 +48,6 @@ HWY_INLINE std::uint64_t Gather(std::uint64_t bits, std::uint64_t mask) {
 #endif
 }
 
-/// The lowest bits of `bits`, put where `mask` is set: the inverse of Gather.
-HWY_INLINE std::uint32_t Scatter(std::uint32_t bits, std::uint32_t mask) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
-  return _pdep_u32(bits, mask);
-#else
-  std::uint32_t result = 0;
-  for (; mask != 0; mask &= mask - 1, bits >>= 1) result |= (bits & 1) << std::countr_zero(mask);
-  return result;
-#endif
-}
-
 void TMaskToT2(const std::uint8_t* HWY_RESTRICT masks, std::span<const std::uint8_t> signs, std::int64_t count,
                std::uint32_t* HWY_RESTRICT words) {
   std::size_t sign = 0;  // bits taken so far
@@ -71,7 +61,7 @@ void TMaskToT2(const std::uint8_t* HWY_RESTRICT masks, std::span<const std::uint
     } else if (byte < signs.size()) {
       std::memcpy(&window, signs.data() + byte, signs.size() - byte);
     }
-    const std::uint32_t negative = Scatter(static_cast<std::uint32_t>(window >> (sign % 8)), mask);
+    const std::uint32_t negative = static_cast<std::uint32_t>(ScatterBits(window >> (sign % 8), mask));
     sign += static_cast<std::size_t>(std::popcount(mask));
     const std::uint64_t pair = Spread(mask) | Spread(negative) << 1;
     std::memcpy(words + i / 16, &pair, i + 16 < count ? 8 : 4);
@@ -156,42 +146,11 @@ constexpr T5Table kT5Table = [] {
   return table;
 }();
 
-/// Five t2 codes in 10 bits of a t5 byte; 0 for bytes that are none.
-constexpr std::array<std::uint16_t, 256> kT2OfT5 = [] {
-  std::array<std::uint16_t, 256> table{};
-  for (unsigned byte = 0; byte < 243; ++byte) {
-    unsigned rest = byte;
-    for (unsigned i = 0; i < 5; ++i, rest /= 3) {
-      const unsigned digit = rest % 3;
-      table[byte] = static_cast<std::uint16_t>(table[byte] | (digit == 1 ? 0u : digit == 2 ? 1u : 3u) << (2 * i));
-    }
-  }
-  return table;
-}();
-
 }  // namespace
 
 void tmask_to_t2(const std::uint8_t* masks, std::span<const std::uint8_t> signs, std::int64_t count,
                  std::uint32_t* words) {
   HWY_DYNAMIC_DISPATCH(TMaskToT2)(masks, signs, count, words);
-}
-
-void t5_to_t2(const std::uint8_t* bytes, std::int64_t first, std::int64_t count, std::uint32_t* words) {
-  bytes += first / 5;
-  std::uint64_t pending = std::uint64_t{kT2OfT5[*bytes]} >> (2 * (first % 5));  // codes not yet written
-  int num_bits = static_cast<int>(10 - 2 * (first % 5));
-  std::int64_t left = 2 * count;
-  for (; left > 0; left -= 32) {
-    while (num_bits < 32 && num_bits < left) {
-      pending |= std::uint64_t{kT2OfT5[*++bytes]} << num_bits;
-      num_bits += 10;
-    }
-    auto word = static_cast<std::uint32_t>(pending);
-    if (left < 32) word &= (std::uint32_t{1} << left) - 1;  // the digits of absent codes
-    *words++ = word;
-    pending >>= 32;
-    num_bits -= 32;
-  }
 }
 
 void planes_to_t2(const CodePlanes& planes, std::int64_t count, std::uint32_t* words) {

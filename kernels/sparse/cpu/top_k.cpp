@@ -14,7 +14,8 @@ namespace terngrad::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 std::int64_t PlacesAtLeast(const float* HWY_RESTRICT values, std::int64_t num_values, std::uint32_t threshold,
-                           std::uint32_t first, std::uint32_t* HWY_RESTRICT places) {
+                           std::uint32_t first, std::uint32_t* HWY_RESTRICT places,
+                           std::uint32_t* HWY_RESTRICT magnitudes) {
   // Magnitudes are below 2^31, so they compare as signed numbers, which every target can.
   const hn::CappedTag<std::int32_t, 16> d;
   const hn::RebindToUnsigned<decltype(d)> d_place;
@@ -23,12 +24,14 @@ std::int64_t PlacesAtLeast(const float* HWY_RESTRICT values, std::int64_t num_va
   const auto* bits = reinterpret_cast<const std::int32_t*>(values);
   const auto v_below = hn::Set(d, static_cast<std::int32_t>(threshold) - 1);
   const auto v_magnitude = hn::Set(d, 0x7fffffff);
-  const auto is_kept = [&](std::size_t at)
-                           HWY_ATTR { return hn::Gt(hn::And(hn::LoadU(d, bits + at), v_magnitude), v_below); };
+  const auto magnitude_at = [&](std::size_t at) HWY_ATTR { return hn::And(hn::LoadU(d, bits + at), v_magnitude); };
+  const auto is_kept = [&](std::size_t at) HWY_ATTR { return hn::Gt(magnitude_at(at), v_below); };
   std::size_t found = 0;
   // Stored without a branch, which elements in no order would make mispredicted.
   const auto store = [&](std::size_t at, auto mask) HWY_ATTR {
     const auto place = hn::Iota(d_place, static_cast<std::uint32_t>(first + at));
+    const auto magnitude = hn::BitCast(d_place, magnitude_at(at));
+    hn::CompressStore(magnitude, hn::RebindMask(d_place, mask), d_place, magnitudes + found);
     found += hn::CompressStore(place, hn::RebindMask(d_place, mask), d_place, places + found);
   };
   std::size_t i = 0;
@@ -46,7 +49,9 @@ std::int64_t PlacesAtLeast(const float* HWY_RESTRICT values, std::int64_t num_va
   }
   for (; i + lanes <= count; i += lanes) store(i, is_kept(i));
   for (; i < count; ++i) {
-    if ((std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffffu) < threshold) continue;
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffffu;
+    if (magnitude < threshold) continue;
+    magnitudes[found] = magnitude;
     places[found++] = static_cast<std::uint32_t>(first + i);
   }
   return static_cast<std::int64_t>(found);
@@ -59,8 +64,8 @@ HWY_AFTER_NAMESPACE();
 namespace terngrad::cpu {
 HWY_EXPORT(PlacesAtLeast);
 std::int64_t places_at_least(const float* values, std::int64_t count, std::uint32_t threshold, std::uint32_t first,
-                             std::uint32_t* places) {
-  return HWY_DYNAMIC_DISPATCH(PlacesAtLeast)(values, count, threshold, first, places);
+                             std::uint32_t* places, std::uint32_t* magnitudes) {
+  return HWY_DYNAMIC_DISPATCH(PlacesAtLeast)(values, count, threshold, first, places, magnitudes);
 }
 }  // namespace terngrad::cpu
 #endif

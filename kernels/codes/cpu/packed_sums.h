@@ -1,0 +1,36 @@
+// Sums of several workers' t5 or tmask codes, without unpacking them one by one.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/tensor/slice.h"
+
+namespace terngrad::cpu {
+
+/// Sums that fit a signed byte.
+inline constexpr std::size_t kMaxPackedPayloads = 127;
+
+/// What sum_t5_codes needs to write a chunk: the codes before it in its first byte and those behind it in the last
+/// vector of bytes.
+inline constexpr std::size_t kT5SumRoom = std::size_t{kChunkElements} + 5 * 33 + 8;
+
+/// Sums of codes first to first + count - 1 (at most a chunk) of t5 payloads, at most kMaxPackedPayloads of them, each
+/// of `payload_bytes` bytes.
+/// @param room  [kT5SumRoom] out
+/// @returns the sums, inside `room`
+const std::int8_t* sum_t5_codes(std::span<const std::uint8_t* const> payloads, std::int64_t payload_bytes,
+                                std::int64_t first, std::int64_t count, std::int8_t* room);
+
+/// One chunk of a tmask payload.
+struct TMaskChunk {
+  const std::uint8_t* masks = nullptr;  // [num_mask_bytes]
+  std::int64_t num_mask_bytes = 0;
+  std::span<const std::uint8_t> signs;  // from the chunk's first sign to the payload's end
+};
+
+/// The same of chunks in tmask.
+/// @param sums  [count rounded up to a multiple of 64] out
+void sum_tmask_codes(std::span<const TMaskChunk> chunks, std::int64_t count, std::int8_t* sums);
+
+}  // namespace terngrad::cpu
