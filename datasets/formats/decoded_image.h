@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/runtime/errors.h"
+
 namespace terngrad {
 
 /// Limits of every decoder: a forged file of a few bytes must not ask for gigabytes.
@@ -17,6 +19,23 @@ struct ImageHeader {
   int width = 0;
   bool is_grey = false;  // one channel; otherwise it has colours
 };
+
+/// A part of an image, in pixels from the top left.
+struct ImageBox {
+  int top = 0;
+  int left = 0;
+  int height = 0;
+  int width = 0;
+  friend bool operator==(const ImageBox&, const ImageBox&) = default;
+};
+
+/// @throws InvalidArgument unless the box has pixels and lies inside an image of these sides
+inline void check_image_box(const char* caller, const ImageBox& box, int height, int width) {
+  TERNGRAD_REQUIRE(box.top >= 0 && box.left >= 0 && box.height >= 1 && box.width >= 1 &&
+                       box.height <= height - box.top && box.width <= width - box.left,
+                   "[", caller, "] the box must have pixels and lie inside the image of ", height, " x ", width,
+                   ", got ", box.height, " x ", box.width, " from ", box.top, ", ", box.left);
+}
 
 /// An image of bytes.
 struct DecodedImage {

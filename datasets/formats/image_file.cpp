@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -18,14 +19,31 @@ namespace {
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 28;
 constexpr std::size_t kHeaderBytes = std::size_t{1} << 16;  // enough for most: large profiles go beyond
 
+/// libpng has no way to leave out pixels.
+void decode_png_box(const std::string& file, std::span<const std::uint8_t> bytes, const ImageBox& box,
+                    DecodedImage& part) {
+  const DecodedImage whole = decode_png(file, bytes, 3);
+  check_image_box("decode_png_box", box, whole.height, whole.width);
+  part.height = box.height;
+  part.width = box.width;
+  part.channels = 3;
+  part.pixels.clear();
+  for (int row = box.top; row < box.top + box.height; ++row) {
+    const auto first = whole.pixels.begin() + (std::ptrdiff_t{row} * whole.width + box.left) * 3;
+    part.pixels.insert(part.pixels.end(), first, first + std::ptrdiff_t{3} * box.width);
+  }
+}
+
 struct ImageFormat {
   std::array<std::uint8_t, 3> magic;
   ImageHeader (*read_header)(const std::string& file, std::span<const std::uint8_t> bytes);
   DecodedImage (*decode)(const std::string& file, std::span<const std::uint8_t> bytes, int channels);
+  void (*decode_box)(const std::string& file, std::span<const std::uint8_t> bytes, const ImageBox& box,
+                     DecodedImage& part);
 };
 constexpr std::array kImageFormats = {
-    ImageFormat{{0xff, 0xd8, 0xff}, read_jpeg_header, decode_jpeg},
-    ImageFormat{{0x89, 'P', 'N'}, read_png_header, decode_png},
+    ImageFormat{{0xff, 0xd8, 0xff}, read_jpeg_header, decode_jpeg, decode_jpeg_box},
+    ImageFormat{{0x89, 'P', 'N'}, read_png_header, decode_png, decode_png_box},
 };
 
 const ImageFormat& find_format(const std::string& file, std::span<const std::uint8_t> bytes) {
@@ -74,6 +92,15 @@ DecodedImage decode_image_file(const std::filesystem::path& path, int channels) 
   const std::string file = path.string();
   const std::vector<std::uint8_t> bytes = read_whole(InputFile(path));
   return find_format(file, bytes).decode(file, bytes, channels);
+}
+
+ImageHeader read_image_header(const std::string& name, std::span<const std::uint8_t> bytes) {
+  return find_format(name, bytes).read_header(name, bytes);
+}
+
+void decode_image_box(const std::string& name, std::span<const std::uint8_t> bytes, const ImageBox& box,
+                      DecodedImage& part) {
+  find_format(name, bytes).decode_box(name, bytes, box, part);
 }
 
 }  // namespace terngrad

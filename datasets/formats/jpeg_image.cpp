@@ -134,18 +134,58 @@ bool read_rows(JpegSession& session, J_COLOR_SPACE colours, std::uint8_t* out, s
   });
 }
 
+/// What read_box reads and where to.
+struct BoxRows {
+  ImageBox box;
+  std::size_t pixel_bytes = 0;
+  std::uint8_t* row = nullptr;  // scratch memory for a row of the whole image
+  std::uint8_t* out = nullptr;  // [box.height, box.width] pixels
+};
+
+/// Reads the rows of a box; those behind it stay unread.
+bool read_box(JpegSession& session, J_COLOR_SPACE colours, const BoxRows& rows) {
+  return run(session, [&](jpeg_decompress_struct& z) {
+    z.out_color_space = colours;
+    z.dct_method = JDCT_ISLOW;
+    jpeg_start_decompress(&z);
+    const auto top = static_cast<JDIMENSION>(rows.box.top), left = static_cast<JDIMENSION>(rows.box.left);
+    JDIMENSION first_column = 0;
+    if (jpeg_has_multiple_scans(&z) == FALSE) {
+      const JDIMENSION end = std::min(z.output_width, left + static_cast<JDIMENSION>(rows.box.width) + 1);
+      first_column = left - std::min(left, JDIMENSION{1});
+      JDIMENSION width = end - first_column;
+      jpeg_crop_scanline(&z, &first_column, &width);  // moves the first column to the left, to a whole block
+      if (top > 1) jpeg_skip_scanlines(&z, top - 1);
+    }
+    std::uint8_t* out = rows.out;
+    const std::size_t out_bytes = static_cast<std::size_t>(rows.box.width) * rows.pixel_bytes;
+    const std::uint8_t* const from = rows.row + (left - first_column) * rows.pixel_bytes;
+    while (z.output_scanline < top + static_cast<JDIMENSION>(rows.box.height)) {
+      const bool is_inside = z.output_scanline >= top;
+      JSAMPROW row = rows.row;
+      jpeg_read_scanlines(&z, &row, 1);
+      if (!is_inside) continue;
+      std::copy_n(from, out_bytes, out);
+      out += out_bytes;
+    }
+  });
+}
+
 /// Inks to light: what is left of white after cyan, magenta or yellow, and black. Adobe's files store light, not ink.
-std::vector<std::uint8_t> cmyk_to_rgb(const std::vector<std::uint8_t>& cmyk, bool is_inverted) {
-  std::vector<std::uint8_t> rgb;
-  rgb.reserve(cmyk.size() / 4 * 3);
-  for (std::size_t i = 0; i < cmyk.size(); i += 4) {
-    const unsigned flip = is_inverted ? 0u : 255u;
-    const unsigned black = cmyk[i + 3] ^ flip;
+void cmyk_to_rgb(bool is_inverted, std::vector<std::uint8_t>& pixels) {
+  const unsigned flip = is_inverted ? 0u : 255u;
+  std::uint8_t* rgb = pixels.data();
+  for (std::size_t i = 0; i < pixels.size(); i += 4) {
+    const unsigned black = pixels[i + 3] ^ flip;
     for (std::size_t j = 0; j < 3; ++j) {
-      rgb.push_back(static_cast<std::uint8_t>(((cmyk[i + j] ^ flip) * black + 127u) / 255u));
+      *rgb++ = static_cast<std::uint8_t>(((pixels[i + j] ^ flip) * black + 127u) / 255u);
     }
   }
-  return rgb;
+  pixels.resize(pixels.size() / 4 * 3);
+}
+
+bool has_inks(const JpegSession& session) {
+  return session.z.jpeg_color_space == JCS_CMYK || session.z.jpeg_color_space == JCS_YCCK;
 }
 
 }  // namespace
@@ -160,15 +200,33 @@ DecodedImage decode_jpeg(const std::string& file, std::span<const std::uint8_t> 
   JpegSession session;
   const ImageHeader header = start(session, file, bytes);
   TERNGRAD_REQUIRE(channels == 3 || header.is_grey, "[decode_jpeg] 1 channel of '", file, "', which has colours");
-  const bool is_cmyk = session.z.jpeg_color_space == JCS_CMYK || session.z.jpeg_color_space == JCS_YCCK;
+  const bool is_cmyk = has_inks(session);
   const int stored_channels = is_cmyk ? 4 : channels;
   DecodedImage image{.height = header.height, .width = header.width, .channels = channels, .pixels = {}};
   const std::size_t row_bytes = static_cast<std::size_t>(header.width) * static_cast<std::size_t>(stored_channels);
   image.pixels.resize(row_bytes * static_cast<std::size_t>(header.height));
   const J_COLOR_SPACE colours = is_cmyk ? JCS_CMYK : channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
   if (!read_rows(session, colours, image.pixels.data(), row_bytes)) throw_damaged(file, session);
-  if (is_cmyk) image.pixels = cmyk_to_rgb(image.pixels, session.z.saw_Adobe_marker == TRUE);
+  if (is_cmyk) cmyk_to_rgb(session.z.saw_Adobe_marker == TRUE, image.pixels);
   return image;
+}
+
+void decode_jpeg_box(const std::string& file, std::span<const std::uint8_t> bytes, const ImageBox& box,
+                     DecodedImage& part) {
+  JpegSession session;
+  const ImageHeader header = start(session, file, bytes);
+  check_image_box("decode_jpeg_box", box, header.height, header.width);
+  const bool is_cmyk = has_inks(session);
+  const std::size_t pixel_bytes = is_cmyk ? 4 : 3;
+  thread_local std::vector<std::uint8_t> row;
+  row.resize(std::max(row.size(), pixel_bytes * static_cast<std::size_t>(header.width)));
+  part.height = box.height;
+  part.width = box.width;
+  part.channels = 3;
+  part.pixels.resize(pixel_bytes * static_cast<std::size_t>(box.height) * static_cast<std::size_t>(box.width));
+  const BoxRows rows{.box = box, .pixel_bytes = pixel_bytes, .row = row.data(), .out = part.pixels.data()};
+  if (!read_box(session, is_cmyk ? JCS_CMYK : JCS_RGB, rows)) throw_damaged(file, session);
+  if (is_cmyk) cmyk_to_rgb(session.z.saw_Adobe_marker == TRUE, part.pixels);
 }
 
 }  // namespace terngrad

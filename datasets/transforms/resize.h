@@ -12,15 +12,13 @@ inline constexpr int kMaxResizedSide = 4096;
 /// Resizes an image so that its shorter side is `size`, takes the square in the middle, and maps bytes to [-1, 1].
 ///
 /// The longer side becomes floor(longer * size / shorter); half of what it is above `size` is cut off, the odd row or
-/// column at the end. Bilinear with antialiasing, as Pillow's and torchvision's: along each axis, with r = the source
-/// pixels per target pixel, target pixel i is the mean of the source pixels j, weighted by
-/// max(0, 1 - |j + 0.5 - (i + 0.5) r| / max(1, r)); the weights of one target pixel add up to 1. Sums are not rounded
-/// to bytes in between. A value v of 0 to 255 becomes (v / 255 - 0.5) * 2.
+/// column at the end. Bilinear with antialiasing: ResizeMethod::kAntialiased (datasets/transforms/resize_axis.h). A
+/// value v of 0 to 255 becomes (v / 255 - 0.5) * 2.
 ///
 /// Only IEEE operations that round correctly, in a fixed order: equal calls give equal bits on every machine.
 /// @param square  [size, size, image.channels] out
-/// @throws InvalidArgument unless size is in [1, kMaxResizedSide], the image has 1 to kMaxImageSide pixels a side, as
-/// many pixels as it says, and `square` has that many values
+/// @throws InvalidArgument unless size is in [1, kMaxResizedSide], the image has 1 to kMaxImageSide pixels a side, 1
+/// or 3 channels, as many pixels as it says, and `square` has that many values
 void resize_to_square(const DecodedImage& image, int size, std::span<float> square);
 
 }  // namespace terngrad

@@ -20,6 +20,9 @@ struct JpegSettings {
   int channels = 3;
   bool progressive = false;
   int quality = 95;
+  int horizontal_sampling = 0;  // of the first component, beside 1 of the others; 0: libjpeg's choice
+  int vertical_sampling = 0;
+  int restart_rows = 0;  // rows of blocks between restart markers, 0: none
 };
 
 /// A JPEG image of pixels [height, width, channels].
@@ -37,6 +40,12 @@ inline Bytes jpeg(const Bytes& pixels, int height, int width, const JpegSettings
   z.in_color_space = settings.colours;
   jpeg_set_defaults(&z);
   jpeg_set_quality(&z, settings.quality, TRUE);
+  if (settings.horizontal_sampling > 0) {
+    for (int c = 0; c < z.num_components; ++c) z.comp_info[c].h_samp_factor = z.comp_info[c].v_samp_factor = 1;
+    z.comp_info[0].h_samp_factor = settings.horizontal_sampling;
+    z.comp_info[0].v_samp_factor = settings.vertical_sampling;
+  }
+  z.restart_in_rows = settings.restart_rows;
   if (settings.progressive) jpeg_simple_progression(&z);
   jpeg_start_compress(&z, TRUE);
   const std::size_t row_bytes = static_cast<std::size_t>(width) * static_cast<std::size_t>(settings.channels);

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "datasets/formats/jpeg_image.h"
 #include "tests/datasets/image_files.h"
 
 namespace terngrad::image_file_test {
@@ -52,6 +53,21 @@ TEST(ImageFile, OtherFilesAreRefused) {
   EXPECT_THAT(refusal({0xff, 0xd8}), HasSubstr("a.jpg': expected a JPEG or PNG image, found neither"));
   EXPECT_THAT(refusal({0xff, 0xd8, 0xff}), HasSubstr("a.jpg': expected an intact JPEG image, found: "));
   EXPECT_THAT(data_error([&] { read_image_file_header(folder.path() / "no.png"); }), HasSubstr("no.png"));
+}
+
+TEST(ImageFile, BoxesOfEitherFormatAreCutOut) {
+  const Bytes picture = png({{1, 2, 3, 4, 5, 6}, {7, 8, 9, 10, 11, 12}}, 2);
+  EXPECT_EQ(read_image_header("a", picture).height, 2);
+  DecodedImage part;
+  decode_image_box("a", picture, {.top = 1, .left = 1, .height = 1, .width = 1}, part);
+  EXPECT_EQ(part.pixels, (Bytes{10, 11, 12}));
+  decode_image_box("a", picture, {.top = 0, .left = 1, .height = 2, .width = 1}, part);
+  EXPECT_EQ(part.pixels, (Bytes{4, 5, 6, 10, 11, 12}));
+  EXPECT_THROW(decode_image_box("a", picture, {.top = 0, .left = 1, .height = 2, .width = 2}, part), InvalidArgument);
+  const Bytes photo = jpeg(smooth_pixels(9, 5, 3), 9, 5);
+  decode_image_box("b", photo, {.top = 0, .left = 0, .height = 9, .width = 5}, part);
+  EXPECT_EQ(part.pixels, decode_jpeg("b", photo, 3).pixels);
+  EXPECT_THAT(data_error([&] { decode_image_box("c", counting_bytes(50), {0, 0, 1, 1}, part); }), HasSubstr("'c'"));
 }
 
 }  // namespace

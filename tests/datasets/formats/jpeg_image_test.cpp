@@ -6,11 +6,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <string>
 
 #include "datasets/formats/compressed_file.h"
+#include "kernels/tensor/philox.h"
 #include "tests/datasets/image_files.h"
+#include "tests/datasets/imagenet_sample.h"
 
 namespace terngrad::jpeg_image_test {
 namespace {
@@ -159,6 +162,117 @@ TEST(JpegImage, FewBytesBehindAScanAreDamageUnlessTheyArePadding) {
   for (const int count : {10, 30, 60}) {
     EXPECT_THAT(refusal(padded(count, 0x5a)), HasSubstr("extraneous bytes before marker")) << count;
   }
+}
+
+/// Pixels of a box, out of the whole image.
+Bytes cut_out(const DecodedImage& whole, const ImageBox& box) {
+  Bytes pixels;
+  for (int row = box.top; row < box.top + box.height; ++row) {
+    const auto first = whole.pixels.begin() + (std::ptrdiff_t{row} * whole.width + box.left) * 3;
+    pixels.insert(pixels.end(), first, first + std::ptrdiff_t{3} * box.width);
+  }
+  return pixels;
+}
+
+/// Box number `i` of an image: the first are the whole and its corners, the others are drawn.
+ImageBox drawn_box(std::uint64_t i, int height, int width) {
+  if (i == 0) return {.top = 0, .left = 0, .height = height, .width = width};
+  if (i == 1) return {.top = 0, .left = 0, .height = 1, .width = 1};
+  if (i == 2) return {.top = height - 1, .left = width - 1, .height = 1, .width = 1};
+  const DrawKey key{.seed = 5, .step = 0, .worker = 0, .purpose = DrawPurpose::kSyntheticData};
+  const auto below = [&](std::uint64_t j, int count) {
+    return static_cast<int>(draw32(key, 4 * i + j) % static_cast<std::uint32_t>(count));
+  };
+  ImageBox box{.top = below(0, height), .left = below(1, width)};
+  box.height = 1 + below(2, height - box.top);
+  box.width = 1 + below(3, width - box.left);
+  return box;
+}
+
+void expect_boxes_of_the_whole(const std::string& name, const Bytes& bytes, std::uint64_t num_boxes) {
+  const DecodedImage whole = decode_jpeg(name, bytes, 3);
+  DecodedImage part;
+  for (std::uint64_t i = 0; i < num_boxes; ++i) {
+    const ImageBox box = drawn_box(i, whole.height, whole.width);
+    decode_jpeg_box(name, bytes, box, part);
+    ASSERT_EQ(part.height, box.height);
+    ASSERT_EQ(part.width, box.width);
+    ASSERT_EQ(part.channels, 3);
+    ASSERT_TRUE(part.pixels == cut_out(whole, box))
+        << name << ": " << box.height << " x " << box.width << " from " << box.top << ", " << box.left;
+  }
+}
+
+TEST(JpegImage, ABoxHasThePixelsOfTheWhole) {
+  constexpr int kSamplings[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {4, 2}, {3, 1}, {1, 4}};
+  for (const auto& sampling : kSamplings) {
+    for (const bool progressive : {false, true}) {
+      for (const int restart_rows : {0, 1}) {
+        const Bytes bytes = jpeg(counting_bytes(3 * 75 * 109), 75, 109,
+                                 {.progressive = progressive,
+                                  .horizontal_sampling = sampling[0],
+                                  .vertical_sampling = sampling[1],
+                                  .restart_rows = restart_rows});
+        expect_boxes_of_the_whole(std::to_string(sampling[0]) + " x " + std::to_string(sampling[1]), bytes, 60);
+      }
+    }
+  }
+}
+
+TEST(JpegImage, ABoxOfGreyOrInksHasThePixelsOfTheWhole) {
+  for (const bool progressive : {false, true}) {
+    expect_boxes_of_the_whole(
+        "grey",
+        jpeg(counting_bytes(75 * 109), 75, 109, {.colours = JCS_GRAYSCALE, .channels = 1, .progressive = progressive}),
+        100);
+    expect_boxes_of_the_whole(
+        "cmyk",
+        jpeg(counting_bytes(4 * 75 * 109), 75, 109, {.colours = JCS_CMYK, .channels = 4, .progressive = progressive}),
+        100);
+  }
+}
+
+TEST(JpegImage, ABoxOutsideIsRefused) {
+  const Bytes bytes = jpeg(smooth_pixels(8, 9, 3), 8, 9);
+  DecodedImage part;
+  for (const ImageBox& box :
+       {ImageBox{0, 0, 9, 9}, ImageBox{0, 0, 8, 10}, ImageBox{-1, 0, 2, 2}, ImageBox{0, -1, 2, 2}, ImageBox{8, 0, 1, 1},
+        ImageBox{0, 0, 0, 1}, ImageBox{0, 0, 1, 0}, ImageBox{1, 1, 1, std::numeric_limits<int>::max()}}) {
+    EXPECT_THROW(decode_jpeg_box("some.jpg", bytes, box, part), InvalidArgument);
+  }
+  EXPECT_NO_THROW(decode_jpeg_box("some.jpg", bytes, {0, 0, 8, 9}, part));
+}
+
+TEST(JpegImage, DamageInABoxNeverCrashes) {
+  for (const bool progressive : {false, true}) {
+    const Bytes bytes = jpeg(counting_bytes(3 * 40 * 40), 40, 40, {.progressive = progressive});
+    DecodedImage part;
+    int refused = 0;
+    for (std::size_t position = 0; position < bytes.size(); ++position) {
+      Bytes damaged = bytes;
+      damaged[position] ^= 0xff;
+      try {
+        decode_jpeg_box("some.jpg", damaged, {20, 17, 9, 5}, part);
+      } catch (const DataError& error) {
+        ++refused;
+        ASSERT_THAT(error.what(), HasSubstr("some.jpg")) << position;
+      } catch (const InvalidArgument&) {  // the header says another size
+      }
+    }
+    EXPECT_GT(refused, 100);
+    const Bytes half(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(bytes.size() / 3));
+    EXPECT_THAT(data_error([&] {
+                  decode_jpeg_box("some.jpg", half, {30, 0, 10, 10}, part);
+                }),
+                HasSubstr("'some.jpg': expected an intact JPEG image, found: "));
+  }
+}
+
+TEST(JpegImage, ABoxOfRealPhotographsHasThePixelsOfTheWhole) {
+  const std::vector<std::filesystem::path> files = imagenet_sample();
+  if (files.empty()) GTEST_SKIP() << "no images in " << kImageNetSample;
+  EXPECT_EQ(files.size(), kImageNetSampleImages);
+  for (const std::filesystem::path& file : files) expect_boxes_of_the_whole(file.string(), read_data_file(file), 12);
 }
 
 TEST(JpegImage, RealPhotographsDecode) {
