@@ -8,11 +8,12 @@
 
 namespace terngrad {
 
-/// "lenet", "cifar10_alexnet", "alexnet" or "vgg_a": the tensors that the original trains, with 1001 classes for the
-/// last two. @throws InvalidArgument for another name
+/// The tensors of the net that nets/net.h knows by this name, on the images that it is meant for: 10 classes for the
+/// nets for MNIST and CIFAR-10, 1001 for those for ImageNet, of which the first is none, as in the original.
+/// @throws InvalidArgument for another name
 Layout model_layout(const std::string& name);
 
-/// The names above.
+/// The names of all nets.
 const std::vector<std::string>& model_names();
 
 }  // namespace terngrad
