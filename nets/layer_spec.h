@@ -168,6 +168,7 @@ struct LayerSpec {
 struct NetSpec {
   std::string name;
   std::vector<LayerSpec> layers;
+  int smallest_side = 1;  // images need as many rows and columns, so that no pool is left without an output
 };
 
 /// Whether some layer drops out.

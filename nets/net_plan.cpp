@@ -273,6 +273,9 @@ NetPlan plan_net(const NetSpec& spec, const ImageShape& image, int num_classes) 
   TERNGRAD_REQUIRE(is_side(image.height) && is_side(image.width) && is_side(image.channels), "[", spec.name,
                    "] an image must have 1 to ", kMaxSide, " rows, columns and channels, has ", image.height, " x ",
                    image.width, " x ", image.channels);
+  TERNGRAD_REQUIRE(image.height >= spec.smallest_side && image.width >= spec.smallest_side, "[", spec.name,
+                   "] an image must have at least ", spec.smallest_side, " rows and columns, has ", image.height, " x ",
+                   image.width);
   constexpr int kMaxClasses = 1 << 20;
   TERNGRAD_REQUIRE(num_classes >= 1 && num_classes <= kMaxClasses, "[", spec.name, "] there must be 1 to ", kMaxClasses,
                    " classes, have ", num_classes);

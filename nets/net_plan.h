@@ -75,7 +75,7 @@ struct NetPlan {
 ///         listed later, or there are more or fewer than the operation takes; a layer is not the last and nothing takes
 ///         its output; a number in its spec is out of range (of an LRN: that keeps the base of its power positive); or
 ///         a shape is impossible: an empty image, a window larger than an unpadded image, a tensor or an activation of
-///         2^31 or more elements
+///         2^31 or more elements. Naming the net: where the image is smaller than NetSpec::smallest_side
 NetPlan plan_net(const NetSpec& spec, const ImageShape& image, int num_classes);
 
 /// The index of the first draw of each layer for slices of `num_examples`: dropout layers, in order, have one for each

@@ -1,19 +1,27 @@
 #include "nets/net.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/tensor/model_layouts.h"
+#include "nets/net_plan.h"
 #include "tests/nets/branched_net.h"
 
 namespace terngrad::net_test {
 namespace {
 
+constexpr ImageShape kLargeImage{224, 224, 3};
+
 TEST(MakeNet, KnowsTheNamesItLists) {
+  EXPECT_THAT(net_names(), ::testing::IsSupersetOf({"alexnet", "googlenet", "lenet", "resnet_20", "vgg_a"}));
   for (const std::string& name : net_names()) {
+    if (plan_net(net_spec(name), kLargeImage, 10).layout.num_elements() > 2'000'000) continue;  // made by other tests
     const auto net = make_net(name, {28, 28, 1}, 10, {});
     EXPECT_EQ(net->name(), name);
     EXPECT_EQ(net->num_classes(), 10);
@@ -42,6 +50,30 @@ TEST(MakeNet, TakesADescription) {
 TEST(NetSpecByName, DescribesTheNetOfThatName) {
   for (const std::string& name : net_names()) EXPECT_EQ(net_spec(name).name, name);
   EXPECT_THROW(net_spec("lenet6"), InvalidArgument);
+}
+
+// The sizes that commands measure and predict with are those of the nets.
+TEST(NetSpecByName, HasTheTensorsThatTheLayoutOfThatNameLists) {
+  EXPECT_THAT(model_names(), ::testing::UnorderedElementsAreArray(net_names()));
+  struct Input {
+    ImageShape image = {32, 32, 3};
+    int num_classes = 10;
+  };
+  const std::map<std::string, Input> small = {{"lenet", {{28, 28, 1}}}, {"cifar10_alexnet", {{24, 24, 3}}},
+                                              {"cifarnet", {}},         {"resnet_18_cifar", {}},
+                                              {"resnet_20", {}},        {"resnet_56", {}}};
+  for (const std::string& name : model_names()) {
+    SCOPED_TRACE(name);
+    const Input input = small.contains(name) ? small.at(name) : Input{kLargeImage, 1001};
+    const Layout layout = model_layout(name);
+    const Layout of_net = plan_net(net_spec(name), input.image, input.num_classes).layout;
+    ASSERT_EQ(layout.num_segments(), of_net.num_segments());
+    for (int index = 0; index < layout.num_segments(); ++index) {
+      EXPECT_EQ(layout.segment(index).name, of_net.segment(index).name);
+      EXPECT_EQ(layout.segment(index).shape, of_net.segment(index).shape) << of_net.segment(index).name;
+      EXPECT_EQ(layout.segment(index).is_logits, of_net.segment(index).is_logits) << of_net.segment(index).name;
+    }
+  }
 }
 
 TEST(Net, InitializesStateAndZeroesPadding) {

@@ -35,6 +35,16 @@ TEST(MaxPool, MatchesReferenceWithoutPadding) {
   expect_layer_matches_reference(plan_of_layer(max_pool(2, 3, Padding::kValid), {8, 8, 3}, 3 * 3 * 3), 2, kExact);
 }
 
+TEST(MaxPool, MatchesReferenceWithHalfOfTheWindowBefore) {
+  // The pool of a ResNet: one row above, and one below only where the number of rows is odd.
+  const NetPlan even = plan_of_layer(max_pool(3, 2, Padding::kHalf), {8, 6, 5}, 4 * 3 * 5);
+  ASSERT_EQ(even.layers[0].padding.top, 1);
+  ASSERT_EQ(even.layers[0].padding.bottom, 0);
+  expect_layer_matches_reference(even, 2, 3e-7);
+  expect_layer_matches_reference(plan_of_layer(max_pool(3, 2, Padding::kHalf), {7, 9, 3}, 4 * 5 * 3), 2, 3e-7);
+  expect_layer_matches_reference(plan_of_layer(max_pool(4, 3, Padding::kHalf), {8, 2, 3}, 3 * 1 * 3), 2, 3e-7);
+}
+
 TEST(MaxPool, MatchesReferenceOnOnePixel) {
   expect_layer_matches_reference(plan_of_layer(max_pool(2, 2, Padding::kSame), {1, 1, 3}, 3), 1, kExact);
 }

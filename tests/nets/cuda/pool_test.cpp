@@ -30,7 +30,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 template <class Spec>
 NetPlan plan_of(const ImageShape& image, int window, int stride, Padding padding) {
   const auto size = [&](int in) {
-    return padding == Padding::kSame ? (in + stride - 1) / stride : (in - window) / stride + 1;
+    return padding == Padding::kValid ? (in - window) / stride + 1 : (in + stride - 1) / stride;
   };
   const Spec spec{.window = window, .stride = stride, .padding = padding};
   return plan_net({"test", {{"pool", spec}}}, image, size(image.height) * size(image.width) * image.channels);
@@ -91,7 +91,8 @@ std::vector<NetPlan> max_pools(int channels) {
           plan_of<S>({5, 4, channels}, 3, 1, Padding::kSame),  plan_of<S>({6, 6, channels}, 5, 1, Padding::kSame),
           plan_of<S>({7, 6, channels}, 1, 3, Padding::kSame),  plan_of<S>({8, 8, channels}, 2, 3, Padding::kValid),
           plan_of<S>({5, 5, channels}, 2, 2, Padding::kValid), plan_of<S>({4, 3, channels}, 7, 2, Padding::kSame),
-          plan_of<S>({1, 1, channels}, 2, 2, Padding::kSame),  plan_of<S>({9, 2, channels}, 4, 3, Padding::kSame)};
+          plan_of<S>({1, 1, channels}, 2, 2, Padding::kSame),  plan_of<S>({9, 2, channels}, 4, 3, Padding::kSame),
+          plan_of<S>({8, 6, channels}, 3, 2, Padding::kHalf),  plan_of<S>({7, 9, channels}, 3, 2, Padding::kHalf)};
 }
 
 template <class Change>

@@ -2,44 +2,27 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 
-#include "nets/net_plan.h"
 #include "tests/nets/cpu/net_comparison.h"
+#include "tests/nets/models/model_checks.h"
 
 namespace terngrad::resnet_cifar_test {
 namespace {
 
-std::int64_t regularized_elements(const NetPlan& plan) {
-  std::int64_t count = 0;
-  for (int index = 0; index < plan.layout.num_segments(); ++index) {
-    if (plan.tensors[static_cast<std::size_t>(index)].is_regularized) count += plan.layout.segment(index).num_elements;
-  }
-  return count;
-}
+using test::Totals;
 
 TEST(ResnetCifar, HasTheParametersOfThePaper) {
-  const NetPlan small = plan_net(resnet_cifar("resnet_20", 3), {32, 32, 3}, 10);
-  EXPECT_EQ(small.layout.num_elements(), 269722);
-  EXPECT_EQ(small.layout.num_segments(), 59);
-  EXPECT_EQ(regularized_elements(small), 268336);
-  EXPECT_EQ(small.state_layout.num_elements(), 1395);
-  EXPECT_EQ(small.state_layout.num_segments(), 57);
-  const NetPlan large = plan_net(resnet_cifar("resnet_56", 9), {32, 32, 3}, 10);
-  EXPECT_EQ(large.layout.num_elements(), 853018);
-  EXPECT_EQ(large.layout.num_segments(), 167);
-  EXPECT_EQ(regularized_elements(large), 848944);
-  EXPECT_EQ(large.state_layout.num_elements(), 4119);
-  EXPECT_EQ(large.state_layout.num_segments(), 165);
+  EXPECT_EQ(test::totals_of(plan_net(resnet_cifar("resnet_20", 3), {32, 32, 3}, 10)),
+            (Totals{269'722, 59, 268'336, 1'395, 57}));
+  EXPECT_EQ(test::totals_of(plan_net(resnet_cifar("resnet_56", 9), {32, 32, 3}, 10)),
+            (Totals{853'018, 167, 848'944, 4'119, 165}));
 }
 
 TEST(ResnetCifar, HalvesTheImageWhereItDoublesTheChannels) {
   const NetPlan plan = plan_net(resnet_cifar("resnet_20", 3), {32, 32, 3}, 10);
-  const auto output = [&](const std::string& name) {
-    return std::ranges::find(plan.layers, name, &LayerPlan::name)->output;
-  };
+  const auto output = [&](const std::string& name) { return test::layer_of(plan, name).output; };
   EXPECT_EQ(output("norm1"), (ImageShape{32, 32, 16}));
   EXPECT_EQ(output("stage1_unit3_sum"), (ImageShape{32, 32, 16}));
   EXPECT_EQ(output("stage2_unit1_conv1"), (ImageShape{16, 16, 32}));
@@ -47,7 +30,7 @@ TEST(ResnetCifar, HalvesTheImageWhereItDoublesTheChannels) {
   EXPECT_EQ(output("stage2_unit3_sum"), (ImageShape{16, 16, 32}));
   EXPECT_EQ(output("stage3_unit3_sum"), (ImageShape{8, 8, 64}));
   EXPECT_EQ(output("average"), (ImageShape{1, 1, 64}));
-  const LayerPlan& strided = *std::ranges::find(plan.layers, "stage2_unit1_conv1", &LayerPlan::name);
+  const LayerPlan& strided = test::layer_of(plan, "stage2_unit1_conv1");
   EXPECT_EQ(strided.padding.top, 1);
   EXPECT_EQ(strided.padding.bottom, 0);
   // He et al.'s deviation sqrt(2 / fan_in), before values beyond two of them are taken away.

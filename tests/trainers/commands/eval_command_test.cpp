@@ -388,9 +388,9 @@ TEST_F(EvalCommand, CheckpointOfAnotherNetExits1) {
   const TemporaryDirectory folder;
   Layout layout;
   layout.add("conv1/weights", {3, 3});
-  const CommandOutcome unknown = eval_file(save_foreign(folder.path(), "alexnet", layout));
+  const CommandOutcome unknown = eval_file(save_foreign(folder.path(), "squeezenet", layout));
   EXPECT_EQ(unknown.exit_code, kExitFailure);
-  EXPECT_THAT(unknown.err, AllOf(HasSubstr("alexnet"), HasSubstr("lenet")));
+  EXPECT_THAT(unknown.err, AllOf(HasSubstr("squeezenet"), HasSubstr("lenet")));
   const CommandOutcome other = eval_file(save_foreign(folder.path(), "lenet", layout));
   EXPECT_EQ(other.exit_code, kExitFailure);
   EXPECT_THAT(other.err, AllOf(HasSubstr("does not fit"), HasSubstr("conv1/weights")));

@@ -1,0 +1,126 @@
+// What the tests of the nets of nets/models have in common.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/errors.h"
+#include "nets/net.h"
+#include "nets/net_plan.h"
+#include "tests/nets/reference_net.h"
+
+namespace terngrad::test {
+
+/// How many tensors and elements a net has.
+struct Totals {
+  std::int64_t parameters = 0;
+  int tensors = 0;
+  std::int64_t regularized = 0;  // elements that weight decay applies to
+  std::int64_t state_elements = 0;
+  int state_tensors = 0;
+  friend bool operator==(const Totals&, const Totals&) = default;
+};
+
+inline std::ostream& operator<<(std::ostream& out, const Totals& t) {
+  return out << t.parameters << " parameters in " << t.tensors << " tensors, " << t.regularized << " regularized, "
+             << t.state_elements << " of state in " << t.state_tensors << " tensors";
+}
+
+inline Totals totals_of(const NetPlan& plan) {
+  Totals totals{.parameters = plan.layout.num_elements(),
+                .tensors = plan.layout.num_segments(),
+                .state_elements = plan.state_layout.num_elements(),
+                .state_tensors = plan.state_layout.num_segments()};
+  for (int index = 0; index < plan.layout.num_segments(); ++index) {
+    if (!plan.tensors[static_cast<std::size_t>(index)].is_regularized) continue;
+    totals.regularized += plan.layout.segment(index).num_elements;
+  }
+  return totals;
+}
+
+inline const LayerPlan& layer_of(const NetPlan& plan, const std::string& name) {
+  const auto layer = std::ranges::find(plan.layers, name, &LayerPlan::name);
+  TERNGRAD_REQUIRE(layer != plan.layers.end(), "there is no layer '", name, "'");
+  return *layer;
+}
+
+/// What the tensor `name` begins with.
+inline Initializer initializer_of(const NetPlan& plan, const std::string& name) {
+  const auto segment = std::ranges::find(plan.layout.segments(), name, &Segment::name);
+  TERNGRAD_REQUIRE(segment != plan.layout.segments().end(), "there is no tensor '", name, "'");
+  return plan.tensors[static_cast<std::size_t>(segment - plan.layout.segments().begin())].initializer;
+}
+
+inline void expect_initializer(const NetPlan& plan, const std::string& name, Initializer::Kind kind, float value) {
+  EXPECT_EQ(initializer_of(plan, name).kind, kind) << name;
+  EXPECT_FLOAT_EQ(initializer_of(plan, name).value, value) << name;
+}
+
+/// Expects images of `side` rows and columns to be taken, and of one row or one column less to be refused by a message
+/// that names the net and the size.
+inline void expect_smallest_side(const NetSpec& spec, int side) {
+  EXPECT_EQ(plan_net(spec, {side, side, 3}, 10).layers.back().output, (ImageShape{1, 1, 10}));
+  for (const ImageShape& image : {ImageShape{side - 1, side, 3}, ImageShape{side, side - 1, 3}}) {
+    try {
+      plan_net(spec, image, 10);
+      ADD_FAILURE() << image.height << " x " << image.width << " was taken";
+    } catch (const InvalidArgument& error) {
+      EXPECT_EQ(std::string(error.what()), "[" + spec.name + "] an image must have at least " + std::to_string(side) +
+                                               " rows and columns, has " + std::to_string(image.height) + " x " +
+                                               std::to_string(image.width));
+    }
+  }
+  // No larger than it must be: without the check some layer has no output.
+  NetSpec unchecked = spec;
+  unchecked.smallest_side = 1;
+  EXPECT_THROW(plan_net(unchecked, {side - 1, side - 1, 3}, 10), InvalidArgument);
+}
+
+/// The layers of `net` whose names begin with `block`, on an image in place of what they take from others, and logits;
+/// with fewer channels, for the reference is slow. No average lies between: a batch norm takes its constant gradient
+/// away, so that little would be left to compare.
+inline NetSpec block_net(const NetSpec& net, std::string_view block, int channels_divisor) {
+  NetSpec cut{std::string(block), {}};
+  for (LayerSpec layer : net.layers) {
+    if (!layer.name.starts_with(block)) continue;
+    for (std::string& input : layer.inputs) {
+      if (!input.starts_with(block)) input = kImageInput;
+    }
+    if (auto* convolution = std::get_if<ConvolutionSpec>(&layer.operation))
+      convolution->num_outputs /= channels_divisor;
+    cut.layers.push_back(layer);
+  }
+  cut.layers.push_back({"logits", FullyConnectedSpec{}});
+  return cut;
+}
+
+/// The loss of two examples where the logits' weights are zero: ln(classes).
+inline double loss_without_logits(const NetSpec& spec, const ImageShape& image, int num_classes) {
+  constexpr int kExamples = 2;
+  const auto net = make_net(spec, image, num_classes, {.examples_per_worker = kExamples});
+  auto parameters = zeros<float>(net->layout().flat_elements());
+  auto gradients = zeros<float>(net->layout().flat_elements());
+  auto state = zeros<float>(net->state_layout().flat_elements());
+  net->initialize(1, parameters.span());
+  net->initialize_state(state.span());
+  for (const Segment& segment : net->layout().segments()) {
+    if (segment.is_logits) std::fill_n(parameters.data() + segment.offset, segment.num_elements, 0.0f);
+  }
+  const std::vector<float> images = random_floats(static_cast<std::size_t>(kExamples * image.num_elements()), 1);
+  const std::vector<std::int32_t> labels = cyclic_labels(kExamples, num_classes);
+  float* const gradient = gradients.data();
+  float* const states = state.data();
+  WorkerLoss loss;
+  net->compute_gradients(parameters.span(), {.images = images, .labels = labels, .states = {&states, 1}},
+                         {&gradient, 1}, {&loss, 1});
+  return loss.entropy_loss;
+}
+
+}  // namespace terngrad::test
