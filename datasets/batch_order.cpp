@@ -14,6 +14,8 @@ BatchOrder::BatchOrder(const Dataset* dataset, const PipelineOptions& options) {
   local_batch_ = per_worker * options.num_local_workers;
   local_begin_ = static_cast<std::uint64_t>(per_worker * options.first_local_worker);
   seed_ = options.seed;
+  shuffle_ = options.shuffle;
+  if (shuffle_.kind == ShuffleOptions::Kind::kWindow) shard_sizes_ = dataset->shard_sizes();
 }
 
 std::uint64_t BatchOrder::epoch(std::uint64_t step) const { return step * batch_size_ / num_examples_; }
@@ -22,7 +24,11 @@ OrderedExample BatchOrder::at(std::uint64_t step, std::int64_t place) {
   const std::uint64_t position = step * batch_size_ + local_begin_ + static_cast<std::uint64_t>(place);
   const std::uint64_t epoch = position / num_examples_;
   if (permutation_.empty() || epoch != permuted_epoch_) {
-    epoch_permutation(seed_, epoch, static_cast<std::int64_t>(num_examples_), permutation_);
+    if (shuffle_.kind == ShuffleOptions::Kind::kWindow) {
+      window_permutation(seed_, epoch, shard_sizes_, shuffle_.num_readers, shuffle_.window, permutation_);
+    } else {
+      epoch_permutation(seed_, epoch, static_cast<std::int64_t>(num_examples_), permutation_);
+    }
     permuted_epoch_ = epoch;
   }
   return {.index = permutation_[static_cast<std::size_t>(position % num_examples_)], .epoch = epoch};

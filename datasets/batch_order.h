@@ -17,9 +17,9 @@ struct OrderedExample {
 
 /// The examples of this process's workers, step by step, as Pipeline documents them: place i of step s is position
 /// p = s * batch_size + first_local_worker * batch_size / num_workers + i of the joint stream, which holds example
-/// permutation(epoch)[p mod num_examples] of epoch p / num_examples (datasets/shuffle.h). Depends on seed, step and
-/// options only. Keeps the permutation of the epoch asked for last, so steps in order are cheap; an object serves one
-/// thread, and copies are objects of their own.
+/// permutation(epoch)[p mod num_examples] of epoch p / num_examples (datasets/shuffle.h). Depends on seed, step,
+/// options and, for a window shuffle, the set's shards only. Keeps the permutation of the epoch asked for last, so
+/// steps in order are cheap; an object serves one thread, and copies are objects of their own.
 class BatchOrder {
  public:
   /// @throws InvalidArgument for what check_pipeline_options refuses
@@ -39,6 +39,8 @@ class BatchOrder {
   std::int64_t local_batch_ = 0;
   std::uint64_t local_begin_ = 0;  // first place of the local workers in the joint batch
   std::uint64_t seed_ = 0;
+  ShuffleOptions shuffle_;
+  std::vector<std::int64_t> shard_sizes_;  // of a window shuffle
   std::uint64_t permuted_epoch_ = 0;
   std::vector<std::uint32_t> permutation_;  // of that epoch; empty before the first
 };

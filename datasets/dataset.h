@@ -53,6 +53,14 @@ class Dataset {
   /// @param image  [height, width, channels] out, channels fastest
   virtual void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const = 0;
 
+  /// Says that read() will be called for example `index` soon, so that what it needs may be fetched from a disk
+  /// meanwhile. Returns at once; changes nothing that read() gives.
+  virtual void will_read(std::int64_t /*index*/) const {}
+
+  /// Examples of each of the files that the set is spread over, in the order of their indices; a window shuffle reads
+  /// these files from their first example to their last. Empty: there are no such files.
+  virtual std::vector<std::int64_t> shard_sizes() const { return {}; }
+
   /// Whether what read() writes depends on the visit. A set that says no may be read once and kept.
   virtual bool is_augmented() const { return true; }
 
@@ -69,6 +77,7 @@ struct DatasetOptions {
   Subset subset = Subset::kTrain;
   int image_size = 0;                  // height and width the net takes; 0 = the set's own, if it has one
   std::string preprocessing = "auto";  // one of preprocessing_names(); auto: the set's own
+  int label_offset = 0;                // added to the labels of sets that are read from records
   std::uint64_t seed = 1;              // of procedural sets
   int num_threads = 0;  // threads used while the set is opened, 0 = num_hardware_threads(); changes no bit
 };
@@ -77,8 +86,13 @@ struct DatasetOptions {
 std::vector<std::string> dataset_names();
 
 /// Ways in which images become what nets take. Each set has its own, auto; besides it cifar10 knows `padded`
-/// (datasets/transforms/padded_crop.h).
+/// (datasets/transforms/padded_crop.h), and sets that are read from records (datasets/sets/record_images.h) know those
+/// of datasets/transforms/preprocessing.h.
 std::vector<std::string> preprocessing_names();
+
+/// Whether a set is read from records: it knows the preprocessings of datasets/transforms/preprocessing.h, and takes a
+/// label_offset.
+bool is_of_records(const std::string& dataset);
 
 /// Opens a data set. @throws InvalidArgument for an unknown name or size, or a preprocessing that the set does not
 /// know; DataError for files that are missing or damaged

@@ -1,9 +1,11 @@
 #include "datasets/pipeline.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <stop_token>
 #include <thread>
@@ -33,23 +35,45 @@ void check_pipeline_options(const Dataset* dataset, const PipelineOptions& optio
   TERNGRAD_REQUIRE(options.num_threads >= 1, "[Pipeline] num_threads must be at least 1, got ", options.num_threads);
   TERNGRAD_REQUIRE(options.prefetch_batches >= 1, "[Pipeline] prefetch_batches must be at least 1, got ",
                    options.prefetch_batches);
+  const ShuffleOptions& shuffle = options.shuffle;
+  if (shuffle.kind == ShuffleOptions::Kind::kExact) return;
+  TERNGRAD_REQUIRE(shuffle.num_readers >= 1 && shuffle.window >= 1,
+                   "[Pipeline] a window shuffle needs at least 1 reader and a window of 1, got ", shuffle.num_readers,
+                   " and ", shuffle.window);
+  const std::vector<std::int64_t> sizes = dataset->shard_sizes();
+  TERNGRAD_REQUIRE(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}) == dataset->num_examples(),
+                   "[Pipeline] data set ", dataset->name(), " is in no shards, which a window shuffle reads");
 }
 
+namespace {
+
+/// Values of the images that a thread reads before it asks for more: one large image, several small ones, for which
+/// asking would take as long as reading.
+constexpr std::int64_t kClaimedValues = 8192;
+
+}  // namespace
+
 /// A ring of prefetch_batches + 1 slots (one is with the consumer). Step s lives in slot s mod ring size. Threads claim
-/// steps in order, wait until the slot's former step has been given back, and prepare one batch each.
+/// examples in order, as soon as the slot's former step has been given back, so that all of them work on the batch that
+/// is needed next. Whoever claims a step's first example also tells the data set which ones the step after it takes.
 class Pipeline::Impl {
  public:
   Impl(std::shared_ptr<const Dataset> dataset, const PipelineOptions& options)
       : dataset_(std::move(dataset)), options_(options), order_(dataset_.get(), options_) {
     next_claim_ = next_step_ = options_.first_step;
     slots_.resize(static_cast<std::size_t>(options_.prefetch_batches) + 1);
+    const auto local_batch = static_cast<std::size_t>(order_.local_batch());
     for (Slot& slot : slots_) {
-      slot.images.resize(static_cast<std::size_t>(order_.local_batch() * dataset_->image_elements()));
-      slot.labels.resize(static_cast<std::size_t>(order_.local_batch()));
+      slot.images.resize(local_batch * static_cast<std::size_t>(dataset_->image_elements()));
+      slot.labels.resize(local_batch);
+      slot.examples.resize(local_batch);
     }
+    following_.resize(local_batch);
+    order_of(next_claim_, following_);
+    for (const OrderedExample& example : following_) dataset_->will_read(example.index);
     threads_.reserve(static_cast<std::size_t>(options_.num_threads));
     for (int i = 0; i < options_.num_threads; ++i) {
-      threads_.emplace_back([this](const std::stop_token& stop) { prepare_batches(stop); });
+      threads_.emplace_back([this](const std::stop_token& stop) { prepare_examples(stop); });
     }
   }
 
@@ -80,8 +104,18 @@ class Pipeline::Impl {
   struct Slot {
     std::vector<float> images;
     std::vector<std::int32_t> labels;
-    std::uint64_t ready_step = 0;  // 1 + the step whose batch or error it holds; 0 = none yet
+    std::vector<OrderedExample> examples;  // of the step that is being prepared
+    std::size_t num_left = 0;              // of them that are not prepared yet
+    std::uint64_t ready_step = 0;          // 1 + the step whose batch or error it holds; 0 = none yet
     std::exception_ptr error;
+    std::size_t error_place = 0;  // of the first example that failed
+  };
+
+  /// Examples of a step that a thread prepares.
+  struct Claim {
+    std::uint64_t step = 0;
+    std::size_t begin = 0;
+    std::size_t end = 0;
   };
 
   PipelineBatch take(const Slot& slot, std::unique_lock<std::mutex> lock) {
@@ -98,50 +132,83 @@ class Pipeline::Impl {
   /// have been taken, for then the batch before it has been given back.
   bool is_free_for(std::uint64_t step) const { return step + 1 < next_step_ + slots_.size(); }
 
-  void prepare_batches(const std::stop_token& stop) {
-    BatchOrder order = order_;
+  void order_of(std::uint64_t step, std::vector<OrderedExample>& examples) {
+    for (std::size_t i = 0; i < examples.size(); ++i) examples[i] = order_.at(step, static_cast<std::int64_t>(i));
+  }
+
+  void prepare_examples(const std::stop_token& stop) {
     while (true) {
       std::unique_lock lock(mutex_);
-      const std::uint64_t step = next_claim_++;
-      if (!slot_free_.wait(lock, stop, [&] { return is_free_for(step); })) return;
+      if (!slot_free_.wait(lock, stop, [&] { return is_free_for(next_claim_); })) return;
+      const Claim claim = take_claim();
       lock.unlock();
-      Slot& slot = slot_of(step);
+      Slot& slot = slot_of(claim.step);
       std::exception_ptr error;
-      try {
-        if (!fill(slot, step, order, stop)) return;
-      } catch (...) {
-        error = std::current_exception();
+      std::size_t place = claim.begin;
+      for (; place < claim.end; ++place) {
+        if (stop.stop_requested()) return;
+        try {
+          prepare(slot, place);
+        } catch (...) {
+          error = std::current_exception();
+          break;
+        }
       }
       lock.lock();
-      slot.error = error;
-      slot.ready_step = step + 1;
+      if (error && (!slot.error || place < slot.error_place)) {
+        slot.error = error;
+        slot.error_place = place;
+      }
+      slot.num_left -= claim.end - claim.begin;
+      const bool is_ready = slot.num_left == 0;
+      if (is_ready) slot.ready_step = claim.step + 1;
       lock.unlock();
-      slot_ready_.notify_one();
+      if (is_ready) slot_ready_.notify_one();
     }
   }
 
-  /// Prepares the local workers' part of `step`. False if the pipeline was destroyed meanwhile.
-  bool fill(Slot& slot, std::uint64_t step, BatchOrder& order, const std::stop_token& stop) const {
-    const auto image_elements = static_cast<std::size_t>(dataset_->image_elements());
-    for (std::size_t i = 0; i < slot.labels.size(); ++i) {
-      if (stop.stop_requested()) return false;
-      const OrderedExample example = order.at(step, static_cast<std::int64_t>(i));
-      dataset_->read(example.index, {.seed = options_.seed, .epoch = example.epoch},
-                     std::span(slot.images).subspan(i * image_elements, image_elements));
-      slot.labels[i] = dataset_->label(example.index);
+  /// The next examples of next_claim_, whose slot is free. The lock is held.
+  Claim take_claim() {
+    Slot& slot = slot_of(next_claim_);
+    const std::size_t count = slot.labels.size();
+    if (next_place_ == 0) {
+      slot.examples.swap(following_);
+      slot.num_left = count;
+      slot.error = nullptr;
+      order_of(next_claim_ + 1, following_);
+      for (const OrderedExample& example : following_) dataset_->will_read(example.index);
     }
-    return true;
+    const std::int64_t at_once = std::max<std::int64_t>(1, kClaimedValues / dataset_->image_elements());
+    const Claim claim{.step = next_claim_,
+                      .begin = next_place_,
+                      .end = std::min(count, next_place_ + static_cast<std::size_t>(at_once))};
+    next_place_ = claim.end;
+    if (next_place_ == count) {
+      next_place_ = 0;
+      ++next_claim_;
+    }
+    return claim;
+  }
+
+  void prepare(Slot& slot, std::size_t place) const {
+    const auto image_elements = static_cast<std::size_t>(dataset_->image_elements());
+    const OrderedExample& example = slot.examples[place];
+    dataset_->read(example.index, {.seed = options_.seed, .epoch = example.epoch},
+                   std::span(slot.images).subspan(place * image_elements, image_elements));
+    slot.labels[place] = dataset_->label(example.index);
   }
 
   std::shared_ptr<const Dataset> dataset_;
   PipelineOptions options_;
-  BatchOrder order_;  // each thread has a copy
 
-  std::mutex mutex_;  // guards what follows; a slot's buffers belong to the thread that claimed or took its step
+  std::mutex mutex_;  // guards what follows; places of a slot belong to the thread that claimed or took them
+  BatchOrder order_;
   std::condition_variable slot_ready_;
   std::condition_variable_any slot_free_;
-  std::uint64_t next_claim_ = 0;  // first step that no thread has claimed
-  std::uint64_t next_step_ = 0;   // step of the batch that next() returns
+  std::uint64_t next_claim_ = 0;           // step of the next example that no thread has claimed
+  std::size_t next_place_ = 0;             // that example's place in the step
+  std::vector<OrderedExample> following_;  // of next_claim_ where none of it is claimed yet, else of the step after it
+  std::uint64_t next_step_ = 0;            // step of the batch that next() returns
   std::vector<Slot> slots_;
 
   std::vector<std::jthread> threads_;  // last: joined before anything they use goes away

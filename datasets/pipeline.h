@@ -7,6 +7,7 @@
 #include <span>
 
 #include "datasets/dataset.h"
+#include "datasets/shuffle.h"
 
 namespace terngrad {
 
@@ -17,8 +18,9 @@ struct PipelineOptions {
   int num_local_workers = 1;
   std::uint64_t seed = 1;
   std::uint64_t first_step = 0;  // step of the first batch: where a resumed run continues
-  int num_threads = 1;           // threads that prepare batches, each its own batch at a time
+  int num_threads = 1;           // threads that prepare examples, all of the batch that is needed next
   int prefetch_batches = 2;      // batches prepared ahead of use, at least 1
+  ShuffleOptions shuffle = {};
 };
 
 /// @throws InvalidArgument, naming the option, for options that no Pipeline takes, no data set, or one without examples
@@ -36,10 +38,11 @@ struct PipelineBatch {
 /// An endless stream of training batches.
 ///
 /// Position p = step * batch_size + i of the joint stream holds example permutation(epoch)[p mod num_examples] with
-/// epoch = p / num_examples: every epoch visits every example once, in an order drawn from (seed, epoch) alone. Worker
-/// w of N takes the contiguous slice i in [w * batch_size / N, (w + 1) * batch_size / N). So order and augmentation
-/// depend on seed, step and example only: not on N, processes, threads or prefetch depth, and a run that starts at
-/// first_step continues exactly.
+/// epoch = p / num_examples: every epoch visits every example once, in an order drawn from (seed, epoch) and the kind
+/// of shuffle alone: epoch_permutation, or window_permutation of the set's shards (datasets/shuffle.h). Worker w of N
+/// takes the contiguous slice i in [w * batch_size / N, (w + 1) * batch_size / N). So order and augmentation depend on
+/// seed, step and example only: not on N, processes, threads or prefetch depth, and a run that starts at first_step
+/// continues exactly.
 class Pipeline {
  public:
   /// @throws InvalidArgument if batch_size is not a positive multiple of num_workers, or the worker range is not inside

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace terngrad {
@@ -20,5 +21,30 @@ inline constexpr std::int64_t kMaxShuffledExamples = (std::int64_t{1} << 32) - 1
 /// @throws InvalidArgument if num_examples is not in [0, kMaxShuffledExamples] or epoch has more than 40 bits
 void epoch_permutation(std::uint64_t seed, std::uint64_t epoch, std::int64_t num_examples,
                        std::vector<std::uint32_t>& order);
+
+/// How the examples of an epoch are ordered.
+struct ShuffleOptions {
+  enum class Kind {
+    kExact,   // epoch_permutation: every order is equally likely
+    kWindow,  // window_permutation, for sets on disks that are slow to seek
+  };
+  Kind kind = Kind::kExact;
+  int num_readers = 4;          // of a window shuffle: shards that are read at once
+  std::int64_t window = 16384;  // of it: examples out of which each next one is drawn
+  friend bool operator==(const ShuffleOptions&, const ShuffleOptions&) = default;
+};
+
+/// Fills `order` with a permutation of the examples of all shards, drawn from (seed, epoch), in which each shard is
+/// read from its first example to its last: the order that TensorFlow's queue gives its readers, without its races.
+///
+/// The shards are permuted (Fisher-Yates as epoch_permutation, worker 1 of the draws). num_readers of them are open at
+/// once; in turn each reader gives the next example of its shard, and takes the next shard where its own is at its end.
+/// The examples given go through a window: one is drawn from the window's examples, uniformly (worker 2 of the draws),
+/// and the next one given takes its place; at the end the window is emptied in the same way. So an example comes at
+/// most `window` - 1 places early, and any number late.
+/// @param shard_sizes  examples of each shard; example i is the i-th of all in the order of the shards
+/// @throws InvalidArgument as epoch_permutation, for fewer than 1 reader or place of the window, or a size below 0
+void window_permutation(std::uint64_t seed, std::uint64_t epoch, std::span<const std::int64_t> shard_sizes,
+                        int num_readers, std::int64_t window, std::vector<std::uint32_t>& order);
 
 }  // namespace terngrad

@@ -88,10 +88,14 @@ ImageHeader read_image_file_header(const std::filesystem::path& path) {
   }
 }
 
+DecodedImage decode_image(const std::string& name, std::span<const std::uint8_t> bytes, int channels) {
+  return find_format(name, bytes).decode(name, bytes, channels);
+}
+
 DecodedImage decode_image_file(const std::filesystem::path& path, int channels) {
   const std::string file = path.string();
   const std::vector<std::uint8_t> bytes = read_whole(InputFile(path));
-  return find_format(file, bytes).decode(file, bytes, channels);
+  return decode_image(file, bytes, channels);
 }
 
 ImageHeader read_image_header(const std::string& name, std::span<const std::uint8_t> bytes) {

@@ -28,6 +28,9 @@ DecodedImage decode_image_file(const std::filesystem::path& path, int channels);
 /// @throws DataError, with the name, if it is neither an intact JPEG nor PNG header
 ImageHeader read_image_header(const std::string& name, std::span<const std::uint8_t> bytes);
 
+/// Decodes an image file that is in memory. @throws as decode_image_file
+DecodedImage decode_image(const std::string& name, std::span<const std::uint8_t> bytes, int channels);
+
 /// Decodes a part of an image file that is in memory, to RGB: the pixels that decoding the whole gives, bit for bit. Of
 /// a JPEG image only what the part needs is decoded, see decode_jpeg_box; of a PNG image all.
 /// @param part  out; its memory is used again

@@ -67,6 +67,11 @@ std::vector<std::uint8_t> InputFile::read_beginning(std::size_t count) const {
   return bytes;
 }
 
+void InputFile::will_read(std::uint64_t offset, std::uint64_t count) const {
+  // Advice: where the system cannot follow it, reading waits as it would have without.
+  ::posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(count), POSIX_FADV_WILLNEED);
+}
+
 void InputFile::read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const {
   std::size_t done = 0;
   while (done < bytes.size()) {

@@ -30,6 +30,8 @@ class InputFile {
   /// Fills `bytes` with those from `offset` on, all of which must be within num_bytes(). Safe from several threads.
   /// @throws DataError as read_beginning
   void read_at(std::uint64_t offset, std::span<std::uint8_t> bytes) const;
+  /// Asks the system to fetch bytes that read_at will be called for. Returns at once.
+  void will_read(std::uint64_t offset, std::uint64_t count) const;
   std::vector<std::uint8_t> read_all() const { return read_beginning(static_cast<std::size_t>(num_bytes_)); }
 
  private:

@@ -129,4 +129,26 @@ DecodedImage decode_png(const std::string& file, std::span<const std::uint8_t> b
   return image;
 }
 
+std::string encode_png(const DecodedImage& image) {
+  TERNGRAD_REQUIRE((image.channels == 1 || image.channels == 3) && image.height >= 1 && image.height <= kMaxImageSide &&
+                       image.width >= 1 && image.width <= kMaxImageSide &&
+                       image.pixels.size() == static_cast<std::size_t>(image.height) *
+                                                  static_cast<std::size_t>(image.width) *
+                                                  static_cast<std::size_t>(image.channels),
+                   "[encode_png] an image needs 1 or 3 channels and sides of 1 to ", kMaxImageSide, ", got ",
+                   image.height, " x ", image.width, " x ", image.channels, " with ", image.pixels.size(), " bytes");
+  png_image written{};
+  written.version = PNG_IMAGE_VERSION;
+  written.height = static_cast<png_uint_32>(image.height);
+  written.width = static_cast<png_uint_32>(image.width);
+  written.format = image.channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+  png_alloc_size_t num_bytes = PNG_IMAGE_PNG_SIZE_MAX(written);
+  std::string file(num_bytes, '\0');
+  if (png_image_write_to_memory(&written, file.data(), &num_bytes, 0, image.pixels.data(), 0, nullptr) == 0) {
+    TERNGRAD_THROW(DataError, "[encode_png] libpng: ", written.message);
+  }
+  file.resize(num_bytes);
+  return file;
+}
+
 }  // namespace terngrad

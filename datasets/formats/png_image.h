@@ -21,4 +21,9 @@ ImageHeader read_png_header(const std::string& file, std::span<const std::uint8_
 /// channel of an image with colours
 DecodedImage decode_png(const std::string& file, std::span<const std::uint8_t> bytes, int channels);
 
+/// A PNG file of an image of 1 or 3 channels, without loss. Equal images give equal bytes with the same libpng and
+/// zlib.
+/// @throws InvalidArgument for another image
+std::string encode_png(const DecodedImage& image);
+
 }  // namespace terngrad

@@ -54,10 +54,9 @@ std::string tfrecord(std::string_view data) {
   return record;
 }
 
-TfRecordReader::TfRecordReader(const std::filesystem::path& path) : name_(path.string()) {
-  const auto file = std::make_shared<InputFile>(path);
-  num_bytes_ = file->num_bytes();
-  read_ = [file](std::uint64_t offset, std::span<std::uint8_t> bytes) { file->read_at(offset, bytes); };
+TfRecordReader::TfRecordReader(const std::filesystem::path& path)
+    : name_(path.string()), file_(std::make_shared<const InputFile>(path)), num_bytes_(file_->num_bytes()) {
+  read_ = [file = file_](std::uint64_t offset, std::span<std::uint8_t> bytes) { file->read_at(offset, bytes); };
 }
 
 TfRecordReader::TfRecordReader(std::string name, std::uint64_t num_bytes, Read read)
@@ -112,11 +111,15 @@ bool TfRecordReader::next(std::vector<std::uint8_t>& data) {
   if (num_bytes_ == 0) TERNGRAD_THROW(DataError, "'", name_, "' is empty, expected records");
   const std::string which = "record " + std::to_string(num_read_);
   const std::uint64_t length = length_at(end_, which);
-  read_data(end_, length, which, data);
   offset_ = end_;
   end_ += length + kTfRecordFrameBytes;
   ++num_read_;
+  read_data(offset_, length, which, data);
   return true;
+}
+
+void TfRecordReader::will_read(std::uint64_t offset, std::uint64_t length) const {
+  if (file_ != nullptr) file_->will_read(offset, length + kTfRecordFrameBytes);
 }
 
 void TfRecordReader::read_at(std::uint64_t offset, std::uint64_t length, std::vector<std::uint8_t>& data) const {

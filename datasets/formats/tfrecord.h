@@ -13,6 +13,8 @@
 
 namespace terngrad {
 
+class InputFile;
+
 /// CRC-32C as TFRecord files keep it: rotated right by 15 bits, plus 0xa282ead8, so that a checksum of data that holds
 /// checksums stays a good one.
 std::uint32_t masked_crc32c(std::string_view data);
@@ -42,12 +44,16 @@ class TfRecordReader {
   /// @param data  out, the record's data; its memory is kept
   /// @returns false at the end of the file, if nothing of a record is left
   /// @throws DataError for a file without records, one that is compressed as a whole, or a record that is cut off,
-  /// longer than kMaxTfRecordBytes, or has a wrong checksum
+  /// longer than kMaxTfRecordBytes, or has a wrong checksum. Where that is the data's, the record counts as read, and
+  /// next reads the one behind it
   bool next(std::vector<std::uint8_t>& data);
   /// Where the record begins that next has read last, and its number from 0.
   std::uint64_t offset() const { return offset_; }
   std::uint64_t number() const { return num_read_ - 1; }
+  std::uint64_t num_read() const { return num_read_; }
 
+  /// Says that read_at will be called so, see InputFile::will_read.
+  void will_read(std::uint64_t offset, std::uint64_t length) const;
   /// Reads the record that begins at `offset`, of a length that an index says. @throws DataError as next, and if the
   /// length is another
   void read_at(std::uint64_t offset, std::uint64_t length, std::vector<std::uint8_t>& data) const;
@@ -60,6 +66,7 @@ class TfRecordReader {
   [[noreturn]] void refuse(std::uint64_t offset, const std::string& which, const std::string& problem) const;
 
   std::string name_;
+  std::shared_ptr<const InputFile> file_;  // null of what is read by a function
   std::uint64_t num_bytes_;
   Read read_;
   std::uint64_t offset_ = 0;

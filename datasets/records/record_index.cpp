@@ -63,23 +63,6 @@ std::int32_t stored_label(std::int64_t label) {
   TERNGRAD_THROW(DataError, "image/class/label: expected 0 to 2^31 - 1, found ", label);
 }
 
-RecordIndex::Shard index_shard(const std::filesystem::path& path) {
-  TfRecordReader reader(path);
-  RecordIndex::Shard shard;
-  std::vector<std::uint8_t> data;
-  while (reader.next(data)) {
-    try {
-      const ImageExample example = parse_image_example(data);
-      shard.records.push_back({reader.offset(), static_cast<std::uint32_t>(data.size()), stored_label(example.label)});
-    } catch (const DataError& error) {
-      TERNGRAD_THROW(DataError, "'", path.string(), "': record ", reader.number(), " at byte ", reader.offset(), ": ",
-                     error.what());
-    }
-  }
-  shard.num_bytes = reader.offset() + data.size() + kTfRecordFrameBytes;
-  return shard;
-}
-
 }  // namespace
 
 RecordIndex::RecordIndex(const std::string& name, const std::vector<Shard>& shards) {
@@ -165,6 +148,23 @@ RecordIndex RecordIndex::from_bytes(const std::string& name, std::span<const std
     reader.refuse("is damaged: its checksum is another");
   }
   return RecordIndex(name, shards);
+}
+
+RecordIndex::Shard index_shard(const std::filesystem::path& path) {
+  TfRecordReader reader(path);
+  RecordIndex::Shard shard;
+  std::vector<std::uint8_t> data;
+  while (reader.next(data)) {
+    try {
+      const ImageExample example = parse_image_example(data);
+      shard.records.push_back({reader.offset(), static_cast<std::uint32_t>(data.size()), stored_label(example.label)});
+    } catch (const DataError& error) {
+      TERNGRAD_THROW(DataError, "'", path.string(), "': record ", reader.number(), " at byte ", reader.offset(), ": ",
+                     error.what());
+    }
+  }
+  shard.num_bytes = reader.offset() + data.size() + kTfRecordFrameBytes;
+  return shard;
 }
 
 RecordIndex index_shards(const std::vector<std::filesystem::path>& shards, int num_threads) {

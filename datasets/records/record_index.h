@@ -54,6 +54,9 @@ class RecordIndex {
   std::vector<RecordPlace> records_;
 };
 
+/// Reads every record of a shard. @throws DataError as index_shards
+RecordIndex::Shard index_shard(const std::filesystem::path& path);
+
 /// Reads every record of the shards, with num_threads threads.
 /// @throws DataError, naming shard, number of the record and offset, for a record that TfRecordReader or
 /// parse_image_example refuses, or with a label of more than 31 bits

@@ -117,6 +117,11 @@ std::vector<std::filesystem::path> find_shards(const std::filesystem::path& fold
   return paths;
 }
 
+bool has_shards(const std::filesystem::path& folder, Subset subset) {
+  return !list_shards(folder, subset_name(subset)).empty() ||
+         (subset == Subset::kTest && !list_shards(folder, "test").empty());
+}
+
 std::string shard_name(Subset subset, int number, int num_shards) {
   char numbers[64];
   std::snprintf(numbers, sizeof numbers, "-%05d-of-%05d", number, num_shards);

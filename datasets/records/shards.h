@@ -19,6 +19,9 @@ namespace terngrad {
 /// shards; or files of the subset differ in their number of shards or kind of name
 std::vector<std::filesystem::path> find_shards(const std::filesystem::path& folder, Subset subset);
 
+/// Whether there are files of such a name. @throws DataError if the folder cannot be listed
+bool has_shards(const std::filesystem::path& folder, Subset subset);
+
 /// "train-00007-of-01024"; for the test subset validation.
 std::string shard_name(Subset subset, int number, int num_shards);
 

@@ -1,11 +1,15 @@
 #include "datasets/sets/cifar10.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "datasets/formats/compressed_file.h"
 #include "datasets/formats/input_file.h"
+#include "datasets/records/record_store.h"
+#include "datasets/records/shards.h"
+#include "datasets/records/stored_pixels.h"
 #include "datasets/transforms/augmentation.h"
 #include "datasets/transforms/padded_crop.h"
 #include "kernels/runtime/device.h"
@@ -21,12 +25,15 @@ constexpr const char* kSubfolder = "cifar-10-batches-bin";
 /// The files and their records; how a record becomes an image is the derived class's.
 class Cifar10 : public Dataset {
  public:
-  /// @param files  checked contents, kCifar10FileRecords records each
+  /// @param files  checked contents, kCifar10FileRecords records each, the last at most as many
   Cifar10(std::vector<std::vector<std::uint8_t>> files, Subset subset, int image_size)
       : files_(std::move(files)), subset_(subset), image_size_(image_size) {}
 
   const std::string& name() const override { return name_; }
-  std::int64_t num_examples() const override { return static_cast<std::int64_t>(files_.size()) * kCifar10FileRecords; }
+  std::int64_t num_examples() const override {
+    const auto whole = static_cast<std::int64_t>(files_.size()) - 1;
+    return whole * kCifar10FileRecords + static_cast<std::int64_t>(files_.back().size() / kCifar10RecordBytes);
+  }
   int height() const override { return image_size_; }
   int width() const override { return image_size_; }
   int channels() const override { return kAugmentedChannels; }
@@ -35,7 +42,7 @@ class Cifar10 : public Dataset {
   std::int32_t label(std::int64_t index) const override { return record(index)[0]; }
 
   bool is_augmented() const override { return subset_ == Subset::kTrain; }
-  std::int64_t memory_bytes() const override { return static_cast<std::int64_t>(files_.size() * kFileBytes); }
+  std::int64_t memory_bytes() const override { return num_examples() * static_cast<std::int64_t>(kCifar10RecordBytes); }
 
  protected:
   /// Draws a window with offsets up to max_offset, for testing the middle one.
@@ -123,6 +130,43 @@ std::vector<std::filesystem::path> find_files(const std::string& data_dir, Subse
   return paths;
 }
 
+using Files = std::vector<std::vector<std::uint8_t>>;
+
+Files read_files(const std::string& data_dir, Subset subset, int num_threads) {
+  const std::vector<std::filesystem::path> paths = find_files(data_dir, subset);
+  Files files(paths.size());
+  parallel_for(num_threads, static_cast<std::int64_t>(paths.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      // Somewhat more than a file holds, so that a file with trailing bytes is told what it should hold.
+      files[i] = read_data_file(paths[i], 2 * kFileBytes);
+      check_cifar10_records(paths[i].string(), files[i], kCifar10FileRecords);
+      files[i].shrink_to_fit();
+    }
+  });
+  return files;
+}
+
+/// What the set's own files would hold.
+Files read_record_files(const std::string& data_dir, Subset subset, int num_threads) {
+  const RecordStore store(data_dir, subset, num_threads);
+  Files files;
+  for (std::size_t left = store.size(); left > 0; left -= files.back().size() / kCifar10RecordBytes) {
+    files.emplace_back(std::min(left, static_cast<std::size_t>(kCifar10FileRecords)) * kCifar10RecordBytes);
+  }
+  read_stored_pixels(store, kCifar10ImageSize, kCifar10ImageSize, kAugmentedChannels, kCifar10Classes, num_threads,
+                     [&](std::size_t record, std::int32_t label, const DecodedImage& image) {
+                       std::uint8_t* out = files[record / kCifar10FileRecords].data() +
+                                           record % kCifar10FileRecords * kCifar10RecordBytes;
+                       *out++ = static_cast<std::uint8_t>(label);
+                       for (std::size_t c = 0; c < kAugmentedChannels; ++c) {
+                         for (std::size_t i = c; i < image.pixels.size(); i += kAugmentedChannels) {
+                           *out++ = image.pixels[i];
+                         }
+                       }
+                     });
+  return files;
+}
+
 }  // namespace
 
 void check_cifar10_records(const std::string& file, std::span<const std::uint8_t> bytes, std::int64_t num_records) {
@@ -151,17 +195,10 @@ std::unique_ptr<Dataset> make_cifar10(const DatasetOptions& options) {
                    own_size, ") or 1 to ", max_size, ", got ", options.image_size);
   TERNGRAD_REQUIRE(options.num_threads >= 0, "[cifar10] num_threads must not be negative, got ", options.num_threads);
   TERNGRAD_REQUIRE(!options.data_dir.empty(), "[cifar10] needs data_dir, the folder with its files");
-  const std::vector<std::filesystem::path> paths = find_files(options.data_dir, options.subset);
-  std::vector<std::vector<std::uint8_t>> files(paths.size());
   const int num_threads = options.num_threads > 0 ? options.num_threads : num_hardware_threads();
-  parallel_for(num_threads, static_cast<std::int64_t>(paths.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      // Somewhat more than a file holds, so that a file with trailing bytes is told what it should hold.
-      files[i] = read_data_file(paths[i], 2 * kFileBytes);
-      check_cifar10_records(paths[i].string(), files[i], kCifar10FileRecords);
-      files[i].shrink_to_fit();
-    }
-  });
+  auto files = is_folder(options.data_dir) && has_shards(options.data_dir, options.subset)
+                   ? read_record_files(options.data_dir, options.subset, num_threads)
+                   : read_files(options.data_dir, options.subset, num_threads);
   const int image_size = options.image_size > 0 ? options.image_size : own_size;
   if (is_padded) return std::make_unique<PaddedCifar10>(std::move(files), options.subset, image_size);
   return std::make_unique<DistortedCifar10>(std::move(files), options.subset, image_size);

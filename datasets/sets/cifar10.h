@@ -30,7 +30,9 @@ void check_cifar10_records(const std::string& file, std::span<const std::uint8_t
 
 /// Opens data_batch_1.bin to data_batch_5.bin (test subset: test_batch.bin), plain or with .gz or .xz, in the subfolder
 /// cifar-10-batches-bin of `options.data_dir` if there is one, else in data_dir itself. Files are unpacked in parallel
-/// by `options.num_threads` threads and kept in memory as they are (154 MB for training).
+/// by `options.num_threads` threads and kept in memory as they are (154 MB for training). A data_dir with shards of
+/// records (find_shards) is read instead if it has them: images of 32 x 32 with labels 0 to 9, of any number; with
+/// those of the files in their order every image has the same bits.
 ///
 /// read() gives a window of `options.image_size` (0 = 24, at most 32) of the image, standardized as standardize_crop
 /// does: for training at a random place, flipped and with a contrast as draw_augmentation says; for testing the middle

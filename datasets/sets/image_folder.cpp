@@ -20,11 +20,6 @@ namespace {
 
 using Path = std::filesystem::path;
 
-struct LabelledFile {
-  std::string path;
-  std::int32_t label = 0;
-};
-
 /// Calls `read`, whose messages name a file, and adds whose file it is.
 template <class Read>
 auto of_this_set(const Read& read) {
@@ -123,22 +118,6 @@ std::vector<Path> list_images(const Path& folder) {
   return files;
 }
 
-/// The images of train/ or test/, class after class.
-std::vector<LabelledFile> list_subset(const Path& folder, const std::vector<std::string>& classes) {
-  std::vector<LabelledFile> files;
-  for (const std::string& name : list_classes(folder)) {
-    const auto found = std::lower_bound(classes.begin(), classes.end(), name);
-    if (found == classes.end() || *found != name) {
-      TERNGRAD_THROW(DataError, "[folder] '", (folder / name).string(), "': there is no class '", name,
-                     "' in the training subset, whose folders name the classes");
-    }
-    for (const Path& file : list_images(folder / name)) {
-      files.push_back({file.string(), static_cast<std::int32_t>(found - classes.begin())});
-    }
-  }
-  return files;
-}
-
 /// Checks the header of every file. The first (by index) with colours, or the number of files if all are grey.
 std::int64_t check_headers(const std::vector<LabelledFile>& files, int num_threads) {
   const auto count = static_cast<std::int64_t>(files.size());
@@ -158,6 +137,23 @@ bool all_are_grey(const std::vector<LabelledFile>& files) { return std::all_of(f
 
 }  // namespace
 
+ImageFolderList list_image_folder(const std::filesystem::path& folder, const std::vector<std::string>* classes) {
+  ImageFolderList list;
+  const std::vector<std::string> found = list_classes(folder);
+  list.classes = classes == nullptr ? found : *classes;
+  for (const std::string& name : found) {
+    const auto at = std::lower_bound(list.classes.begin(), list.classes.end(), name);
+    if (at == list.classes.end() || *at != name) {
+      TERNGRAD_THROW(DataError, "[folder] '", (folder / name).string(), "': there is no class '", name,
+                     "' in the training subset, whose folders name the classes");
+    }
+    for (const Path& file : list_images(folder / name)) {
+      list.files.push_back({file.string(), static_cast<std::int32_t>(at - list.classes.begin())});
+    }
+  }
+  return list;
+}
+
 std::unique_ptr<Dataset> make_image_folder(const DatasetOptions& options) {
   TERNGRAD_REQUIRE(options.image_size >= 1 && options.image_size <= kMaxImageSize, "[folder] image_size must be 1 to ",
                    kMaxImageSize, " (images may have any size, a net takes one), got ", options.image_size);
@@ -167,10 +163,10 @@ std::unique_ptr<Dataset> make_image_folder(const DatasetOptions& options) {
   const Path root = options.data_dir;
   std::vector<std::string> classes = list_classes(root / "train");
   const bool train = options.subset == Subset::kTrain;
-  std::vector<LabelledFile> files = list_subset(root / (train ? "train" : "test"), classes);
+  std::vector<LabelledFile> files = list_image_folder(root / (train ? "train" : "test"), &classes).files;
   const auto num_files = static_cast<std::int64_t>(files.size());
   const std::int64_t first_colour = check_headers(files, num_threads);
-  const bool one_channel = train ? first_colour == num_files : all_are_grey(list_subset(root / "train", classes));
+  const bool one_channel = train ? first_colour == num_files : all_are_grey(list_image_folder(root / "train").files);
   if (one_channel && first_colour < num_files) {
     TERNGRAD_THROW(DataError, "[folder] '", files[static_cast<std::size_t>(first_colour)].path,
                    "' has colours, but all training images are grey: expected a grey image");

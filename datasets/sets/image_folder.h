@@ -1,7 +1,11 @@
 // The data set `folder`: a user's own JPEG and PNG files, one folder for each class.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "datasets/dataset.h"
 
@@ -23,5 +27,22 @@ namespace terngrad {
 /// header when the set is opened, by its pixels in read()), or a test image with colours where all training images are
 /// grey
 std::unique_ptr<Dataset> make_image_folder(const DatasetOptions& options);
+
+struct LabelledFile {
+  std::string path;
+  std::int32_t label = 0;
+};
+
+/// Image files and their classes, by the rules above.
+struct ImageFolderList {
+  std::vector<std::string> classes;  // by label
+  std::vector<LabelledFile> files;   // class after class
+};
+
+/// Lists `folder`/<class>/<image>; images are not opened.
+/// @param classes  those that there may be, in byte order; null: the folders' own names
+/// @throws DataError as make_image_folder for names
+ImageFolderList list_image_folder(const std::filesystem::path& folder,
+                                  const std::vector<std::string>* classes = nullptr);
 
 }  // namespace terngrad

@@ -106,7 +106,7 @@ mkdir -p "$out"/{bin,lib,scripts/gpu,docs}
 programs=()
 for file in "$build"/bin/*; do
   # Programs of the emulation need no other machine, nor do those that use no GPU.
-  if [[ -f $file && -x $file && ! ${file##*/} =~ simt|^fuzz_|^(terngrad_codec|capi_test|capi_c99|capi_mean|terngrad_shard_cases)$ ]]; then programs+=("$file"); fi
+  if [[ -f $file && -x $file && ! ${file##*/} =~ simt|^fuzz_|^(terngrad_codec|terngrad_records|capi_test|capi_c99|capi_mean|terngrad_shard_cases)$ ]]; then programs+=("$file"); fi
 done
 if ((${#programs[@]} == 0)); then refuse "BUILD_DIR '$build': bin/ holds no programs"; fi
 cp -L "${programs[@]}" "$out/bin/"

@@ -15,25 +15,26 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(Dataset, NamesAreRegistered) {
-  EXPECT_THAT(dataset_names(), ElementsAre("cifar10", "folder", "mnist", "npy", "synthetic"));
+  EXPECT_THAT(dataset_names(),
+              ElementsAre("cifar10", "flowers", "folder", "imagenet", "mnist", "npy", "records", "synthetic"));
 }
 
 TEST(Dataset, UnknownNameIsRefusedWithTheKnownOnes) {
   try {
-    make_dataset("imagenet", {});
+    make_dataset("svhn", {});
     FAIL() << "expected InvalidArgument";
   } catch (const InvalidArgument& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("'imagenet'"), HasSubstr("cifar10, folder, mnist, npy, synthetic")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("'svhn'"), HasSubstr("cifar10, flowers, folder, imagenet, mnist, npy")));
   }
 }
 
 TEST(Dataset, PreprocessingThatASetDoesNotKnowIsRefused) {
-  EXPECT_THAT(preprocessing_names(), ElementsAre("auto", "padded"));
+  EXPECT_THAT(preprocessing_names(), ElementsAre("auto", "padded", "alexnet", "vgg", "inception", "standard"));
   try {
     make_dataset("synthetic", {.preprocessing = "padded"});
     FAIL() << "expected InvalidArgument";
   } catch (const InvalidArgument& error) {
-    EXPECT_THAT(error.what(), HasSubstr("synthetic has no preprocessing 'padded', expected auto"));
+    EXPECT_THAT(error.what(), HasSubstr("synthetic has no preprocessing 'padded', expected one of: auto"));
   }
 }
 

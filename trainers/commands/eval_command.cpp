@@ -99,7 +99,8 @@ void declare(OptionSet& options, EvalOptions& o) {
   options.add("threads", &o.threads, "threads; 0: all of the machine", at_least(0));
   // Options of the original that cannot be honoured here; docs/options.md has the whole list.
   options.refuse("batch_size", "how examples are batched does not change the result");
-  for (const char* name : {"net", "image_size", "preprocessing"}) options.refuse(name, "the checkpoint says it");
+  for (const char* name : {"net", "image_size", "preprocessing", "label_offset"})
+    options.refuse(name, "the checkpoint says it");
   options.refuse("max_steps", "the run's config.json says it");
   options.refuse("tower", "workers share one copy of the parameters");
 }
@@ -171,6 +172,10 @@ std::unique_ptr<Dataset> open_dataset(const EvalOptions& o, const Checkpoint& ch
   if (image_size != checkpoint.state().extra_metadata.end()) options.image_size = std::atoi(image_size->second.c_str());
   const auto preprocessing = checkpoint.state().extra_metadata.find("preprocessing");
   if (preprocessing != checkpoint.state().extra_metadata.end()) options.preprocessing = preprocessing->second;
+  const auto label_offset = checkpoint.state().extra_metadata.find("label_offset");
+  if (label_offset != checkpoint.state().extra_metadata.end()) {
+    options.label_offset = std::atoi(label_offset->second.c_str());
+  }
   options.num_threads = num_threads(o);
   std::unique_ptr<Dataset> dataset =
       say_when_out_of_memory("opening data set " + name, [&] { return make_dataset(name, options); });

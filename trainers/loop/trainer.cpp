@@ -87,6 +87,7 @@ PipelineOptions pipeline_options(const WorkerRange& workers, const WorkerRange& 
     result.seed = Xxhash64().add(options.seed).add(static_cast<std::uint64_t>(of_process.first_local_worker)).value();
   }
   result.num_threads = options.num_data_threads;
+  result.shuffle = options.shuffle;
   return result;
 }
 

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "datasets/shuffle.h"
+
 namespace terngrad {
 
 class Trace;
@@ -19,6 +21,7 @@ struct TrainerOptions {
   float mean_factor = 1;
   int num_threads = 1;       // of this process
   int num_data_threads = 1;  // threads that prepare examples
+  ShuffleOptions shuffle = {};
   /// Steps after which all ranks take over rank 0's parameters, average and slots: a guard against replicas that drift
   /// apart, which exchanges of equal bits do not let happen. 0: never.
   std::uint64_t rebroadcast_steps = 0;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "datasets/dataset.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/errors.h"
 #include "nets/net.h"
@@ -81,6 +82,12 @@ void check_data(const OptionSet& options, const TrainOptions& o) {
   } else if (o.data_dir.empty()) {
     TERNGRAD_THROW(UsageError, "--data_dir: must name the folder with the files of --dataset ", o.dataset);
   }
+  if (o.benchmark_mode || !is_of_records(o.dataset)) {
+    const char* needed = "--dataset imagenet, flowers or records";
+    refuse_unused(options, {"label_offset"}, needed);
+    if (o.shuffle == "window") TERNGRAD_THROW(UsageError, "--shuffle window: needs ", needed, ", which are in shards");
+  }
+  if (o.shuffle != "window") refuse_unused(options, {"num_readers", "input_queue_memory_factor"}, "--shuffle window");
 }
 
 /// Options that not every schedule has.

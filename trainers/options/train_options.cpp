@@ -47,6 +47,9 @@ const std::map<std::string, Defaults>& dataset_defaults() {
       // Data of the user's own: what suits depends on the data, so these are only where to begin.
       {"folder", {"lenet", "28", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
       {"npy", {"lenet", "0", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
+      {"records", {"lenet", "28", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
+      {"flowers", {"lenet", "28", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
+      {"imagenet", {"lenet", "28", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
   };
   return table;
 }
@@ -75,9 +78,6 @@ Value pick(const std::string& name, std::initializer_list<std::pair<const char*,
 
 /// Options of the original that cannot be honoured here; docs/options.md has the whole list.
 void refuse_options_of_the_original(OptionSet& options) {
-  for (const char* name : {"num_readers", "input_queue_memory_factor"}) {
-    options.refuse(name, "data sets are held in memory and shuffled exactly, so there are no record queues to size");
-  }
   options.refuse("subset", "training takes the training subset; terngrad_eval has --subset train|test");
   options.refuse("log_device_placement", "there is no graph to place; the first log line says what runs where");
   options.refuse("pretrained_model_checkpoint_path",
@@ -197,6 +197,14 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               at_least(0));
   options.add("num_preprocess_threads", &o.num_preprocess_threads,
               "threads that prepare examples; where a GPU holds all of them, only while it loads them", at_least(1));
+  options.add("shuffle", &o.shuffle,
+              "order of an epoch's examples: exact: every order is equally likely; window, of records: reads shards from "
+              "first to last, --num_readers at once, and draws each example from a window, for disks slow to seek",
+              one_of({"exact", "window"}));
+  options.add("num_readers", &o.num_readers, "shards that a window shuffle reads at once", in_range(1, 100000));
+  options.add("input_queue_memory_factor", &o.input_queue_memory_factor,
+              "examples in the window, in 1024; it orders them and holds no images, so it takes no memory",
+              in_range(1, 1 << 20));
   options.group("Model and optimization (defaults are the data set's, or of it and the net)");
   options.add("net", &o.net, "network", one_of(net_names()));
   options.add("image_size", &o.image_size, "height and width of the net's input; 0: the data set's own",
@@ -204,8 +212,12 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
   options.add(
       "preprocessing", &o.preprocessing,
       "how images become the net's input: auto is the data set's own, padded (of cifar10) crops at random of the "
-      "image with a border of 4, flips, and subtracts mean and divides by deviation of the set",
+      "image with a border of 4, flips, and subtracts mean and divides by deviation of the set; the others are of "
+      "records, and auto there is the one that goes with --net",
       one_of(preprocessing_names()));
+  options.add("label_offset", &o.label_offset,
+              "added to the labels of records: -1 trains ImageNet with 1000 classes instead of the original's 1001",
+              in_range(-1048575, 1048575));
   options.add("batch_size", &o.batch_size, "examples per step of all workers together", in_range(1, 2147483647));
   options.add("max_steps", &o.max_steps, "steps to train; 0: evaluate and save the start", at_least(0));
   options.add(
@@ -393,6 +405,20 @@ void apply_dataset_defaults(OptionSet& options, const TrainOptions& o) {
   options.set_default("preprocessing", defaults.preprocessing);
   options.set_default("ema_decay", defaults.ema_decay);
   options.set_default("weight_decay", defaults.weight_decay);
+}
+
+ShuffleOptions shuffle_of(const TrainOptions& o) {
+  return {.kind = o.shuffle == "window" ? ShuffleOptions::Kind::kWindow : ShuffleOptions::Kind::kExact,
+          .num_readers = o.num_readers,
+          .window = std::int64_t{1024} * o.input_queue_memory_factor};
+}
+
+std::string preprocessing_of(const std::string& dataset, const std::string& net, const std::string& preprocessing) {
+  if (preprocessing != "auto" || !is_of_records(dataset)) return preprocessing;
+  if (net.starts_with("alexnet")) return "alexnet";
+  if (net.starts_with("vgg")) return "vgg";
+  return net.starts_with("googlenet") || net.starts_with("inception") || net.starts_with("resnet") ? "inception"
+                                                                                                   : "standard";
 }
 
 void apply_launch(TrainOptions& o, const LaunchPlace& place) {

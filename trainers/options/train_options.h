@@ -9,6 +9,7 @@
 
 #include "compress/exchange/bucket_plan.h"
 #include "compress/exchange/on_nonfinite.h"
+#include "datasets/shuffle.h"
 #include "trainers/optim/schedule.h"
 #include "trainers/options/gpu_range.h"
 
@@ -39,10 +40,14 @@ struct TrainOptions {
   int threads = 0;             // 0 = all of the machine's
   int threads_per_worker = 0;  // 0 = all for one worker, else 1
   int num_preprocess_threads = 1;
+  std::string shuffle = "exact";
+  int num_readers = 4;
+  int input_queue_memory_factor = 16;
   // Model and optimization
   std::string net = "lenet";
   int image_size = 28;
   std::string preprocessing = "auto";
+  int label_offset = 0;
   std::int64_t batch_size = 64;
   std::int64_t max_steps = 3000;
   std::string optimizer = "momentum";
@@ -196,5 +201,12 @@ bool overlaps(const TrainOptions& o, int num_ranks);
 
 /// The learning rate's part. @param num_examples  of one epoch
 Schedule make_schedule(const TrainOptions& o, std::int64_t num_examples);
+
+/// The order of an epoch's examples.
+ShuffleOptions shuffle_of(const TrainOptions& o);
+
+/// How images of `dataset` become what `net` takes: what --preprocessing says; of sets that are read from records
+/// `auto` is the way in which the original trains the net: alexnet, vgg, inception (also of residual nets) or standard.
+std::string preprocessing_of(const std::string& dataset, const std::string& net, const std::string& preprocessing);
 
 }  // namespace terngrad

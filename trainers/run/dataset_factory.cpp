@@ -45,7 +45,8 @@ std::shared_ptr<const Dataset> open_dataset(const TrainOptions& o, Subset subset
   options.data_dir = o.data_dir;
   options.subset = subset;
   options.image_size = o.image_size;
-  options.preprocessing = o.preprocessing;
+  options.preprocessing = preprocessing_of(o.dataset, o.net, o.preprocessing);
+  options.label_offset = o.label_offset;
   options.num_threads = num_threads(o);
   try {
     return say_when_out_of_memory("opening data set " + data_name(o), [&] { return make_dataset(o.dataset, options); });

@@ -74,7 +74,14 @@ CheckpointState initial_state(const TrainOptions& o, const DeviceChoice& devices
   state.seed = o.seed;
   state.extra_metadata["batch_size"] = std::to_string(o.batch_size);
   state.extra_metadata["image_size"] = std::to_string(o.image_size);
-  if (o.preprocessing != "auto") state.extra_metadata["preprocessing"] = o.preprocessing;
+  const std::string preprocessing = preprocessing_of(o.dataset, o.net, o.preprocessing);
+  if (preprocessing != "auto") state.extra_metadata["preprocessing"] = preprocessing;
+  if (o.shuffle == "window") {
+    state.extra_metadata["shuffle"] = o.shuffle;
+    state.extra_metadata["num_readers"] = std::to_string(o.num_readers);
+    state.extra_metadata["input_queue_memory_factor"] = std::to_string(o.input_queue_memory_factor);
+  }
+  if (o.label_offset != 0) state.extra_metadata["label_offset"] = std::to_string(o.label_offset);
   add_codec_options(o, state);
   state.extra_metadata["exchange_fingerprint"] = std::to_string(plan_fingerprint);
   // All exchanges but the library's own give the same bits.

@@ -144,6 +144,7 @@ void make_trainer(const TrainOptions& o, const RunContext& context, const Traini
   options.trace = context.trace;
   options.num_threads = num_threads(o);
   options.num_data_threads = o.num_preprocess_threads;
+  options.shuffle = shuffle_of(o);
   if (o.rebroadcast_epochs > 0) {
     const std::int64_t steps = o.rebroadcast_epochs * data.num_examples / o.batch_size;
     options.rebroadcast_steps = static_cast<std::uint64_t>(std::max<std::int64_t>(steps, 1));

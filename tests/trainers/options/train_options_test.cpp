@@ -318,9 +318,7 @@ TEST(TrainOptions, ScheduleCarriesItsOptions) {
 }
 
 TEST(TrainOptions, OptionsOfTheOriginalAreRefusedWithAReason) {
-  const std::vector<std::string> names = {"num_readers",
-                                          "input_queue_memory_factor",
-                                          "subset",
+  const std::vector<std::string> names = {"subset",
                                           "log_device_placement",
                                           "pretrained_model_checkpoint_path",
                                           "use_encoding",

@@ -1,0 +1,54 @@
+#include "datasets/records/label_names.h"
+
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "datasets/formats/input_file.h"
+#include "kernels/runtime/errors.h"
+
+namespace terngrad {
+namespace {
+
+constexpr std::int32_t kMaxLabels = 1 << 20;
+
+}  // namespace
+
+LabelNames parse_label_names(const std::string& file, std::span<const std::uint8_t> text) {
+  LabelNames names;
+  std::string_view rest(reinterpret_cast<const char*>(text.data()), text.size());
+  for (std::size_t number = 1; !rest.empty(); ++number) {
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty()) continue;
+    const std::size_t colon = line.find(':');
+    std::int32_t label = -1;
+    const char* end = line.data() + std::min(colon, line.size());
+    const auto parsed = std::from_chars(line.data(), end, label);
+    if (colon == std::string_view::npos || parsed.ec != std::errc() || parsed.ptr != end || label < 0 ||
+        label >= kMaxLabels) {
+      TERNGRAD_THROW(DataError, "'", file, "': line ", number, ": expected a label from 0 to ", kMaxLabels - 1,
+                     ", a colon and a name, found '", line.substr(0, 40), "'");
+    }
+    if (!names.emplace(label, std::string(line.substr(colon + 1))).second) {
+      TERNGRAD_THROW(DataError, "'", file, "': line ", number, ": label ", label, " is there twice");
+    }
+  }
+  if (names.empty()) TERNGRAD_THROW(DataError, "'", file, "' names no labels: expected lines such as 0:cat");
+  return names;
+}
+
+std::optional<LabelNames> read_label_names(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "labels.txt";
+  if (!path_exists(path)) return std::nullopt;
+  return parse_label_names(path.string(), InputFile(path).read_all());
+}
+
+std::string to_text(const LabelNames& names) {
+  std::string text;
+  for (const auto& [label, name] : names) text += std::to_string(label) + ":" + name + "\n";
+  return text;
+}
+
+}  // namespace terngrad

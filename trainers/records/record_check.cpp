@@ -1,0 +1,206 @@
+#include "trainers/records/record_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "datasets/formats/image_file.h"
+#include "datasets/formats/input_file.h"
+#include "datasets/formats/tfrecord.h"
+#include "datasets/records/record_index.h"
+#include "datasets/records/record_store.h"
+#include "datasets/records/shards.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/runtime/parallel.h"
+#include "trainers/io/atomic_file.h"
+
+namespace terngrad {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// @throws DataError unless the record's image is what the record says
+void check_image(const std::vector<std::uint8_t>& data, bool decode) {
+  const ImageExample example = parse_image_example(data);
+  if (example.is_raw) return;
+  const std::span bytes(reinterpret_cast<const std::uint8_t*>(example.encoded.data()), example.encoded.size());
+  const ImageHeader header = read_image_header("image/encoded", bytes);
+  if ((example.height != 0 && example.height != header.height) ||
+      (example.width != 0 && example.width != header.width)) {
+    TERNGRAD_THROW(DataError, "image/height and image/width: expected ", header.height, " and ", header.width,
+                   " as the image has, found ", example.height, " and ", example.width);
+  }
+  if (decode) decode_image("image/encoded", bytes, 3);
+}
+
+/// Called with the data of every good record, in order; may be empty.
+using ForGood = std::function<void(const std::vector<std::uint8_t>&)>;
+
+/// Checks a shard, record after record.
+class ShardCheck {
+ public:
+  ShardCheck(std::size_t shard, const fs::path& path, bool decode, ForGood for_good)
+      : shard_(shard), path_(path), decode_(decode), for_good_(std::move(for_good)) {}
+
+  /// By the places that an index says.
+  RecordCheck by_index(std::span<const RecordPlace> places) {
+    const TfRecordReader reader(path_);
+    for (const RecordPlace& place : places) {
+      try {
+        reader.read_at(place.offset, place.length, data_);
+        check_read_record();
+      } catch (const DataError& error) {
+        add_bad(error.what());
+      }
+      ++number_;
+    }
+    return std::move(result_);
+  }
+
+  /// From the first record to the last, or to one whose frame is damaged.
+  RecordCheck in_order() {
+    TfRecordReader reader(path_);
+    for (;; ++number_) {
+      try {
+        if (!reader.next(data_)) return std::move(result_);
+        check_read_record();
+      } catch (const DataError& error) {
+        const bool is_framed = reader.num_read() > number_;
+        add_bad(error.what() + std::string(is_framed ? "" : "; the rest of the shard was not read"));
+        if (!is_framed) return std::move(result_);
+      }
+    }
+  }
+
+ private:
+  void check_read_record() {
+    try {
+      check_image(data_, decode_);
+    } catch (const DataError& error) {
+      // What the reader refuses names the record itself.
+      TERNGRAD_THROW(DataError, "'", path_.string(), "', record ", number_, ": ", error.what());
+    }
+    ++result_.num_good;
+    if (for_good_) for_good_(data_);
+  }
+  void add_bad(std::string problem) {
+    result_.bad.push_back({.shard = shard_, .number = number_, .problem = std::move(problem)});
+  }
+
+  std::size_t shard_;
+  const fs::path& path_;
+  bool decode_;
+  ForGood for_good_;
+  std::vector<std::uint8_t> data_;
+  std::uint64_t number_ = 0;
+  RecordCheck result_;
+};
+
+}  // namespace
+
+RecordCheck check_records(const std::vector<fs::path>& shards, const fs::path& index, bool decode, int num_threads) {
+  std::optional<RecordIndex> places;
+  if (path_exists(index)) places = read_index_file(index, shards);
+  std::vector<RecordCheck> results(shards.size());
+  parallel_for(num_threads, static_cast<std::int64_t>(shards.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (auto s = static_cast<std::size_t>(begin); s < static_cast<std::size_t>(end); ++s) {
+      ShardCheck check(s, shards[s], decode, {});
+      if (!places) {
+        results[s] = check.in_order();
+      } else {
+        const auto [first, beyond] = places->records_of(s);
+        results[s] = check.by_index(std::span(places->records()).subspan(first, beyond - first));
+      }
+    }
+  });
+  RecordCheck all;
+  for (RecordCheck& result : results) {
+    all.num_good += result.num_good;
+    std::ranges::move(result.bad, std::back_inserter(all.bad));
+  }
+  return all;
+}
+
+RecordCheck copy_good_records(const std::string& from, const std::string& to, Subset subset, bool decode,
+                              int num_threads) {
+  std::error_code error;
+  fs::create_directories(to, error);
+  if (error) TERNGRAD_THROW(DataError, "'", to, "' cannot be made: ", error.message());
+  if (has_shards(to, subset)) TERNGRAD_THROW(DataError, "'", to, "' holds shards of this subset already");
+  const std::vector<fs::path> shards = find_shards(from, subset);
+  const Folder folder(to);
+  RecordCheck all;
+  std::mutex mutex;
+  // A shard at a time to a thread, each written as it is read.
+  parallel_for(num_threads, static_cast<std::int64_t>(shards.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (auto s = static_cast<std::size_t>(begin); s < static_cast<std::size_t>(end); ++s) {
+      RecordCheck result;
+      write_file_atomically(folder, shards[s].filename().string(), [&](const WritePiece& write) {
+        const auto copy = [&](const std::vector<std::uint8_t>& data) {
+          const std::string record = tfrecord({reinterpret_cast<const char*>(data.data()), data.size()});
+          write(std::as_bytes(std::span(record)));
+        };
+        result = ShardCheck(s, shards[s], decode, copy).in_order();
+        if (result.num_good == 0) {
+          TERNGRAD_THROW(DataError, "'", shards[s].string(),
+                         "' has no good record, and a shard needs one: ", result.bad[0].problem);
+        }
+      });
+      const std::lock_guard lock(mutex);
+      all.num_good += result.num_good;
+      std::ranges::move(result.bad, std::back_inserter(all.bad));
+    }
+  });
+  std::ranges::stable_sort(all.bad, {}, &BadRecord::shard);
+  const RecordIndex copied = index_shards(find_shards(to, subset), num_threads);
+  write_file_atomically(index_path(to, subset), copied.to_bytes());
+  return all;
+}
+
+RecordStatistics record_statistics(const std::string& folder, Subset subset, int num_threads) {
+  const RecordStore store(folder, subset, num_threads);
+  const RecordIndex& index = store.index();
+  RecordStatistics statistics{.num_shards = index.num_shards(), .num_records = store.size()};
+  for (std::size_t s = 0; s < index.num_shards(); ++s) statistics.num_bytes += index.shard_bytes(s);
+  std::vector<std::uint32_t> lengths;
+  lengths.reserve(store.size());
+  for (const RecordPlace& place : index.records()) {
+    lengths.push_back(place.length);
+    ++statistics.records_of_label[place.label];
+  }
+  std::ranges::sort(lengths);
+  statistics.min_bytes = lengths.front();
+  statistics.median_bytes = lengths[lengths.size() / 2];
+  statistics.max_bytes = lengths.back();
+  return statistics;
+}
+
+std::string to_text(const std::string& place, const ImageExample& example) {
+  std::string text = place + "\n";
+  const auto add = [&](const char* key, const std::string& value) {
+    if (!value.empty()) text += fmt::format("  {:<20} {}\n", key, value);
+  };
+  const auto is_png = example.encoded.starts_with("\x89PNG");
+  add("image/encoded", fmt::format("{} bytes, {}", example.encoded.size(),
+                                   example.is_raw ? "raw"
+                                   : is_png       ? "PNG"
+                                                  : "JPEG"));
+  add("image/class/label", fmt::format("{}", example.label));
+  add("image/class/text", example.class_text);
+  add("image/class/synset", example.synset);
+  add("image/filename", example.filename);
+  if (example.height > 0) add("image/height", fmt::format("{}", example.height));
+  if (example.width > 0) add("image/width", fmt::format("{}", example.width));
+  for (const BoundingBox& box : example.boxes) {
+    add("image/object/bbox",
+        fmt::format("x {:.4f} to {:.4f}, y {:.4f} to {:.4f}", box.x_min, box.x_max, box.y_min, box.y_max));
+  }
+  return text;
+}
+
+}  // namespace terngrad
