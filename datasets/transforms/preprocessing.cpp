@@ -3,6 +3,7 @@
 #include <array>
 
 #include "datasets/transforms/crop_preprocessing.h"
+#include "datasets/transforms/inception_preprocessing.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
@@ -16,6 +17,7 @@ struct NamedPreprocessing {
 constexpr std::array kPreprocessings = {
     NamedPreprocessing{"alexnet", kResizedSide, make_alexnet_preprocessing},
     NamedPreprocessing{"vgg", kResizedSide, make_vgg_preprocessing},
+    NamedPreprocessing{"inception", kMaxPreprocessedSize, make_inception_preprocessing},
     NamedPreprocessing{"standard", kMaxPreprocessedSize, make_standard_preprocessing},
 };
 

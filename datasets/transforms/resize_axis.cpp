@@ -128,12 +128,12 @@ void make_resize_axis(ResizeMethod method, const ResizedRange& range, ResizeAxis
   for (std::size_t k = 0; k < count; ++k) {
     const Taps& taps = targets[k];
     const int first = std::min(taps.first, axis.end - axis.taps);  // all taps among the pixels that are needed
-    axis.first[k] = first + range.source_left;
+    axis.first[k] = first + range.source_first;
     float* const weights = axis.weights.data() + k * num_taps + (taps.first - first);
     for (std::size_t t = 0; t < taps.weights.size(); ++t) weights[t] = static_cast<float>(taps.weights[t]);
   }
-  axis.begin += range.source_left;
-  axis.end += range.source_left;
+  axis.begin += range.source_first;
+  axis.end += range.source_first;
 }
 
 }  // namespace terngrad

@@ -20,12 +20,12 @@ enum class ResizeMethod : std::uint8_t { kBilinear, kNearest, kBicubic, kArea, k
 
 /// Part of a resized axis.
 struct ResizedRange {
-  int from = 0;         // source pixels of the axis
-  int to = 0;           // target pixels of the axis
-  int first = 0;        // target pixel kept first
-  int count = 0;        // target pixels kept
-  bool flip = false;    // the last kept comes first
-  int source_left = 0;  // added to source positions: where the axis begins in a larger image
+  int from = 0;          // source pixels of the axis
+  int to = 0;            // target pixels of the axis
+  int first = 0;         // target pixel kept first
+  int count = 0;         // target pixels kept
+  bool flip = false;     // the last kept comes first
+  int source_first = 0;  // where the axis begins in a larger image; added to source positions
 };
 
 /// Target pixel i is the sum over t < taps of weights[i * taps + t] times source pixel first[i] + t, in this order.

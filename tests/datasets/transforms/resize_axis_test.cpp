@@ -105,7 +105,7 @@ TEST(ResizeAxis, APartIsThatPartOfTheWhole) {
       const std::vector<double> mirrored = applied(axis_of(method, range), source);
       EXPECT_EQ(std::vector<double>(mirrored.rbegin(), mirrored.rend()), applied(part, source));
       range.flip = false;
-      range.source_left = 1000;
+      range.source_first = 1000;
       const ResizeAxis shifted = axis_of(method, range);
       EXPECT_EQ(shifted.begin, part.begin + 1000);
       EXPECT_EQ(shifted.end, part.end + 1000);
