@@ -29,7 +29,7 @@ struct CropBuffers {
   ResizeAxis rows;
   ResizeAxis columns;
   DecodedImage part;
-  std::vector<float> resized;
+  ResizeScratch scratch;
 };
 
 class CropPreprocessing : public Preprocessing {
@@ -55,7 +55,7 @@ class CropPreprocessing : public Preprocessing {
                        .height = rows.end - rows.begin,
                        .width = columns.end - columns.begin};
     const ImagePart part = read_stored_part(image, box, buffers.part);
-    RowResizer resizer(part, rows, columns, buffers.resized);
+    RowResizer resizer(part, rows, columns, buffers.scratch);
     for (int y = 0; y < size_; ++y) {
       float* const out = square.data() + static_cast<std::size_t>(y) * row_values;
       resizer.write_row(y, out);

@@ -29,7 +29,7 @@ struct BoxBuffers {
   ResizeAxis rows;
   ResizeAxis columns;
   DecodedImage part;
-  std::vector<float> resized;
+  ResizeScratch scratch;
 };
 
 ImageBox middle_box(const ImageHeader& header) {
@@ -87,7 +87,7 @@ class InceptionPreprocessing : public Preprocessing {
         {.from = box.width, .to = size_, .first = 0, .count = size_, .flip = view.flip, .source_first = box.left},
         buffers.columns);
     const ImagePart part = read_stored_part(image, box, buffers.part);
-    RowResizer resizer(part, buffers.rows, buffers.columns, buffers.resized);
+    RowResizer resizer(part, buffers.rows, buffers.columns, buffers.scratch);
     const auto row_values = std::size_t{3} * static_cast<std::size_t>(size_);
     for (int y = 0; y < size_; ++y) {
       float* const out = square.data() + static_cast<std::size_t>(y) * row_values;

@@ -48,7 +48,7 @@ void resize_to_square(const DecodedImage& image, int size, std::span<float> squa
   const ImagePart part{.pixels = image.pixels.data(),
                        .row_bytes = std::ptrdiff_t{image.width} * image.channels,
                        .channels = image.channels};
-  std::vector<float> scratch;
+  ResizeScratch scratch;
   RowResizer resizer(part, rows, columns, scratch);
   const auto row_values = static_cast<std::size_t>(size) * static_cast<std::size_t>(image.channels);
   for (int y = 0; y < size; ++y) {

@@ -18,8 +18,9 @@ inline constexpr int kMinObjectShare = 10;  // an object at most that many times
 /// Draws a box: TensorFlow's sample_distorted_bounding_box as its Inception calls it. With the image's H, W and A = H
 /// W, up to kBoxAttempts times (words of block 2 + attempt; rounding to the nearest, half to even; in double):
 ///   aspect  a, uniform in [kMinBoxAspect, kMaxBoxAspect)
-///   height  h, uniform among the integers from round(sqrt(A / kMinBoxShare / a)) to the least of round(sqrt(A / a)), H
-///           and the greatest h with round(h a) <= W; the last of these if the first is greater
+///   height  h, uniform among the integers from round(sqrt(A / kMinBoxShare / a)) to the smallest of round(sqrt(A /
+///   a)), H
+///           and the largest h with round(h a) <= W; the last of these if the first is greater
 ///   width   w = round(h a); if then h w is below A / kMinBoxShare one row more, if it is above A one less
 ///   place   top uniform in [0, H - h), left in [0, W - w), or 0 where that is empty: the last offset never comes
 /// An attempt fails if its area is still outside or it is larger than the image, or if of no object it shows at least

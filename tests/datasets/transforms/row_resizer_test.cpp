@@ -42,7 +42,7 @@ double expected_value(const Bytes& pixels, int channels, const Axes& axes, int y
 std::vector<float> resized(const ImagePart& part, const Axes& axes) {
   const std::size_t row_values = axes.columns.first.size() * static_cast<std::size_t>(part.channels);
   std::vector<float> out(axes.rows.first.size() * row_values);
-  std::vector<float> scratch;
+  ResizeScratch scratch;
   RowResizer resizer(part, axes.rows, axes.columns, scratch);
   for (int y = 0; y < axes.rows.num_targets(); ++y) {
     resizer.write_row(y, out.data() + static_cast<std::size_t>(y) * row_values);

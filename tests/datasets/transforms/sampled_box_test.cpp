@@ -42,7 +42,7 @@ TEST(SampledBox, BoxesKeepTheirLimits) {
   }
 }
 
-// Height is uniform between the least and the greatest at each aspect; of these boxes those that show a tenth remain.
+// Height is uniform between the smallest and the largest at each aspect; of these boxes those that show a tenth remain.
 TEST(SampledBox, MeanAreaIsThatOfAUniformHeight) {
   constexpr double kHeight = 375, kWidth = 500, kArea = kHeight * kWidth;
   constexpr int kDraws = 20'000;
@@ -51,10 +51,10 @@ TEST(SampledBox, MeanAreaIsThatOfAUniformHeight) {
     const ImageBox box = draw(375, 500, index);
     drawn += static_cast<double>(box.height) * box.width / kArea;
     const double aspect = 0.75 + 0.58 * (index + 0.5) / kDraws;
-    const double least = std::sqrt(0.05 * kArea / aspect), tenth = std::sqrt(0.1 * kArea / aspect);
-    const double greatest = std::min({kHeight, kWidth / aspect, std::sqrt(kArea / aspect)});
-    accepted += (greatest - tenth) / (greatest - least);
-    expected += aspect * (std::pow(greatest, 3) - std::pow(tenth, 3)) / 3 / (greatest - least) / kArea;
+    const double smallest = std::sqrt(0.05 * kArea / aspect), tenth = std::sqrt(0.1 * kArea / aspect);
+    const double largest = std::min({kHeight, kWidth / aspect, std::sqrt(kArea / aspect)});
+    accepted += (largest - tenth) / (largest - smallest);
+    expected += aspect * (std::pow(largest, 3) - std::pow(tenth, 3)) / 3 / (largest - smallest) / kArea;
   }
   EXPECT_NEAR(drawn / kDraws, expected / accepted, 0.006);
 }
