@@ -1,13 +1,14 @@
-// terngrad_dump_gradients NET FOLDER [NUM_EXAMPLES]: one step of a net, by name or "branched" (branched_net.h), on
-// made-up examples, written to FOLDER for scripts/dev/compare_pytorch.py. Files: layout.txt (a line per tensor: name,
-// first element, shape joined by x), and little-endian arrays parameters.f32, images.f32 [n, rows, columns, channels],
-// labels.i32 [n], gradients.f32, logits.f32 [n, 10] and loss.f64 [1].
+// terngrad_dump_gradients NET FOLDER [NUM_EXAMPLES [firm]]: one step of a net, by name or "branched" (branched_net.h),
+// on made-up examples, written to FOLDER for scripts/dev/compare_pytorch.py. Files: layout.txt (a line per tensor:
+// name, first element, shape joined by x), and little-endian arrays parameters.f32, images.f32 [n, rows, columns,
+// channels], labels.i32 [n], gradients.f32, logits.f32 [n, 10] and loss.f64 [1]. With "firm" see make_relus_firm.
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,11 +39,14 @@ void write_layout(const std::filesystem::path& path, const Layout& layout) {
   if (!file.flush()) TERNGRAD_THROW(DataError, "cannot write ", path.string());
 }
 
-/// The images that the original trains this net on, or small ones for the net of the tests.
+/// Small images that pass every layer, with paddings as on those that a net is meant for.
 ImageShape image_of(const std::string& net) {
-  if (net == "branched") return {9, 9, 4};
-  if (net.starts_with("resnet")) return {32, 32, 3};
-  return net == "lenet" ? ImageShape{28, 28, 1} : ImageShape{24, 24, 3};
+  static const std::map<std::string, ImageShape> images = {{"alexnet", {92, 92, 3}},   {"alexnet_v2", {67, 67, 3}},
+                                                           {"branched", {9, 9, 4}},    {"cifar10_alexnet", {24, 24, 3}},
+                                                           {"googlenet", {64, 64, 3}}, {"lenet", {28, 28, 1}},
+                                                           {"resnet_18", {64, 64, 3}}, {"resnet_50", {64, 64, 3}}};
+  const auto image = images.find(net);
+  return image == images.end() ? ImageShape{32, 32, 3} : image->second;
 }
 
 /// Without dropout: PyTorch draws otherwise.
@@ -50,13 +54,26 @@ NetSpec spec_of(const std::string& net) {
   return net == "branched" ? test::branched_net(/*keep_prob=*/1) : net_spec(net, {.dropout_keep_prob = 1});
 }
 
-void dump_gradients(const std::string& name, const std::filesystem::path& folder, int num_examples) {
+/// Gives batch norms the offsets 8 and -8 in turn: more than their normalized values reach, so that a ReLU behind one
+/// is open or closed for a whole channel, and no rounding decides it.
+void make_relus_firm(const Layout& layout, std::span<float> parameters) {
+  constexpr float kFar = 8;
+  for (const Segment& segment : layout.segments()) {
+    if (!segment.name.ends_with("/beta")) continue;
+    for (std::int64_t c = 0; c < segment.num_elements; ++c) {
+      parameters[static_cast<std::size_t>(segment.offset + c)] = c % 2 == 0 ? kFar : -kFar;
+    }
+  }
+}
+
+void dump_gradients(const std::string& name, const std::filesystem::path& folder, int num_examples, bool is_firm) {
   constexpr int kClasses = 10;
   const ImageShape image = image_of(name);
   const auto net = make_net(spec_of(name), image, kClasses, {.examples_per_worker = num_examples});
   auto parameters = zeros<float>(net->layout().flat_elements());
   auto gradients = zeros<float>(net->layout().flat_elements());
   net->initialize(1, parameters.span());
+  if (is_firm) make_relus_firm(net->layout(), parameters.span());
   const auto count = static_cast<std::size_t>(num_examples);
   std::vector<float> images = test::random_floats(count * static_cast<std::size_t>(image.num_elements()), 1);
   for (float& pixel : images) pixel *= 16;  // large enough that an LRN's squares show beside its k
@@ -87,12 +104,13 @@ void dump_gradients(const std::string& name, const std::filesystem::path& folder
 
 int main(int argc, char** argv) {
   const int num_examples = argc > 3 ? std::atoi(argv[3]) : 64;
-  if (argc < 3 || argc > 4 || num_examples < 1) {
-    std::cerr << "usage: terngrad_dump_gradients NET FOLDER [NUM_EXAMPLES]\n";
+  const bool is_firm = argc == 5 && argv[4] == std::string("firm");
+  if (argc < 3 || argc > (is_firm ? 5 : 4) || num_examples < 1) {
+    std::cerr << "usage: terngrad_dump_gradients NET FOLDER [NUM_EXAMPLES [firm]]\n";
     return 2;
   }
   try {
-    terngrad::dump_gradients(argv[1], argv[2], num_examples);
+    terngrad::dump_gradients(argv[1], argv[2], num_examples, is_firm);
   } catch (const std::exception& error) {
     std::cerr << "terngrad_dump_gradients: " << error.what() << '\n';
     return 1;
