@@ -72,6 +72,18 @@ class Dataset {
   virtual std::optional<CropSource> crop_source() const { return std::nullopt; }
 };
 
+/// How the examples of an epoch are ordered.
+struct ShuffleOptions {
+  enum class Kind {
+    kExact,   // epoch_permutation (datasets/shuffle.h): every order is equally likely
+    kWindow,  // window_permutation, for sets on disks that are slow to seek
+  };
+  Kind kind = Kind::kExact;
+  int num_readers = 4;          // of a window shuffle: shards that are read at once
+  std::int64_t window = 16384;  // of it: examples out of which each next one is drawn
+  friend bool operator==(const ShuffleOptions&, const ShuffleOptions&) = default;
+};
+
 struct DatasetOptions {
   std::string data_dir = "";  // folder with the set's files; not used by built-in sets
   Subset subset = Subset::kTrain;

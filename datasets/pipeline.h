@@ -7,7 +7,6 @@
 #include <span>
 
 #include "datasets/dataset.h"
-#include "datasets/shuffle.h"
 
 namespace terngrad {
 

@@ -22,18 +22,6 @@ inline constexpr std::int64_t kMaxShuffledExamples = (std::int64_t{1} << 32) - 1
 void epoch_permutation(std::uint64_t seed, std::uint64_t epoch, std::int64_t num_examples,
                        std::vector<std::uint32_t>& order);
 
-/// How the examples of an epoch are ordered.
-struct ShuffleOptions {
-  enum class Kind {
-    kExact,   // epoch_permutation: every order is equally likely
-    kWindow,  // window_permutation, for sets on disks that are slow to seek
-  };
-  Kind kind = Kind::kExact;
-  int num_readers = 4;          // of a window shuffle: shards that are read at once
-  std::int64_t window = 16384;  // of it: examples out of which each next one is drawn
-  friend bool operator==(const ShuffleOptions&, const ShuffleOptions&) = default;
-};
-
 /// Fills `order` with a permutation of the examples of all shards, drawn from (seed, epoch), in which each shard is
 /// read from its first example to its last: the order that TensorFlow's queue gives its readers, without its races.
 ///

@@ -19,6 +19,7 @@ struct KnownSet {
 };
 constexpr std::array kKnownSets = {
     KnownSet{"cifar10", {kCifar10CropSize, kCifar10CropSize, 3, 10, 50000}},
+    KnownSet{"imagenet", {224, 224, 3, 1001, 1281167}},
     KnownSet{"mnist", {28, 28, 1, 10, 60000}},
     KnownSet{"synthetic", {kSyntheticImageSize, kSyntheticImageSize, 1, 10, kSyntheticTrainExamples}},
 };

@@ -39,8 +39,16 @@ class NumberedExamples : public Dataset {
     image[2] = static_cast<float>(visit.seed);
   }
 
+  std::vector<std::int64_t> shard_sizes() const override { return shards; }
+  void will_read(std::int64_t index) const override {
+    ++num_hints;
+    EXPECT_LT(index, num_examples_);
+  }
+
   std::int64_t bad_index = -1;
   int delay_us = 0;
+  std::vector<std::int64_t> shards;
+  mutable std::atomic<std::int64_t> num_hints = 0;
   mutable std::atomic<std::int64_t> num_reads = 0;
 
  private:
@@ -257,6 +265,53 @@ TEST(Pipeline, HasNothingReadyWhereItWouldThrowOrWait) {
   EXPECT_THROW(pipeline.next(), DataError);
   EXPECT_FALSE(pipeline.try_next().has_value());
   EXPECT_THROW(pipeline.next(), DataError);
+}
+
+TEST(Pipeline, AWindowShuffleReadsShards) {
+  auto set = std::make_shared<NumberedExamples>(60);
+  set->shards = {20, 30, 10};
+  PipelineOptions options{.batch_size = 12, .num_workers = 2, .num_local_workers = 2, .num_threads = 3};
+  options.shuffle = {.kind = ShuffleOptions::Kind::kWindow, .num_readers = 2, .window = 7};
+  Pipeline pipeline(set, options);
+  std::vector<std::uint32_t> order;
+  for (std::uint64_t step = 0; step < 15; ++step) {
+    if (step % 5 == 0) window_permutation(options.seed, step / 5, set->shards, 2, 7, order);
+    const PipelineBatch batch = pipeline.next();
+    for (std::size_t i = 0; i < 12; ++i)
+      EXPECT_EQ(batch.labels[i], static_cast<std::int32_t>(order[step % 5 * 12 + i]));
+  }
+  // Every example of the batches and of the one behind them was announced.
+  EXPECT_GE(set->num_hints, 16 * 12);
+  set->shards = {20, 30};
+  EXPECT_THROW(Pipeline(set, options), InvalidArgument);
+  options.shuffle.window = 0;
+  EXPECT_THROW(Pipeline(set, options), InvalidArgument);
+}
+
+/// Large images, of which the first is read only once another is being read.
+class LargeImages final : public Dataset {
+ public:
+  const std::string& name() const override { return name_; }
+  std::int64_t num_examples() const override { return 2; }
+  int height() const override { return 100; }
+  int width() const override { return 100; }
+  int channels() const override { return 1; }
+  int num_classes() const override { return 2; }
+  std::int32_t label(std::int64_t index) const override { return static_cast<std::int32_t>(index); }
+  void read(std::int64_t, const ExampleVisit&, std::span<float>) const override {
+    ++num_begun_;
+    while (num_begun_ < 2) std::this_thread::yield();
+  }
+
+ private:
+  std::string name_ = "large";
+  mutable std::atomic<int> num_begun_ = 0;
+};
+
+TEST(Pipeline, ThreadsShareABatch) {
+  // One batch has all examples: were it one thread's, it would wait for ever.
+  Pipeline pipeline(std::make_shared<LargeImages>(), {.batch_size = 2, .num_threads = 2, .prefetch_batches = 1});
+  EXPECT_EQ(pipeline.next().labels.size(), 2u);
 }
 
 }  // namespace

@@ -62,5 +62,67 @@ TEST(Shuffle, RefusesImpossibleArguments) {
   EXPECT_THROW(epoch_permutation(1, std::uint64_t{1} << 40, 3, order), InvalidArgument);
 }
 
+std::vector<std::uint32_t> window_order(const std::vector<std::int64_t>& sizes, int num_readers, std::int64_t window,
+                                        std::uint64_t epoch = 0) {
+  std::vector<std::uint32_t> order;
+  window_permutation(5, epoch, sizes, num_readers, window, order);
+  return order;
+}
+
+TEST(WindowPermutation, VisitsEveryExampleOnce) {
+  for (const std::vector<std::int64_t>& sizes : std::vector<std::vector<std::int64_t>>{
+           {}, {0}, {1}, {0, 5, 0}, {7, 3, 9, 1}, {100, 1, 50, 0, 49}, std::vector<std::int64_t>(40, 3)}) {
+    const std::int64_t count = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+    for (const int num_readers : {1, 2, 3, 100}) {
+      for (const std::int64_t window : {1, 2, 10, 1000}) {
+        std::vector<std::uint32_t> order = window_order(sizes, num_readers, window);
+        ASSERT_EQ(static_cast<std::int64_t>(order.size()), count);
+        EXPECT_EQ(order, window_order(sizes, num_readers, window));
+        std::ranges::sort(order);
+        for (std::size_t i = 0; i < order.size(); ++i) ASSERT_EQ(order[i], i) << num_readers << ", " << window;
+      }
+    }
+  }
+}
+
+TEST(WindowPermutation, AWindowOfOneReadsShardsInTurn) {
+  // One reader: shards one after the other, each from its first example on.
+  const std::vector<std::uint32_t> alone = window_order({3, 3, 3}, 1, 1);
+  for (std::size_t i = 0; i < 9; ++i) EXPECT_EQ(alone[i] % 3, i % 3);
+  // Two readers take turns; a third shard follows where one is at its end.
+  const std::vector<std::uint32_t> two = window_order({4, 4, 4}, 2, 1);
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(two[i] % 4, i / 2);
+    EXPECT_EQ(two[i] / 4, two[i % 2] / 4);
+  }
+  EXPECT_NE(two[0] / 4, two[1] / 4);
+  for (std::size_t i = 8; i < 12; ++i) EXPECT_EQ(two[i] % 4, i - 8);
+}
+
+TEST(WindowPermutation, DrawsAnewForEveryEpochAndMovesWithinTheWindow) {
+  const std::vector<std::int64_t> sizes(20, 50);
+  EXPECT_NE(window_order(sizes, 4, 100, 0), window_order(sizes, 4, 100, 1));
+  const std::vector<std::uint32_t> read = window_order(sizes, 4, 1), drawn = window_order(sizes, 4, 100);
+  std::vector<std::int64_t> place(read.size());
+  for (std::size_t i = 0; i < read.size(); ++i) place[read[i]] = static_cast<std::int64_t>(i);
+  double moved = 0;
+  for (std::size_t i = 0; i < drawn.size(); ++i) {
+    const std::int64_t early = place[drawn[i]] - static_cast<std::int64_t>(i);
+    ASSERT_LT(early, 100);
+    moved += std::abs(static_cast<double>(early));
+  }
+  // A place in the window is kept for 100 draws on average.
+  EXPECT_GT(moved / static_cast<double>(drawn.size()), 40);
+  EXPECT_LT(moved / static_cast<double>(drawn.size()), 130);
+}
+
+TEST(WindowPermutation, BadArgumentsAreRefused) {
+  EXPECT_THROW(window_order({1}, 0, 1), InvalidArgument);
+  EXPECT_THROW(window_order({1}, 1, 0), InvalidArgument);
+  EXPECT_THROW(window_order({-1}, 1, 1), InvalidArgument);
+  EXPECT_THROW(window_order({kMaxShuffledExamples, 1}, 1, 1), InvalidArgument);
+  EXPECT_THROW(window_order({1}, 1, 1, std::uint64_t{1} << 40), InvalidArgument);
+}
+
 }  // namespace
 }  // namespace terngrad::shuffle_test

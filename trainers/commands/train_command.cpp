@@ -20,6 +20,7 @@
 #include "trainers/launch/stop_signal.h"
 #include "trainers/loop/training_data.h"
 #include "trainers/options/async_options.h"
+#include "trainers/options/option_set.h"
 #include "trainers/options/train_option_checks.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/memory_report.h"

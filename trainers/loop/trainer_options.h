@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "datasets/shuffle.h"
+#include "datasets/dataset.h"
 
 namespace terngrad {
 

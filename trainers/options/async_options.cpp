@@ -4,6 +4,7 @@
 
 #include "kernels/runtime/errors.h"
 #include "trainers/options/codec_choice.h"
+#include "trainers/options/option_set.h"
 
 namespace terngrad {
 

@@ -3,10 +3,11 @@
 
 #include <string>
 
-#include "trainers/options/option_set.h"
 #include "trainers/options/train_options.h"
 
 namespace terngrad {
+
+class OptionSet;
 
 /// Whether the options ask for it: --strategy async.
 bool is_async(const TrainOptions& o);

@@ -13,6 +13,7 @@
 #include "trainers/options/async_options.h"
 #include "trainers/options/compression_option_checks.h"
 #include "trainers/options/device_choice.h"
+#include "trainers/options/option_set.h"
 #include "trainers/options/step_list.h"
 
 namespace terngrad {

@@ -49,17 +49,25 @@ const std::map<std::string, Defaults>& dataset_defaults() {
       {"npy", {"lenet", "0", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
       {"records", {"lenet", "28", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
       {"flowers", {"lenet", "28", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
-      {"imagenet", {"lenet", "28", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
+      {"imagenet", {"alexnet", "224", "256", "370000", "momentum", "0.01", "exponential", "0.0005"}},
   };
   return table;
 }
 
-/// Recipes of nets of which another is known than that of the data set: He et al., CVPR 2016, section 4.2. Averaged
-/// weights of 10,000 steps do not go with a batch norm's statistics, which are those of the newest weights.
+/// Recipes of nets of which another is known than that of the data set: residual nets on CIFAR-10 as He et al., CVPR
+/// 2016, section 4.2; on ImageNet 90 epochs of 256, a tenth after 30 and 60, as torchvision's; GoogLeNet as the
+/// original's script. Averaged weights of 10,000 steps do not go with a residual net's batch norms, whose statistics
+/// are those of the newest weights.
 const std::map<std::pair<std::string, std::string>, Defaults>& net_defaults() {
   static const std::map<std::pair<std::string, std::string>, Defaults> table = [] {
     std::map<std::pair<std::string, std::string>, Defaults> rows;
-    for (const char* net : {"resnet_20", "resnet_56"}) {
+    rows[{"imagenet", "googlenet"}] = {"googlenet", "224",  "128",        "600000",
+                                       "momentum",  "0.04", "polynomial", "0.00004"};
+    for (const char* net : {"resnet_18", "resnet_50"}) {
+      rows[{"imagenet", net}] = {net,     "224",    "256",           "450000", "momentum", "0.1",
+                                 "steps", "0.0001", "150000,300000", "auto",   "0"};
+    }
+    for (const char* net : {"resnet_20", "resnet_56", "resnet_18_cifar"}) {
       rows[{"cifar10", net}] = {net,     "32",     "128",         "64000",  "momentum", "0.1",
                                 "steps", "0.0001", "32000,48000", "padded", "0"};
     }
@@ -197,10 +205,11 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
               at_least(0));
   options.add("num_preprocess_threads", &o.num_preprocess_threads,
               "threads that prepare examples; where a GPU holds all of them, only while it loads them", at_least(1));
-  options.add("shuffle", &o.shuffle,
-              "order of an epoch's examples: exact: every order is equally likely; window, of records: reads shards from "
-              "first to last, --num_readers at once, and draws each example from a window, for disks slow to seek",
-              one_of({"exact", "window"}));
+  options.add(
+      "shuffle", &o.shuffle,
+      "order of an epoch's examples: exact: every order is equally likely; window, of records: reads shards from "
+      "first to last, --num_readers at once, and draws each example from a window, for disks slow to seek",
+      one_of({"exact", "window"}));
   options.add("num_readers", &o.num_readers, "shards that a window shuffle reads at once", in_range(1, 100000));
   options.add("input_queue_memory_factor", &o.input_queue_memory_factor,
               "examples in the window, in 1024; it orders them and holds no images, so it takes no memory",

@@ -9,11 +9,12 @@
 
 #include "compress/exchange/bucket_plan.h"
 #include "compress/exchange/on_nonfinite.h"
-#include "datasets/shuffle.h"
 #include "trainers/optim/schedule.h"
 #include "trainers/options/gpu_range.h"
 
 namespace terngrad {
+
+struct ShuffleOptions;
 
 class OptionSet;
 struct CompressedAllReduceOptions;

@@ -8,7 +8,7 @@
 namespace terngrad {
 
 /// The images of MNIST's or CIFAR-10's own files in `folder` (make_mnist, make_cifar10), grey and in colour, in the
-/// order of the files: without loss, so that a run from the records has the bits of a run from the files.
+/// order of the files: without loss, so that images read from the records are bit-identical to those of the files.
 /// @throws DataError if a file is missing or damaged
 ImageSources mnist_images(const std::string& folder);
 ImageSources cifar10_images(const std::string& folder);

@@ -53,12 +53,40 @@ TEST(TrainOptions, NetsOfADataSetMayHaveARecipeOfTheirOwn) {
   EXPECT_EQ(o.weight_decay, 0.0001);
   EXPECT_EQ(o.ema_decay, 0);
   EXPECT_EQ(accept({"--dataset", "cifar10", "--data_dir", "d"}).preprocessing, "auto");
+  EXPECT_EQ(accept({"--dataset", "imagenet", "--data_dir", "d"}).net, "alexnet");
+  EXPECT_EQ(accept({"--dataset", "imagenet", "--data_dir", "d", "--net", "vgg_a"}).learning_rate_decay_type,
+            "exponential");
+  EXPECT_EQ(accept({"--dataset", "imagenet", "--data_dir", "d", "--net", "googlenet"}).weight_decay, 0.00004);
+  EXPECT_EQ(accept({"--dataset", "imagenet", "--data_dir", "d", "--net", "resnet_50"}).max_steps, 450000);
   EXPECT_EQ(accept({"--dataset", "mnist", "--data_dir", "d", "--net", "resnet_20"}).image_size, 28);
   // What the user says wins.
   EXPECT_EQ(
       accept({"--dataset", "cifar10", "--data_dir", "d", "--net", "resnet_20", "--learning_rate_decay_type", "fixed"})
           .learning_rate_decay_type,
       "fixed");
+}
+
+TEST(TrainOptions, RecordsArePreprocessedAsTheirNetWas) {
+  EXPECT_EQ(preprocessing_of("imagenet", "alexnet_v2", "auto"), "alexnet");
+  EXPECT_EQ(preprocessing_of("flowers", "vgg_16", "auto"), "vgg");
+  EXPECT_EQ(preprocessing_of("records", "googlenet", "auto"), "inception");
+  EXPECT_EQ(preprocessing_of("records", "resnet_50", "auto"), "inception");
+  EXPECT_EQ(preprocessing_of("records", "lenet", "auto"), "standard");
+  EXPECT_EQ(preprocessing_of("records", "alexnet", "vgg"), "vgg");
+  EXPECT_EQ(preprocessing_of("cifar10", "alexnet", "auto"), "auto");
+}
+
+TEST(TrainOptions, OptionsOfRecordsNeedRecords) {
+  const TrainOptions o = accept({"--dataset", "records", "--data_dir", "d", "--shuffle", "window", "--num_readers", "8",
+                                 "--input_queue_memory_factor", "2", "--label_offset", "-1"});
+  EXPECT_EQ(shuffle_of(o), (ShuffleOptions{.kind = ShuffleOptions::Kind::kWindow, .num_readers = 8, .window = 2048}));
+  EXPECT_EQ(shuffle_of(accept({"--dataset", "records", "--data_dir", "d"})), ShuffleOptions{});
+  EXPECT_THAT(refuse({"--dataset", "records", "--data_dir", "d", "--num_readers", "8"}),
+              HasSubstr("it needs --shuffle window"));
+  EXPECT_THAT(refuse({"--dataset", "mnist", "--data_dir", "d", "--shuffle", "window"}),
+              HasSubstr("--shuffle window: needs --dataset imagenet, flowers or records"));
+  EXPECT_THAT(refuse({"--dataset", "mnist", "--data_dir", "d", "--label_offset", "-1"}),
+              HasSubstr("it needs --dataset imagenet, flowers or records"));
 }
 
 TEST(TrainOptions, HelpShowsTheDefaultsOfTheDataSet) {
@@ -96,7 +124,7 @@ TEST(TrainOptions, AutoStrategyExchangesWhereThereIsSomethingTo) {
 
 TEST(TrainOptions, WrongValuesAreRefused) {
   expect_refused({
-      {{"--dataset", "imagenet"}, {"--dataset", "imagenet", "synthetic", "mnist"}},
+      {{"--dataset", "svhn"}, {"--dataset", "svhn", "synthetic", "mnist"}},
       {{"--net", "vgg"}, {"--net", "vgg", "lenet"}},
       {{"--optimizer", "adamw"}, {"--optimizer", "adamw", "gd, momentum, adam, rmsprop"}},
       {{"--device", "tpu"}, {"--device", "tpu", "auto, cpu, cuda"}},
