@@ -2,7 +2,7 @@
 
 import sys
 
-DEBIAN = {"matplotlib": "python3-matplotlib", "numpy": "python3-numpy", "torch": "python3-torch"}
+DEBIAN = {"PIL": "python3-pil", "matplotlib": "python3-matplotlib", "numpy": "python3-numpy", "torch": "python3-torch"}
 
 
 def hint(error):

@@ -19,7 +19,7 @@ def run_bare(*command):
 
 class MissingPackage(unittest.TestCase):
     SCRIPTS = ["scripts/bench/bench_pytorch.py", "scripts/bench/bench_pytorch_ddp.py", "scripts/bench/bench_pytorch_gpu.py",
-               "scripts/bench/ddp_hooks_rank.py", "scripts/dev/check_formats.py", "scripts/dev/compare_pytorch.py", "scripts/plot_run.py", "scripts/read_messages.py",
+               "scripts/bench/ddp_hooks_rank.py", "scripts/dev/check_formats.py", "scripts/dev/check_preprocessing.py", "scripts/dev/compare_pytorch.py", "scripts/plot_run.py", "scripts/read_messages.py",
                "experiments/cifar10_pytorch.py"]
 
     def test_help_needs_no_package(self):
@@ -42,6 +42,7 @@ class MissingPackage(unittest.TestCase):
             self.expect_hint(77, "torch", "scripts/bench/bench_pytorch.py")
             self.expect_hint(77, "torch", "scripts/bench/bench_pytorch_gpu.py")
             self.expect_hint(77, "numpy", "scripts/dev/compare_pytorch.py", "--program", file.name)
+            self.expect_hint(77, "numpy", "scripts/dev/check_preprocessing.py", "--program", file.name, "--images", ".")
             self.expect_hint(77, "matplotlib", "scripts/plot_run.py", folder)
             self.expect_hint(1, "numpy", "scripts/read_messages.py", file.name)
             self.expect_hint(1, "numpy", "experiments/cifar10_pytorch.py", folder)
