@@ -99,7 +99,7 @@ class Published(unittest.TestCase):
                 self.assertEqual(fields_of(cell, "grad_bits", "clip_factor", "size_to_binarize"),
                                  (1, 0 if name.endswith("noclip") else 2.5, 9217))
                 self.assertNotIn("quantize_logits", cell.options)
-            self.assertEqual(cell.needs, ("net alexnet", "dataset imagenet"))
+            self.assertEqual(cell.needs, ())
 
     def test_table_3(self):
         cells = self.cells("table3")
@@ -111,7 +111,7 @@ class Published(unittest.TestCase):
             self.assertAlmostEqual(1 - cell.options["dropout_keep_prob"], dropped)
             self.assertEqual(cell.paper, {"top5": top5, "confidence": "A"})
             self.assertEqual(fields_of(cell, "optimizer", "learning_rate_decay_type"), ("momentum", "polynomial"))
-            self.assertEqual(cell.needs, ("net googlenet", "dataset imagenet"))
+            self.assertEqual(cell.needs, ())
         self.assertEqual(self.experiments["table3"].metric, "top5")
 
     def test_figure_3(self):

@@ -52,7 +52,10 @@ class Report(unittest.TestCase):
         text = report.make_page([cells["table1"], cells["table2"]], [], all_experiments=cells)
         self.assertIn("<li>not run yet: b128-n2-float, b128-n2-ternary, b2048-n16-float, b2048-n16-ternary; terngrad_experiment run "
                       "table1</li>", text)
-        self.assertRegex(text, "<li>not run: n2-float, .*: need net alexnet, dataset imagenet</li>")
+        self.assertRegex(text, "<li>not run yet: n2-float, .*; terngrad_experiment run table2</li>")
+        lacking = dataclasses.replace(cells["table2"], cells=[dataclasses.replace(cell, needs=("a microscope",))
+                                                              for cell in cells["table2"].cells])
+        self.assertRegex(report.make_page([lacking], [], all_experiments=cells), "<li>not run: n2-float, .*: need a microscope</li>")
         self.assertNotIn("not run", report.make_page([EXPERIMENT], full_results()))
 
     def test_a_figure_without_runs_says_so_and_one_with_runs_what_its_marks_mean(self):
