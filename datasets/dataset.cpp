@@ -27,17 +27,18 @@ struct DatasetEntry {
   std::unique_ptr<Dataset> (*make)(const DatasetOptions& options);
   std::vector<std::string> (*preprocessing)() = no_preprocessing;
   bool is_of_records = false;
+  bool can_augment = false;
 };
 
 // The registry: a new data set is one line here.
 constexpr std::array kDatasets = {
-    DatasetEntry{"cifar10", make_cifar10, padded},
-    DatasetEntry{"flowers", make_flowers, image_preprocessing_names, true},
+    DatasetEntry{"cifar10", make_cifar10, padded, false, true},
+    DatasetEntry{"flowers", make_flowers, image_preprocessing_names, true, true},
     DatasetEntry{"folder", make_image_folder},
-    DatasetEntry{"imagenet", make_imagenet, image_preprocessing_names, true},
+    DatasetEntry{"imagenet", make_imagenet, image_preprocessing_names, true, true},
     DatasetEntry{"mnist", make_mnist},
     DatasetEntry{"npy", make_npy_images},
-    DatasetEntry{"records", make_records, image_preprocessing_names, true},
+    DatasetEntry{"records", make_records, image_preprocessing_names, true, true},
     DatasetEntry{"synthetic", make_synthetic},
 };
 
@@ -50,6 +51,7 @@ void check_options(const DatasetEntry& entry, const DatasetOptions& options) {
                    "', expected one of: ", accepted);
   TERNGRAD_REQUIRE(options.label_offset == 0 || entry.is_of_records, "[make_dataset] data set ", entry.name,
                    " has no label_offset; sets that are read from records do");
+  TERNGRAD_REQUIRE(options.augment || entry.can_augment, "[make_dataset] data set ", entry.name, " is never augmented");
 }
 
 }  // namespace
@@ -65,6 +67,11 @@ std::vector<std::string> preprocessing_names() {
   std::vector<std::string> names = {kAuto, "padded"};
   std::ranges::copy(image_preprocessing_names(), std::back_inserter(names));
   return names;
+}
+
+bool can_augment(const std::string& dataset) {
+  return std::ranges::any_of(kDatasets,
+                             [&](const DatasetEntry& entry) { return dataset == entry.name && entry.can_augment; });
 }
 
 bool is_of_records(const std::string& dataset) {

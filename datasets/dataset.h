@@ -89,6 +89,7 @@ struct DatasetOptions {
   Subset subset = Subset::kTrain;
   int image_size = 0;                  // height and width the net takes; 0 = the set's own, if it has one
   std::string preprocessing = "auto";  // one of preprocessing_names(); auto: the set's own
+  bool augment = true;                 // false: training images are read as those of the test subset
   int label_offset = 0;                // added to the labels of sets that are read from records
   std::uint64_t seed = 1;              // of procedural sets
   int num_threads = 0;  // threads used while the set is opened, 0 = num_hardware_threads(); changes no bit
@@ -101,6 +102,9 @@ std::vector<std::string> dataset_names();
 /// (datasets/transforms/padded_crop.h), and sets that are read from records (datasets/sets/record_images.h) know those
 /// of datasets/transforms/preprocessing.h.
 std::vector<std::string> preprocessing_names();
+
+/// Whether a set's training images are augmented, as far as DatasetOptions::augment lets them be.
+bool can_augment(const std::string& dataset);
 
 /// Whether a set is read from records: it knows the preprocessings of datasets/transforms/preprocessing.h, and takes a
 /// label_offset.

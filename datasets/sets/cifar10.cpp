@@ -26,8 +26,8 @@ constexpr const char* kSubfolder = "cifar-10-batches-bin";
 class Cifar10 : public Dataset {
  public:
   /// @param files  checked contents, kCifar10FileRecords records each, the last at most as many
-  Cifar10(std::vector<std::vector<std::uint8_t>> files, Subset subset, int image_size)
-      : files_(std::move(files)), subset_(subset), image_size_(image_size) {}
+  Cifar10(std::vector<std::vector<std::uint8_t>> files, bool is_augmented, int image_size)
+      : files_(std::move(files)), is_augmented_(is_augmented), image_size_(image_size) {}
 
   const std::string& name() const override { return name_; }
   std::int64_t num_examples() const override {
@@ -41,14 +41,14 @@ class Cifar10 : public Dataset {
 
   std::int32_t label(std::int64_t index) const override { return record(index)[0]; }
 
-  bool is_augmented() const override { return subset_ == Subset::kTrain; }
+  bool is_augmented() const override { return is_augmented_; }
   std::int64_t memory_bytes() const override { return num_examples() * static_cast<std::int64_t>(kCifar10RecordBytes); }
 
  protected:
-  /// Draws a window with offsets up to max_offset, for testing the middle one.
+  /// Draws a window with offsets up to max_offset; not augmented the middle one.
   Augmentation augmentation_of(std::int64_t index, const ExampleVisit& visit, int max_offset) const {
-    return subset_ == Subset::kTrain ? draw_augmentation(visit, index, max_offset)
-                                     : Augmentation{.top = max_offset / 2, .left = max_offset / 2};
+    return is_augmented_ ? draw_augmentation(visit, index, max_offset)
+                         : Augmentation{.top = max_offset / 2, .left = max_offset / 2};
   }
   std::span<const std::uint8_t> record(std::int64_t index) const {
     TERNGRAD_REQUIRE(index >= 0 && index < num_examples(), "[cifar10] example index must be in [0, ", num_examples(),
@@ -60,7 +60,7 @@ class Cifar10 : public Dataset {
  private:
   std::string name_ = "cifar10";
   std::vector<std::vector<std::uint8_t>> files_;
-  Subset subset_;
+  bool is_augmented_;
   int image_size_;
 };
 
@@ -200,8 +200,9 @@ std::unique_ptr<Dataset> make_cifar10(const DatasetOptions& options) {
                    ? read_record_files(options.data_dir, options.subset, num_threads)
                    : read_files(options.data_dir, options.subset, num_threads);
   const int image_size = options.image_size > 0 ? options.image_size : own_size;
-  if (is_padded) return std::make_unique<PaddedCifar10>(std::move(files), options.subset, image_size);
-  return std::make_unique<DistortedCifar10>(std::move(files), options.subset, image_size);
+  const bool is_augmented = options.augment && options.subset == Subset::kTrain;
+  if (is_padded) return std::make_unique<PaddedCifar10>(std::move(files), is_augmented, image_size);
+  return std::make_unique<DistortedCifar10>(std::move(files), is_augmented, image_size);
 }
 
 }  // namespace terngrad

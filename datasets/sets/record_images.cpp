@@ -134,7 +134,8 @@ template <class LabelsOf>
 std::unique_ptr<Dataset> make_record_images(const char* set, const DatasetOptions& options, const LabelsOf& labels_of) {
   check_options(set, options);
   const std::string preprocessing = options.preprocessing == "auto" ? "standard" : options.preprocessing;
-  auto transform = make_preprocessing(preprocessing, options.subset, options.image_size);
+  auto transform =
+      make_preprocessing(preprocessing, options.augment ? options.subset : Subset::kTest, options.image_size);
   return of_set(set, [&]() -> std::unique_ptr<Dataset> {
     const int num_threads = options.num_threads > 0 ? options.num_threads : num_hardware_threads();
     auto store = std::make_unique<const RecordStore>(options.data_dir, options.subset, num_threads);

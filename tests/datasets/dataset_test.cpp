@@ -38,6 +38,13 @@ TEST(Dataset, PreprocessingThatASetDoesNotKnowIsRefused) {
   }
 }
 
+TEST(Dataset, WhatIsNeverAugmentedSaysSo) {
+  EXPECT_TRUE(can_augment("cifar10"));
+  EXPECT_TRUE(can_augment("imagenet"));
+  EXPECT_FALSE(can_augment("mnist"));
+  EXPECT_THROW(make_dataset("synthetic", {.augment = false}), InvalidArgument);
+}
+
 TEST(Dataset, NamesOpenTheirSets) {
   const auto set = make_dataset("synthetic", {.subset = Subset::kTest, .image_size = 32, .num_threads = 1});
   EXPECT_EQ(set->name(), "synthetic");

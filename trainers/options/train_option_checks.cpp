@@ -88,6 +88,10 @@ void check_data(const OptionSet& options, const TrainOptions& o) {
     refuse_unused(options, {"label_offset"}, needed);
     if (o.shuffle == "window") TERNGRAD_THROW(UsageError, "--shuffle window: needs ", needed, ", which are in shards");
   }
+  if (o.augment == "off" && (o.benchmark_mode || !can_augment(o.dataset))) {
+    TERNGRAD_THROW(UsageError, "--augment off: has no effect here; --dataset ", o.dataset,
+                   o.benchmark_mode ? " is not read" : " is never augmented");
+  }
   if (o.shuffle != "window") refuse_unused(options, {"num_readers", "input_queue_memory_factor"}, "--shuffle window");
 }
 

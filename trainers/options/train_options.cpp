@@ -224,6 +224,9 @@ void declare_train_options(OptionSet& options, TrainOptions& o) {
       "image with a border of 4, flips, and subtracts mean and divides by deviation of the set; the others are of "
       "records, and auto there is the one that goes with --net",
       one_of(preprocessing_names()));
+  options.add("augment", &o.augment,
+              "whether training images are cropped, flipped and distorted at random; off: read as those for testing",
+              one_of({"on", "off"}));
   options.add("label_offset", &o.label_offset,
               "added to the labels of records: -1 trains ImageNet with 1000 classes instead of the original's 1001",
               in_range(-1048575, 1048575));

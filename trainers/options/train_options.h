@@ -48,6 +48,7 @@ struct TrainOptions {
   std::string net = "lenet";
   int image_size = 28;
   std::string preprocessing = "auto";
+  std::string augment = "on";
   int label_offset = 0;
   std::int64_t batch_size = 64;
   std::int64_t max_steps = 3000;

@@ -81,6 +81,7 @@ CheckpointState initial_state(const TrainOptions& o, const DeviceChoice& devices
     state.extra_metadata["num_readers"] = std::to_string(o.num_readers);
     state.extra_metadata["input_queue_memory_factor"] = std::to_string(o.input_queue_memory_factor);
   }
+  if (o.augment == "off") state.extra_metadata["augment"] = o.augment;
   if (o.label_offset != 0) state.extra_metadata["label_offset"] = std::to_string(o.label_offset);
   add_codec_options(o, state);
   state.extra_metadata["exchange_fingerprint"] = std::to_string(plan_fingerprint);

@@ -122,6 +122,14 @@ TEST(RecordImages, FlowersHaveLabelsOfTwoKinds) {
   EXPECT_THAT(refusal<DataError>([] { make_flowers(Records({0, 5}).options()); }), HasSubstr("expected 0 to 4"));
 }
 
+TEST(RecordImages, AugmentationCanBeTurnedOff) {
+  const Records records({0, 1});
+  DatasetOptions options = records.options();
+  EXPECT_TRUE(make_records(options)->is_augmented());
+  options.augment = false;
+  EXPECT_FALSE(make_records(options)->is_augmented());
+}
+
 TEST(RecordImages, DamagedImagesAreRefusedByPlace) {
   TemporaryFolder folder;
   ImageExample bad = png_example(1, 1);

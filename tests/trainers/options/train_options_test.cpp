@@ -76,6 +76,12 @@ TEST(TrainOptions, RecordsArePreprocessedAsTheirNetWas) {
   EXPECT_EQ(preprocessing_of("cifar10", "alexnet", "auto"), "auto");
 }
 
+TEST(TrainOptions, AugmentationCanBeTurnedOffWhereThereIsOne) {
+  EXPECT_EQ(accept({"--dataset", "cifar10", "--data_dir", "d", "--augment", "off"}).augment, "off");
+  EXPECT_THAT(refuse({"--dataset", "mnist", "--data_dir", "d", "--augment", "off"}),
+              HasSubstr("--augment off: has no effect here; --dataset mnist is never augmented"));
+}
+
 TEST(TrainOptions, OptionsOfRecordsNeedRecords) {
   const TrainOptions o = accept({"--dataset", "records", "--data_dir", "d", "--shuffle", "window", "--num_readers", "8",
                                  "--input_queue_memory_factor", "2", "--label_offset", "-1"});
