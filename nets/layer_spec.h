@@ -30,7 +30,7 @@ struct WindowSize {
 /// What is applied to each output of a layer with tensors.
 enum class Activation { kNone, kRelu };
 
-/// How a tensor is filled at the start: see initializer.h. The last two are of weights, and depend on their fans, the
+/// How a tensor is filled at the start: see initializer.h. The last three are of weights, and depend on their fans, the
 /// numbers of inputs that an output sees and of outputs that an input is seen by: window height * width times the
 /// channels of the weights' shape, in and out.
 struct Initializer {
@@ -41,6 +41,7 @@ struct Initializer {
     kXavierUniform,    // uniform of value sqrt(6 / (fan_in + fan_out)); Glorot and Bengio, AISTATS 2010
     kScaledNormal,     // truncated normal of sqrt(1.3 value / fan_in): 1.3 makes up for what truncation takes from the
                        // variance, and value 2 is for ReLUs; He et al., ICCV 2015
+    kFanInUniform,     // uniform of sqrt(3 / fan_in), of variance 1 / fan_in: what Caffe calls xavier
   };
   Kind kind = Kind::kConstant;
   float value = 0;
@@ -50,6 +51,7 @@ struct Initializer {
   static Initializer uniform(float limit) { return {Kind::kUniform, limit}; }
   static Initializer xavier_uniform() { return {Kind::kXavierUniform, 0}; }
   static Initializer scaled_normal(float factor) { return {Kind::kScaledNormal, factor}; }
+  static Initializer fan_in_uniform() { return {Kind::kFanInUniform, 0}; }
 };
 
 /// Whether weight decay applies to the weights of a layer. Biases are never regularized.
@@ -62,7 +64,7 @@ enum class Regularized { kNo, kYes };
 /// `<name>/biases` [out]; none are wanted before a batch norm, which takes away any constant.
 struct ConvolutionSpec {
   int num_outputs = 0;
-  WindowSize kernel = {};
+  WindowSize kernel = {};  // 0 x 0: as large as the input, without padding, and the stride is 1
   int stride = 1;
   Padding padding = Padding::kSame;
   Activation activation = Activation::kNone;
@@ -75,7 +77,7 @@ struct ConvolutionSpec {
 /// out[o] = activation(b[o] + sum over i of in[i] * w[i, o]), the input flattened in the order height, width, channel.
 /// Tensors: `<name>/weights` [in, out] and `<name>/biases` [out].
 struct FullyConnectedSpec {
-  int num_outputs = 0;  // 0: the number of classes; this is then the logits layer
+  int num_outputs = 0;  // 0: the number of classes; this is then the logits layer, or that of an AuxiliaryLoss
   Activation activation = Activation::kNone;
   Initializer weights = {};
   Initializer biases = {};
@@ -163,12 +165,22 @@ struct LayerSpec {
                                          // (the image for the first layer)
 };
 
+/// A further classifier, whose loss is added in training, `weight` times: the softmax cross-entropy of the outputs of
+/// `layer`, which no other layer takes. Its tensors do not count as logits. Layers that feed nothing else are left out
+/// where the net predicts. Szegedy et al., "Going Deeper with Convolutions", CVPR 2015, section 5.
+struct AuxiliaryLoss {
+  std::string layer;
+  float weight = 1;
+};
+
 /// A net: layers in an order in which each comes after those it takes from. Each output but the last is taken by a
-/// later layer; the last layer gives the logits.
+/// later layer or an auxiliary loss; the last layer gives the logits.
 struct NetSpec {
   std::string name;
   std::vector<LayerSpec> layers;
   int smallest_side = 1;  // images need as many rows and columns, so that no pool is left without an output
+  std::vector<AuxiliaryLoss> auxiliary_losses = {};
+  float label_smoothing = 0;  // of all losses in training, in [0, 1): see LossTerm (softmax_cross_entropy.h)
 };
 
 /// Whether some layer drops out.

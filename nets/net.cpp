@@ -9,6 +9,8 @@
 #include "nets/models/cifar10_alexnet.h"
 #include "nets/models/cifarnet.h"
 #include "nets/models/googlenet.h"
+#include "nets/models/googlenet_2014.h"
+#include "nets/models/inception_v3.h"
 #include "nets/models/lenet.h"
 #include "nets/models/resnet.h"
 #include "nets/models/resnet_cifar.h"
@@ -30,6 +32,8 @@ constexpr std::array kNets = {
     RegisteredNet{"cifar10_alexnet", [](const NetConfig&) { return cifar10_alexnet(); }},
     RegisteredNet{"cifarnet", [](const NetConfig& config) { return cifarnet(config.dropout_keep_prob); }},
     RegisteredNet{"googlenet", [](const NetConfig& config) { return googlenet(config.dropout_keep_prob); }},
+    RegisteredNet{"googlenet_2014", [](const NetConfig& config) { return googlenet_2014(config.dropout_keep_prob); }},
+    RegisteredNet{"inception_v3", [](const NetConfig& config) { return inception_v3(config.dropout_keep_prob); }},
     RegisteredNet{"lenet", [](const NetConfig&) { return lenet(); }},
     RegisteredNet{"resnet_18", [](const NetConfig&) { return resnet_18(); }},
     RegisteredNet{"resnet_18_cifar", [](const NetConfig&) { return resnet_18_cifar(); }},

@@ -49,8 +49,9 @@ struct TrainBatch {
 
 /// What one worker's slice gave.
 struct WorkerLoss {
-  double entropy_loss = 0;  // mean softmax cross-entropy over the slice, in nats
-  int num_correct = 0;      // examples whose label has the largest logit
+  double entropy_loss = 0;    // mean softmax cross-entropy of the logits over the slice, in nats
+  int num_correct = 0;        // examples whose label has the largest logit
+  double auxiliary_loss = 0;  // sum of the auxiliary losses times their weights; the gradient is of both losses' sum
 };
 
 /// What computes nets on the CPU: the library, its version, and the number that it gives to the instructions which it
@@ -62,7 +63,8 @@ std::string cpu_library();
 /// once.
 using SegmentReady = std::function<void(int worker, int segment)>;
 
-/// A classifier with a softmax cross-entropy loss. It holds no parameters: they live in one flat buffer that the caller
+/// A classifier with a softmax cross-entropy loss, in training of several classifiers and with smoothed labels where
+/// NetSpec says so. It holds no parameters: they live in one flat buffer that the caller
 /// owns and passes in, laid out as `layout()` says; so do gradients, one flat buffer per local worker. What training
 /// passes leave behind besides gradients, moving statistics, is state: also the caller's, one flat buffer per worker,
 /// laid out as `state_layout()` says.
@@ -112,7 +114,7 @@ class Net {
 
 /// What can be chosen about a net that is known by name. Each net uses what it has.
 struct NetConfig {
-  float dropout_keep_prob = 0.5f;  // of every dropout layer
+  float dropout_keep_prob = 0.5f;  // of every dropout layer; half as much in auxiliary classifiers
 };
 
 /// Names that net_spec and make_net accept.

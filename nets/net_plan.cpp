@@ -25,7 +25,9 @@ bool takes_many_inputs(const LayerOperation& operation) {
 }
 
 bool depends_on_fans(const Initializer& initializer) {
-  return initializer.kind == Initializer::Kind::kXavierUniform || initializer.kind == Initializer::Kind::kScaledNormal;
+  using Kind = Initializer::Kind;
+  return initializer.kind == Kind::kXavierUniform || initializer.kind == Kind::kScaledNormal ||
+         initializer.kind == Kind::kFanInUniform;
 }
 
 /// With numbers in place of what depends on the fans of weights [..., in, out].
@@ -39,6 +41,9 @@ Initializer with_fans(const Initializer& initializer, std::span<const std::int64
   }
   if (initializer.kind == Initializer::Kind::kScaledNormal) {
     return Initializer::truncated_normal(static_cast<float>(std::sqrt(1.3 * double{initializer.value} / fan_in)));
+  }
+  if (initializer.kind == Initializer::Kind::kFanInUniform) {
+    return Initializer::uniform(static_cast<float>(std::sqrt(3 / fan_in)));
   }
   return initializer;
 }
@@ -60,10 +65,11 @@ AxisPlan plan_axis(const std::string& who, int input, int window, int stride, Pa
 /// Builds a plan layer by layer.
 class Planner {
  public:
-  Planner(const NetSpec& spec, const ImageShape& image, int num_classes) {
+  Planner(const NetSpec& spec, const ImageShape& image, int num_classes) : auxiliary_losses_(spec.auxiliary_losses) {
     plan_.name = spec.name;
     plan_.image = image;
     plan_.num_classes = num_classes;
+    plan_.label_smoothing = spec.label_smoothing;
   }
 
   void add(const LayerSpec& spec) {
@@ -83,10 +89,12 @@ class Planner {
   NetPlan finish() && {
     TERNGRAD_REQUIRE(!plan_.layers.empty() && plan_.layers.back().output.num_elements() == plan_.num_classes, "[",
                      plan_.name, "] the last layer must give ", plan_.num_classes, " logits");
+    for (const AuxiliaryLoss& loss : auxiliary_losses_) plan_auxiliary_loss(loss);
     for (const LayerPlan& layer : plan_.layers) {
-      TERNGRAD_REQUIRE(layer.num_consumers > 0 || &layer == &plan_.layers.back(), "[", who(layer),
-                       "] no layer takes this output, and it is not the last");
+      TERNGRAD_REQUIRE(layer.num_consumers > 0 || &layer == &plan_.layers.back() || is_auxiliary(layer.name), "[",
+                       who(layer), "] no layer takes this output, and it is not the last");
     }
+    mark_training_only();
     for (LayerPlan& layer : plan_.layers) move_relu_gradient(layer);
     return std::move(plan_);
   }
@@ -105,6 +113,36 @@ class Planner {
     if (name == kImageInput) return kImageIndex;
     const auto layer = std::ranges::find(plan_.layers, name, &LayerPlan::name);
     return layer == plan_.layers.end() ? kNotFound : static_cast<int>(layer - plan_.layers.begin());
+  }
+
+  bool is_auxiliary(const std::string& name) const {
+    return std::ranges::find(auxiliary_losses_, name, &AuxiliaryLoss::layer) != auxiliary_losses_.end();
+  }
+
+  void plan_auxiliary_loss(const AuxiliaryLoss& loss) {
+    const int index = find(loss.layer);
+    TERNGRAD_REQUIRE(index >= 0 && index + 1 < static_cast<int>(plan_.layers.size()), "[", plan_.name,
+                     "] an auxiliary loss must name a layer before the last, names '", loss.layer, "'");
+    const LayerPlan& layer = plan_.layers[static_cast<std::size_t>(index)];
+    TERNGRAD_REQUIRE(layer.num_consumers == 0 && layer.output.num_elements() == plan_.num_classes, "[", who(layer),
+                     "] must give ", plan_.num_classes, " logits of an auxiliary loss, and to no layer; gives ",
+                     layer.output.num_elements(), " to ", layer.num_consumers);
+    TERNGRAD_REQUIRE(std::isfinite(loss.weight) && loss.weight > 0, "[", who(layer),
+                     "] the weight of an auxiliary loss must be a positive number, is ", loss.weight);
+    for (const AuxiliaryLossPlan& other : plan_.auxiliary_losses) {
+      TERNGRAD_REQUIRE(other.layer != index, "[", who(layer), "] has two auxiliary losses");
+    }
+    plan_.auxiliary_losses.push_back({index, loss.weight});
+  }
+
+  void mark_training_only() {
+    for (LayerPlan& layer : plan_.layers) layer.is_training_only = &layer != &plan_.layers.back();
+    for (std::size_t l = plan_.layers.size(); l-- > 0;) {
+      if (plan_.layers[l].is_training_only) continue;
+      for (const int input : plan_.layers[l].inputs) {
+        if (input != kImageIndex) plan_.layers[static_cast<std::size_t>(input)].is_training_only = false;
+      }
+    }
   }
 
   void connect(const LayerSpec& spec, LayerPlan& layer) {
@@ -158,20 +196,24 @@ class Planner {
 
   void plan_layer(const ConvolutionSpec& spec, LayerPlan& layer) {
     const int channels = layer.input.channels;
+    const bool is_whole = spec.kernel == WindowSize{};
+    TERNGRAD_REQUIRE(!is_whole || spec.stride == 1, "[", who(layer),
+                     "] the stride must be 1, as the kernel is as large as the input; it is ", spec.stride);
+    const WindowSize kernel = is_whole ? WindowSize(layer.input.height, layer.input.width) : spec.kernel;
     TERNGRAD_REQUIRE(spec.groups >= 1 && channels % spec.groups == 0 && spec.num_outputs % spec.groups == 0, "[",
                      who(layer), "] groups must divide the ", channels, " channels and the ", spec.num_outputs,
                      " outputs, there are ", spec.groups);
-    plan_window(layer, spec.kernel, spec.stride, spec.padding, spec.num_outputs);
+    plan_window(layer, kernel, spec.stride, is_whole ? Padding::kValid : spec.padding, spec.num_outputs);
     layer.weights =
-        add_tensor(layer, "weights", {spec.kernel.height, spec.kernel.width, channels / spec.groups, spec.num_outputs},
-                   false, {spec.weights, spec.regularized == Regularized::kYes});
+        add_tensor(layer, "weights", {kernel.height, kernel.width, channels / spec.groups, spec.num_outputs}, false,
+                   {spec.weights, spec.regularized == Regularized::kYes});
     if (spec.biases) layer.biases = add_tensor(layer, "biases", {spec.num_outputs}, false, {*spec.biases, false});
     layer.applies_relu_gradient = spec.activation == Activation::kRelu;
   }
 
   void plan_layer(FullyConnectedSpec& spec, LayerPlan& layer) {
-    const bool is_logits = spec.num_outputs == 0;
-    if (is_logits) spec.num_outputs = plan_.num_classes;
+    const bool is_logits = spec.num_outputs == 0 && !is_auxiliary(layer.name);
+    if (spec.num_outputs == 0) spec.num_outputs = plan_.num_classes;
     layer.output = {1, 1, spec.num_outputs};
     layer.weights = add_tensor(layer, "weights", {layer.input.num_elements(), spec.num_outputs}, is_logits,
                                {spec.weights, spec.regularized == Regularized::kYes});
@@ -263,6 +305,7 @@ class Planner {
   }
 
   NetPlan plan_;
+  std::vector<AuxiliaryLoss> auxiliary_losses_;
 };
 
 }  // namespace
@@ -276,6 +319,8 @@ NetPlan plan_net(const NetSpec& spec, const ImageShape& image, int num_classes) 
   TERNGRAD_REQUIRE(image.height >= spec.smallest_side && image.width >= spec.smallest_side, "[", spec.name,
                    "] an image must have at least ", spec.smallest_side, " rows and columns, has ", image.height, " x ",
                    image.width);
+  TERNGRAD_REQUIRE(spec.label_smoothing >= 0 && spec.label_smoothing < 1, "[", spec.name,
+                   "] label_smoothing must be in [0, 1), is ", spec.label_smoothing);
   constexpr int kMaxClasses = 1 << 20;
   TERNGRAD_REQUIRE(num_classes >= 1 && num_classes <= kMaxClasses, "[", spec.name, "] there must be 1 to ", kMaxClasses,
                    " classes, have ", num_classes);

@@ -41,8 +41,10 @@ struct LayerPlan {
   int moving_variance = -1;
   int moving_weight = -1;
   std::vector<int> tensors;  // all of the layer's in NetPlan::layout, in its order
-  /// How many inputs of layers are this output; 0 for the last layer only.
+  /// How many inputs of layers are this output; 0 for the last layer and those of auxiliary losses only.
   int num_consumers = 0;
+  /// Only auxiliary losses depend on this layer: inference leaves it out.
+  bool is_training_only = false;
   /// Whether backward has anything to do here: some tensor in or below this layer needs the gradient of this output.
   bool needs_gradient = false;
   /// The layer sets to zero the gradients of its outputs that are not positive, before its own backward pass: the
@@ -59,6 +61,12 @@ struct TensorPlan {
   bool is_regularized = false;
 };
 
+/// AuxiliaryLoss of NetSpec with the index of its layer.
+struct AuxiliaryLossPlan {
+  int layer = 0;
+  float weight = 1;
+};
+
 struct NetPlan {
   std::string name;
   ImageShape image;
@@ -68,14 +76,18 @@ struct NetPlan {
   std::vector<TensorPlan> tensors;
   Layout state_layout;
   std::vector<float> state_values;  // what every element of a state tensor is at the start
+  std::vector<AuxiliaryLossPlan> auxiliary_losses;
+  float label_smoothing = 0;
 };
 
 /// Works out the graph, shapes, paddings, tensors and state.
 /// @throws InvalidArgument, naming the layer: where a name is empty, repeated or kImageInput; an input is unknown or
-///         listed later, or there are more or fewer than the operation takes; a layer is not the last and nothing takes
-///         its output; a number in its spec is out of range (of an LRN: that keeps the base of its power positive); or
-///         a shape is impossible: an empty image, a window larger than an unpadded image, a tensor or an activation of
-///         2^31 or more elements. Naming the net: where the image is smaller than NetSpec::smallest_side
+///         listed later, or there are more or fewer than the operation takes; a layer is not the last and neither a
+///         layer nor an auxiliary loss takes its output, or both do; an auxiliary loss names no layer, has one that
+///         does not give as many outputs as there are classes, or a weight that is not positive; a number in its spec
+///         is out of range (of an LRN: that keeps the base of its power positive); or a shape is impossible: an empty
+///         image, a window larger than an unpadded image, a tensor or an activation of 2^31 or more elements. Naming
+///         the net: where the image is smaller than NetSpec::smallest_side, or the label smoothing is out of range
 NetPlan plan_net(const NetSpec& spec, const ImageShape& image, int num_classes);
 
 /// The index of the first draw of each layer for slices of `num_examples`: dropout layers, in order, have one for each

@@ -18,8 +18,8 @@ InputGradient input_gradient_of(const NetPlan& plan, std::size_t index) {
 }
 
 PassMemory::PassMemory(const NetPlan& plan, std::int64_t num_examples, Mode mode)
-    : plan_(plan), num_examples_(num_examples), routes_(plan.layers.size()), places_(plan.layers.size()) {
-  place_activations(mode);
+    : plan_(plan), num_examples_(num_examples), mode_(mode), routes_(plan.layers.size()), places_(plan.layers.size()) {
+  place_activations();
   if (mode == Mode::kTraining) place_gradients();
 }
 
@@ -35,12 +35,17 @@ PassMemory::Elements PassMemory::elements(const NetPlan& plan, std::int64_t num_
   return {.activations = memory.activations_.num_elements(), .gradients = memory.gradients_.num_elements()};
 }
 
-void PassMemory::place_activations(Mode mode) {
-  std::vector<int> readers_left;
+void PassMemory::place_activations() {
+  std::vector<int> readers_left(routes_.size(), 0);
   for (std::size_t l = 0; l < routes_.size(); ++l) {
+    for (const int input : plan_.layers[l].inputs) {
+      if (input != kImageIndex && !is_skipped(l)) ++readers_left[static_cast<std::size_t>(input)];
+    }
+  }
+  for (std::size_t l = 0; l < routes_.size(); ++l) {
+    if (is_skipped(l)) continue;
     routes_[l].output = activations_.acquire(num_elements(l));
-    readers_left.push_back(plan_.layers[l].num_consumers);
-    if (mode == Mode::kTraining) continue;  // backward reads them all
+    if (mode_ == Mode::kTraining) continue;  // backward reads them all
     for (const int input : plan_.layers[l].inputs) {
       if (input == kImageIndex) continue;
       const auto producer = static_cast<std::size_t>(input);
@@ -52,6 +57,10 @@ void PassMemory::place_activations(Mode mode) {
 void PassMemory::place_gradients() {
   // The loss writes the logits' gradient whether or not a layer has a use for it.
   routes_.back().output_gradient = gradients_.acquire(num_elements(routes_.size() - 1));
+  for (const AuxiliaryLossPlan& loss : plan_.auxiliary_losses) {
+    const auto l = static_cast<std::size_t>(loss.layer);
+    routes_[l].output_gradient = gradients_.acquire(num_elements(l));
+  }
   for (std::size_t l = routes_.size(); l-- > 0;) {
     if (!plan_.layers[l].needs_gradient) continue;
     std::vector<std::size_t> addends;
@@ -77,6 +86,7 @@ void PassMemory::place_gradients() {
 
 void PassMemory::bind() {
   for (std::size_t l = 0; l < routes_.size(); ++l) {
+    if (is_skipped(l)) continue;
     Place& place = places_[l];
     place.output = activations_.data(routes_[l].output);
     place.num_outputs = num_elements(l);

@@ -32,7 +32,7 @@ class PassMemory {
   /// What one layer works on. The consumers of an output are visited in backward order, and inputs of one layer in
   /// their own: the first writes the output's gradient, later ones write their own addend.
   struct Place {
-    float* output = nullptr;
+    float* output = nullptr;              // nullptr: forward skips the layer
     std::int64_t num_outputs = 0;         // elements of `output`
     float* output_gradient = nullptr;     // nullptr: backward skips the layer
     std::vector<const float*> inputs;     // nullptr for the image
@@ -40,8 +40,8 @@ class PassMemory {
     std::vector<Sum> sums;                // after backward
   };
 
-  /// Works the places out for `num_examples`, and allocates. In inference mode there are no gradients, and an output is
-  /// kept only until the last layer that takes it has run.
+  /// Works the places out for `num_examples`, and allocates. In inference mode there are no gradients, an output is
+  /// kept only until the last layer that takes it has run, and layers of training only have no places.
   PassMemory(const NetPlan& plan, std::int64_t num_examples, Mode mode, const Device& device);
 
   /// How many floats the constructor allocates.
@@ -69,7 +69,8 @@ class PassMemory {
 
   /// Works the places out and allocates nothing.
   PassMemory(const NetPlan& plan, std::int64_t num_examples, Mode mode);
-  void place_activations(Mode mode);
+  void place_activations();
+  bool is_skipped(std::size_t layer) const { return mode_ == Mode::kInference && plan_.layers[layer].is_training_only; }
   void place_gradients();
   void bind();
   std::int64_t num_elements(std::size_t layer) const {
@@ -78,6 +79,7 @@ class PassMemory {
 
   const NetPlan& plan_;
   std::int64_t num_examples_;
+  Mode mode_;
   std::vector<Route> routes_;  // beside plan_.layers, like places_
   std::vector<Place> places_;
   SharedBuffers activations_;  // outputs of layers: all of them for a backward pass, else those still to be read

@@ -10,21 +10,27 @@ namespace terngrad {
 namespace {
 
 /// Loss of one example; writes its gradient, times `scale`, if there is room for it.
-double example_loss(std::span<const float> z, std::size_t label, double scale, std::span<float> gradient) {
+double example_loss(std::span<const float> z, std::size_t label, double smoothing, double scale,
+                    std::span<float> gradient) {
   const double max = *std::max_element(z.begin(), z.end());
+  const double of_every_class = smoothing / static_cast<double>(z.size());
   double sum = 0;
   for (const float value : z) sum += std::exp(value - max);
   for (std::size_t j = 0; j < gradient.size(); ++j) {
     const double probability = std::exp(z[j] - max) / sum;
-    gradient[j] = static_cast<float>((probability - (j == label ? 1.0 : 0.0)) * scale);
+    gradient[j] = static_cast<float>((probability - (j == label ? 1.0 - smoothing : 0.0) - of_every_class) * scale);
   }
-  return std::log(sum) - (z[label] - max);
+  const double entropy = std::log(sum) - (1.0 - smoothing) * (z[label] - max);
+  if (smoothing == 0) return entropy;
+  double distances = 0;
+  for (const float value : z) distances += value - max;
+  return entropy - of_every_class * distances;
 }
 
 }  // namespace
 
 WorkerLoss softmax_cross_entropy(std::span<const float> logits, std::span<const std::int32_t> labels, int num_classes,
-                                 std::span<float> gradient) {
+                                 std::span<float> gradient, const LossTerm& term) {
   const std::size_t num_examples = labels.size();
   const auto classes = static_cast<std::size_t>(std::max(num_classes, 0));
   TERNGRAD_REQUIRE(num_examples >= 1 && classes >= 1 && logits.size() == num_examples * classes,
@@ -41,11 +47,12 @@ WorkerLoss softmax_cross_entropy(std::span<const float> logits, std::span<const 
     const auto label = static_cast<std::size_t>(labels[n]);
     const auto z = logits.subspan(n * classes, classes);
     const auto row = gradient.empty() ? gradient : gradient.subspan(n * classes, classes);
-    loss.entropy_loss += example_loss(z, label, scale, row);
+    loss.entropy_loss += example_loss(z, label, double{term.label_smoothing}, scale * double{term.weight}, row);
     const auto winner = static_cast<std::size_t>(std::max_element(z.begin(), z.end()) - z.begin());
     if (winner == label && !std::isnan(z[label])) ++loss.num_correct;
   }
   loss.entropy_loss *= scale;
+  if (term.is_auxiliary) return {.auxiliary_loss = double{term.weight} * loss.entropy_loss};
   return loss;
 }
 

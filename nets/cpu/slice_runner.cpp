@@ -22,6 +22,10 @@ SliceRunner::SliceRunner(const dnnl::engine& engine, const NetPlan& plan, int nu
       memory_(plan, num_examples, mode, Device::cpu()) {
   const std::vector<std::int64_t> first_draws = first_dropout_draws(plan, num_examples);
   for (std::size_t l = 0; l < plan.layers.size(); ++l) {
+    if (mode == Mode::kInference && plan.layers[l].is_training_only) {
+      layers_.push_back(nullptr);
+      continue;
+    }
     layers_.push_back(make_layer(context_, plan.layers[l], plan,
                                  {.num_examples = num_examples,
                                   .num_threads = num_threads,
@@ -33,11 +37,14 @@ SliceRunner::SliceRunner(const dnnl::engine& engine, const NetPlan& plan, int nu
 }
 
 void SliceRunner::set_parameters(const float* parameters) {
-  for (const auto& layer : layers_) layer->set_parameters(parameters);
+  for (const auto& layer : layers_) {
+    if (layer != nullptr) layer->set_parameters(parameters);
+  }
 }
 
 std::span<const float> SliceRunner::forward(const Pass& pass, const float* images) {
   for (std::size_t l = 0; l < layers_.size(); ++l) {
+    if (layers_[l] == nullptr) continue;
     PassMemory::Place& place = memory_.place(l);
     for (std::size_t i = 0; i < place.inputs.size(); ++i) {
       if (plan_.layers[l].inputs[i] == kImageIndex) place.inputs[i] = images;
@@ -62,8 +69,16 @@ void SliceRunner::run_backward(std::size_t l, float* gradient) {
 WorkerLoss SliceRunner::compute_gradient(const Pass& pass, const float* images, std::span<const std::int32_t> labels,
                                          float* gradient, const std::function<void(int segment)>& on_segment_ready) {
   const std::span<const float> logits = forward(pass, images);
-  const WorkerLoss loss = softmax_cross_entropy(logits, labels, plan_.num_classes,
-                                                {memory_.place(layers_.size() - 1).output_gradient, logits.size()});
+  WorkerLoss loss = softmax_cross_entropy(logits, labels, plan_.num_classes,
+                                          {memory_.place(layers_.size() - 1).output_gradient, logits.size()},
+                                          {.label_smoothing = plan_.label_smoothing});
+  for (const AuxiliaryLossPlan& auxiliary : plan_.auxiliary_losses) {
+    const PassMemory::Place& place = memory_.place(static_cast<std::size_t>(auxiliary.layer));
+    const LossTerm term{.label_smoothing = plan_.label_smoothing, .weight = auxiliary.weight, .is_auxiliary = true};
+    loss.auxiliary_loss += softmax_cross_entropy({place.output, logits.size()}, labels, plan_.num_classes,
+                                                 {place.output_gradient, logits.size()}, term)
+                               .auxiliary_loss;
+  }
   for (std::size_t l = layers_.size(); l-- > 0;) {
     if (!plan_.layers[l].needs_gradient) continue;
     run_backward(l, gradient);

@@ -42,7 +42,7 @@ class SliceRunner {
   int num_threads_;
   Scratchpad scratchpad_;
   DnnlContext context_;
-  std::vector<std::unique_ptr<Layer>> layers_;  // beside plan_.layers
+  std::vector<std::unique_ptr<Layer>> layers_;  // beside plan_.layers; null for one that the mode leaves out
   PassMemory memory_;
 };
 

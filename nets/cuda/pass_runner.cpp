@@ -31,6 +31,10 @@ PassRunner::PassRunner(const Libraries& libraries, const NetPlan& plan, int num_
   const LayerContext context{.libraries = libraries, .workspace = &workspace_, .fork = fork, .notes = &notes};
   const std::vector<std::int64_t> first_draws = first_dropout_draws(plan, examples_per_worker);
   for (std::size_t l = 0; l < plan.layers.size(); ++l) {
+    if (mode == Mode::kInference && plan.layers[l].is_training_only) {
+      layers_.push_back(nullptr);
+      continue;
+    }
     layers_.push_back(make_layer(context, plan.layers[l], plan,
                                  {.num_workers = num_workers,
                                   .examples_per_worker = examples_per_worker,
@@ -45,6 +49,7 @@ PassRunner::PassRunner(const Libraries& libraries, const NetPlan& plan, int num_
 const float* PassRunner::forward(const Pass& caller_pass, const float* images) {
   const Pass pass = with_workspace(caller_pass, workspace_.data());
   for (std::size_t l = 0; l < layers_.size(); ++l) {
+    if (layers_[l] == nullptr) continue;
     PassMemory::Place& place = memory_.place(l);
     for (std::size_t i = 0; i < place.inputs.size(); ++i) {
       if (plan_.layers[l].inputs[i] == kImageIndex) place.inputs[i] = images;
@@ -60,7 +65,14 @@ void PassRunner::compute_gradients(const Pass& caller_pass, const float* images,
   const float* logits = forward(caller_pass, images);
   const Pass pass = with_workspace(caller_pass, workspace_.data());
   softmax_cross_entropy(logits, labels, examples_per_worker_, num_workers_, plan_.num_classes,
-                        memory_.place(layers_.size() - 1).output_gradient, example_losses_.data(), losses, stream_);
+                        memory_.place(layers_.size() - 1).output_gradient, example_losses_.data(), losses, stream_,
+                        {.label_smoothing = plan_.label_smoothing});
+  for (const AuxiliaryLossPlan& auxiliary : plan_.auxiliary_losses) {
+    const PassMemory::Place& place = memory_.place(static_cast<std::size_t>(auxiliary.layer));
+    softmax_cross_entropy(place.output, labels, examples_per_worker_, num_workers_, plan_.num_classes,
+                          place.output_gradient, example_losses_.data(), losses, stream_,
+                          {.label_smoothing = plan_.label_smoothing, .weight = auxiliary.weight, .is_auxiliary = true});
+  }
   for (std::size_t l = layers_.size(); l-- > 0;) {
     if (!plan_.layers[l].needs_gradient) continue;
     const PassMemory::Place& place = memory_.place(l);

@@ -34,7 +34,7 @@ class PassRunner {
   int num_workers_;
   int examples_per_worker_;
   Workspace workspace_;
-  std::vector<std::unique_ptr<Layer>> layers_;  // beside plan_.layers
+  std::vector<std::unique_ptr<Layer>> layers_;  // beside plan_.layers; null for one that the mode leaves out
   Buffer<WorkerLoss> example_losses_;
   PassMemory memory_;
 };

@@ -75,8 +75,8 @@ __device__ Maximum find_maximum(const float* z, int num_classes, int label) {
 /// One example to a block.
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads, kMultiprocessorThreads / kThreads)
-    softmax_kernel(const float* logits, const std::int32_t* labels, int num_classes, double scale, float* gradient,
-                   WorkerLoss* example_losses) {
+    softmax_kernel(const float* logits, const std::int32_t* labels, int num_classes, double smoothing, double scale,
+                   float* gradient, WorkerLoss* example_losses) {
   const float* z = logits + std::int64_t{blockIdx.x} * num_classes;
   const int label = labels[blockIdx.x];
   const Maximum maximum = find_maximum<kThreads>(z, num_classes, label);
@@ -86,22 +86,30 @@ __global__ void __launch_bounds__(kThreads, kMultiprocessorThreads / kThreads)
   sum = reduce_for_all<kThreads>(sum, Add());
   const bool has_label = is_class(label, num_classes);
   if (!has_label) sum = quiet_nan();
+  const double of_every_class = smoothing / num_classes;
+  double distances = 0;  // of all logits from the maximum, if they count
+  if (smoothing != 0) {
+    for (int j = static_cast<int>(threadIdx.x); j < num_classes; j += kThreads) distances += z[j] - max;
+    distances = reduce_for_all<kThreads>(distances, Add());
+  }
   if (threadIdx.x == 0) {
-    const double loss = has_label ? log(sum) - (z[label] - max) : quiet_nan();
-    example_losses[blockIdx.x] = {loss, maximum.is_correct ? 1 : 0};
+    double loss = has_label ? log(sum) - (1.0 - smoothing) * (z[label] - max) : quiet_nan();
+    if (smoothing != 0) loss -= of_every_class * distances;
+    example_losses[blockIdx.x] = {loss, maximum.is_correct ? 1 : 0, 0.0};
   }
   if (gradient == nullptr) return;
   __syncthreads();  // the gradient may take the logits' place
   float* row = gradient + std::int64_t{blockIdx.x} * num_classes;
   for (int j = static_cast<int>(threadIdx.x); j < num_classes; j += kThreads) {
     const double probability = exp(z[j] - max) / sum;
-    row[j] = static_cast<float>((probability - (j == label ? 1.0 : 0.0)) * scale);
+    row[j] = static_cast<float>((probability - (j == label ? 1.0 - smoothing : 0.0) - of_every_class) * scale);
   }
 }
 
 /// One worker to a block.
 __global__ void __launch_bounds__(kBlockThreads)
-    mean_loss_kernel(const WorkerLoss* example_losses, int examples_per_worker, double scale, WorkerLoss* losses) {
+    mean_loss_kernel(const WorkerLoss* example_losses, int examples_per_worker, double scale, bool is_auxiliary,
+                     WorkerLoss* losses) {
   const WorkerLoss* of_worker = example_losses + std::int64_t{blockIdx.x} * examples_per_worker;
   double entropy_loss = 0;
   int num_correct = 0;
@@ -111,14 +119,19 @@ __global__ void __launch_bounds__(kBlockThreads)
   }
   entropy_loss = block_reduce<kBlockThreads>(entropy_loss, Add());
   num_correct = block_reduce<kBlockThreads>(num_correct, Add());
-  if (threadIdx.x == 0) losses[blockIdx.x] = {entropy_loss * scale, num_correct};
+  if (threadIdx.x != 0) return;
+  if (is_auxiliary) {
+    losses[blockIdx.x].auxiliary_loss += entropy_loss * scale;
+  } else {
+    losses[blockIdx.x] = {entropy_loss * scale, num_correct, 0.0};
+  }
 }
 
 }  // namespace
 
 void softmax_cross_entropy(const float* logits, const std::int32_t* labels, int examples_per_worker, int num_workers,
                            int num_classes, float* gradient, WorkerLoss* example_losses, WorkerLoss* losses,
-                           const Stream& stream) {
+                           const Stream& stream, const LossTerm& term) {
   TERNGRAD_REQUIRE(examples_per_worker >= 1 && num_workers >= 0 && num_classes >= 1,
                    "[softmax_cross_entropy] expected at least one example and one class, have ", examples_per_worker,
                    " examples, ", num_workers, " workers and ", num_classes, " classes");
@@ -127,9 +140,10 @@ void softmax_cross_entropy(const float* logits, const std::int32_t* labels, int 
   const bool is_narrow = num_classes <= kMaxWarpClasses;
   launch(is_narrow ? softmax_kernel<kWarpOfThreads> : softmax_kernel<kBlockThreads>, dim3(examples),
          dim3(static_cast<unsigned>(is_narrow ? kWarpOfThreads : kBlockThreads)), 0, stream, logits, labels,
-         num_classes, scale, gradient, example_losses);
+         num_classes, double{term.label_smoothing}, scale * double{term.weight}, gradient, example_losses);
   launch(mean_loss_kernel, dim3(static_cast<unsigned>(num_workers)), dim3(unsigned{kBlockThreads}), 0, stream,
-         example_losses, examples_per_worker, scale, losses);
+         example_losses, examples_per_worker, term.is_auxiliary ? scale * double{term.weight} : scale,
+         term.is_auxiliary, losses);
 }
 
 }  // namespace terngrad::cuda

@@ -83,6 +83,7 @@ TEST(FillTensor, RefusesWhatDependsOnFans) {
   std::vector<float> values(5);
   EXPECT_THROW(fill_tensor(Initializer::xavier_uniform(), 1, 0, values), std::logic_error);
   EXPECT_THROW(fill_tensor(Initializer::scaled_normal(2), 1, 0, values), std::logic_error);
+  EXPECT_THROW(fill_tensor(Initializer::fan_in_uniform(), 1, 0, values), std::logic_error);
 }
 
 TEST(FillTensor, DependsOnSeedAndTensorOnly) {

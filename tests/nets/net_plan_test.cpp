@@ -10,6 +10,7 @@
 
 #include "kernels/runtime/errors.h"
 #include "nets/models/lenet.h"
+#include "tests/nets/auxiliary_net.h"
 #include "tests/nets/branched_net.h"
 
 namespace terngrad::net_plan_test {
@@ -32,6 +33,54 @@ TEST(PlanNet, SamePaddingPutsTheOddRowAtTheBottom) {
   const LayerPlan skipping = plan_pool(7, 1, 3, Padding::kSame);  // windows do not touch: nothing to pad
   EXPECT_EQ(skipping.output.width, 3);
   EXPECT_EQ(skipping.padding.right, 0);
+}
+
+TEST(PlanNet, LeavesOutOfInferenceWhatOnlyAuxiliaryLossesTake) {
+  const NetPlan plan = plan_net(test::net_of_three_losses(0.5f), {7, 9, 3}, 4);
+  ASSERT_EQ(plan.auxiliary_losses.size(), 2u);
+  EXPECT_EQ(plan.layers[static_cast<std::size_t>(plan.auxiliary_losses[0].layer)].name, "auxiliary1_logits");
+  EXPECT_EQ(plan.auxiliary_losses[0].weight, 0.4f);
+  EXPECT_EQ(plan.label_smoothing, 0.1f);
+  for (const LayerPlan& layer : plan.layers) {
+    EXPECT_EQ(layer.is_training_only, layer.name.starts_with("auxiliary")) << layer.name;
+  }
+  for (const Segment& segment : plan.layout.segments()) {
+    EXPECT_EQ(segment.is_logits, segment.name.starts_with("logits/")) << segment.name;
+  }
+}
+
+TEST(PlanNet, RefusesImpossibleAuxiliaryLosses) {
+  const auto expect_refused = [](auto&& change, const char* words) {
+    NetSpec spec = test::net_of_three_losses(0.5f);
+    change(spec);
+    try {
+      plan_net(spec, {7, 9, 3}, 4);
+      ADD_FAILURE() << "taken: " << words;
+    } catch (const InvalidArgument& error) {
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    }
+  };
+  expect_refused([](NetSpec& spec) { spec.auxiliary_losses[0].layer = "none"; }, "names 'none'");
+  expect_refused([](NetSpec& spec) { spec.auxiliary_losses[0].layer = "logits"; }, "names 'logits'");
+  expect_refused([](NetSpec& spec) { spec.auxiliary_losses[0].layer = kImageInput; }, "names 'image'");
+  expect_refused([](NetSpec& spec) { spec.auxiliary_losses[0].layer = "auxiliary1_whole"; }, "to no layer");
+  expect_refused([](NetSpec& spec) { std::get<FullyConnectedSpec>(spec.layers[4].operation).num_outputs = 3; },
+                 "must give 4 logits");
+  expect_refused([](NetSpec& spec) { spec.auxiliary_losses[1].layer = "auxiliary1_logits"; }, "two auxiliary losses");
+  expect_refused([](NetSpec& spec) { spec.auxiliary_losses[0].weight = 0; }, "must be a positive number");
+  expect_refused([](NetSpec& spec) { spec.auxiliary_losses.clear(); }, "no layer takes this output");
+  expect_refused([](NetSpec& spec) { spec.label_smoothing = 1; }, "label_smoothing must be in [0, 1)");
+  expect_refused([](NetSpec& spec) { spec.label_smoothing = -0.1f; }, "label_smoothing must be in [0, 1)");
+  expect_refused([](NetSpec& spec) { std::get<ConvolutionSpec>(spec.layers[2].operation).stride = 2; },
+                 "the stride must be 1");
+}
+
+TEST(PlanNet, AConvolutionWithoutAKernelIsAsLargeAsItsInput) {
+  const NetPlan plan = plan_net({"net", {{"whole", ConvolutionSpec{.num_outputs = 6}}}}, {3, 5, 2}, 6);
+  EXPECT_EQ(plan.layers[0].window, WindowSize(3, 5));
+  EXPECT_EQ(plan.layers[0].padding.top, 0);
+  EXPECT_EQ(plan.layers[0].output, (ImageShape{1, 1, 6}));
+  EXPECT_EQ(plan.layout.segment(0).shape, (std::vector<std::int64_t>{3, 5, 2, 6}));
 }
 
 TEST(PlanNet, ValidPaddingPadsNothing) {
@@ -67,6 +116,10 @@ TEST(PlanNet, InitialValuesGetTheirNumbersFromTheFans) {
   EXPECT_EQ(xavier[0].initializer.kind, Initializer::Kind::kUniform);
   EXPECT_FLOAT_EQ(xavier[0].initializer.value, std::sqrt(6.0f / (7 * 4 + 7 * 6)));
   EXPECT_FLOAT_EQ(xavier[2].initializer.value, std::sqrt(6.0f / (2 * 3 * 6 + 5)));
+  const std::vector<TensorPlan> fan_in = planned(Initializer::fan_in_uniform());
+  EXPECT_EQ(fan_in[0].initializer.kind, Initializer::Kind::kUniform);
+  EXPECT_FLOAT_EQ(fan_in[0].initializer.value, std::sqrt(3.0f / (7 * 4)));
+  EXPECT_FLOAT_EQ(fan_in[2].initializer.value, std::sqrt(3.0f / (2 * 3 * 6)));
   const std::vector<TensorPlan> scaled = planned(Initializer::scaled_normal(2));
   EXPECT_EQ(scaled[0].initializer.kind, Initializer::Kind::kTruncatedNormal);
   EXPECT_FLOAT_EQ(scaled[0].initializer.value, std::sqrt(1.3f * 2 / (7 * 4)));

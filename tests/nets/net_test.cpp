@@ -64,7 +64,8 @@ TEST(NetSpecByName, HasTheTensorsThatTheLayoutOfThatNameLists) {
                                               {"resnet_20", {}},        {"resnet_56", {}}};
   for (const std::string& name : model_names()) {
     SCOPED_TRACE(name);
-    const Input input = small.contains(name) ? small.at(name) : Input{kLargeImage, 1001};
+    const Input large{name == "inception_v3" ? ImageShape{299, 299, 3} : kLargeImage, 1001};
+    const Input input = small.contains(name) ? small.at(name) : large;
     const Layout layout = model_layout(name);
     const Layout of_net = plan_net(net_spec(name), input.image, input.num_classes).layout;
     ASSERT_EQ(layout.num_segments(), of_net.num_segments());

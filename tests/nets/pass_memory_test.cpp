@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "tests/nets/auxiliary_net.h"
 #include "tests/nets/branched_net.h"
 
 namespace terngrad::pass_memory_test {
@@ -82,6 +83,27 @@ TEST(PassMemory, GradientsOfSeveralConsumersAreSummedBeforeTheyAreRead) {
       content.at(sum.sum).second += addend.second;
     }
   }
+}
+
+// Of a layer that only training has, inference keeps nothing, and does not wait for it to free what it takes.
+TEST(PassMemory, InferenceHasNoPlaceForLayersOfTrainingOnly) {
+  const NetPlan plan = plan_net(test::net_of_three_losses(1), {7, 9, 3}, 4);
+  PassMemory training(plan, kExamples, Mode::kTraining, Device::cpu());
+  PassMemory inference(plan, kExamples, Mode::kInference, Device::cpu());
+  int num_skipped = 0;
+  for (std::size_t l = 0; l < plan.layers.size(); ++l) {
+    EXPECT_NE(training.place(l).output, nullptr);
+    EXPECT_NE(training.place(l).output_gradient, nullptr);
+    EXPECT_EQ(inference.place(l).output == nullptr, plan.layers[l].is_training_only) << plan.layers[l].name;
+    num_skipped += plan.layers[l].is_training_only ? 1 : 0;
+  }
+  EXPECT_EQ(num_skipped, 6);
+  NetSpec without = test::net_of_three_losses(1);
+  std::erase_if(without.layers, [](const LayerSpec& layer) { return layer.name.starts_with("auxiliary"); });
+  without.auxiliary_losses.clear();
+  const NetPlan main = plan_net(without, {7, 9, 3}, 4);
+  EXPECT_EQ(PassMemory::elements(plan, kExamples, Mode::kInference).activations,
+            PassMemory::elements(main, kExamples, Mode::kInference).activations);
 }
 
 TEST(PassMemory, TheImageNeedsNoGradient) {

@@ -233,8 +233,9 @@ inline Doubles reference_backward(const LayerPlan& plan, const Layout& layout, c
   return input_gradient;
 }
 
-/// Mean softmax cross-entropy and its gradient by the logits.
-inline double reference_loss(const Doubles& logits, std::span<const std::int32_t> labels, Doubles* gradient) {
+/// Mean softmax cross-entropy against smoothed labels, and `weight` times its gradient by the logits.
+inline double reference_loss(const Doubles& logits, std::span<const std::int32_t> labels, Doubles* gradient,
+                             double smoothing = 0, double weight = 1) {
   const std::size_t num_examples = labels.size();
   const std::size_t classes = logits.size() / num_examples;
   double loss = 0;
@@ -244,17 +245,19 @@ inline double reference_loss(const Doubles& logits, std::span<const std::int32_t
     double sum = 0;
     for (std::size_t j = 0; j < classes; ++j) sum += std::exp(z[j]);
     const auto label = static_cast<std::size_t>(labels[n]);
-    loss += (std::log(sum) - z[label]) / static_cast<double>(num_examples);
-    for (std::size_t j = 0; gradient != nullptr && j < classes; ++j) {
-      (*gradient)[n * classes + j] =
-          (std::exp(z[j]) / sum - (j == label ? 1.0 : 0.0)) / static_cast<double>(num_examples);
+    for (std::size_t j = 0; j < classes; ++j) {
+      const double target = (j == label ? 1 - smoothing : 0.0) + smoothing / static_cast<double>(classes);
+      loss += target * (std::log(sum) - z[j]) / static_cast<double>(num_examples);
+      if (gradient == nullptr) continue;
+      (*gradient)[n * classes + j] = weight * (std::exp(z[j]) / sum - target) / static_cast<double>(num_examples);
     }
   }
   return loss;
 }
 
 struct ReferenceResult {
-  double loss = 0;
+  double loss = 0;            // of the logits
+  double auxiliary_loss = 0;  // of auxiliary losses, weighted
   Doubles logits;
   Doubles gradient;  // [flat_elements], padding zero
   Doubles state;     // after the pass
@@ -275,7 +278,13 @@ class ReferenceNet {
     for (std::size_t l = 0; l < plan_.layers.size(); ++l) outputs_.push_back(forward(l, labels.size()));
     result_.logits = outputs_.back();
     for (const Doubles& output : outputs_) gradients_.emplace_back(output.size(), 0.0);
-    result_.loss = reference_loss(result_.logits, labels, &gradients_.back());
+    const auto smoothing = static_cast<double>(plan_.label_smoothing);
+    result_.loss = reference_loss(result_.logits, labels, &gradients_.back(), smoothing);
+    for (const AuxiliaryLossPlan& auxiliary : plan_.auxiliary_losses) {
+      const auto l = static_cast<std::size_t>(auxiliary.layer);
+      const auto weight = static_cast<double>(auxiliary.weight);
+      result_.auxiliary_loss += weight * reference_loss(outputs_[l], labels, &gradients_[l], smoothing, weight);
+    }
     if (!pass_.is_training) return std::move(result_);
     for (std::size_t l = plan_.layers.size(); l-- > 0;) backward(l, labels.size());
     return std::move(result_);
@@ -412,10 +421,11 @@ inline double central_difference_error(const NetPlan& plan, const Doubles& param
       const auto index = static_cast<std::size_t>(segment.offset + segment.num_elements * probe / kProbes);
       Doubles moved = parameters;
       moved[index] += kStep;
-      const double above = reference_net(plan, moved, images, labels, pass).loss;
+      const ReferenceResult above = reference_net(plan, moved, images, labels, pass);
       moved[index] -= 2 * kStep;
-      const double below = reference_net(plan, moved, images, labels, pass).loss;
-      worst = std::max(worst, std::abs((above - below) / (2 * kStep) - gradient[index]) / largest);
+      const ReferenceResult below = reference_net(plan, moved, images, labels, pass);
+      const double difference = above.loss - below.loss + (above.auxiliary_loss - below.auxiliary_loss);
+      worst = std::max(worst, std::abs(difference / (2 * kStep) - gradient[index]) / largest);
     }
   }
   return worst;

@@ -33,6 +33,44 @@ TEST(SoftmaxCrossEntropy, TwoClassesGiveTheLogisticLoss) {
   EXPECT_EQ(loss.num_correct, 0);
 }
 
+TEST(SoftmaxCrossEntropy, SmoothedLabelsGiveEveryClassAShare) {
+  const std::vector<float> logits = {1.5f, -0.25f, 0.75f, 2, 0, -1};
+  const std::vector<std::int32_t> labels = {2, 0};
+  constexpr double kSmoothing = 0.25;
+  std::vector<float> gradient(6);
+  const WorkerLoss loss = softmax_cross_entropy(logits, labels, 3, gradient, {.label_smoothing = 0.25f});
+  double expected = 0;
+  for (std::size_t n = 0; n < 2; ++n) {
+    double sum = 0;
+    for (std::size_t j = 0; j < 3; ++j) sum += std::exp(double{logits[3 * n + j]});
+    for (std::size_t j = 0; j < 3; ++j) {
+      const double target = kSmoothing / 3 + (static_cast<std::int32_t>(j) == labels[n] ? 1 - kSmoothing : 0);
+      const double probability = std::exp(double{logits[3 * n + j]}) / sum;
+      expected -= target * std::log(probability) / 2;
+      EXPECT_NEAR(gradient[3 * n + j], (probability - target) / 2, 1e-7) << n << ", " << j;
+    }
+  }
+  EXPECT_NEAR(loss.entropy_loss, expected, 1e-14);
+  EXPECT_EQ(loss.num_correct, 1);
+  // Equal logits of all classes: as without.
+  const std::vector<float> equal(6, 2.5f);
+  EXPECT_DOUBLE_EQ(softmax_cross_entropy(equal, labels, 3, {}, {.label_smoothing = 0.25f}).entropy_loss, std::log(3.0));
+}
+
+TEST(SoftmaxCrossEntropy, OfAnAuxiliaryTermOnlyTheWeightedLossCounts) {
+  const std::vector<float> logits = {1.5f, -0.25f, 0.75f, 2, 0, -1};
+  const std::vector<std::int32_t> labels = {2, 0};
+  std::vector<float> plain(6);
+  std::vector<float> weighted(6);
+  const WorkerLoss main = softmax_cross_entropy(logits, labels, 3, plain);
+  const WorkerLoss loss = softmax_cross_entropy(logits, labels, 3, weighted, {.weight = 0.5f, .is_auxiliary = true});
+  EXPECT_EQ(main.auxiliary_loss, 0);
+  EXPECT_EQ(loss.entropy_loss, 0);
+  EXPECT_EQ(loss.num_correct, 0);
+  EXPECT_DOUBLE_EQ(loss.auxiliary_loss, main.entropy_loss / 2);
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(weighted[i], plain[i] / 2) << i;
+}
+
 TEST(SoftmaxCrossEntropy, HugeLogitsDoNotOverflow) {
   const std::vector<float> logits = {3e38f, -3e38f, 1e38f};
   std::vector<float> gradient(3);

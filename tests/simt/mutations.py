@@ -192,6 +192,8 @@ NETS_MUTATIONS = [
     Mutation(SOFTMAX, SOFTMAX, "CudaSoftmaxCrossEntropy.*", "own == own && z[0] == z[0]", "own == own"),
     Mutation(SOFTMAX, SOFTMAX, "CudaSoftmaxCrossEntropy.*", "result = value;\n  __syncthreads();", "result = value;"),
     Mutation(SOFTMAX, SOFTMAX, "CudaSoftmaxCrossEntropy.*", "__syncthreads();  // the gradient may take the logits' place", ""),
+    Mutation(SOFTMAX, SOFTMAX, "CudaSoftmaxCrossEntropy.*", "- of_every_class) * scale", ") * scale"),
+    Mutation(SOFTMAX, SOFTMAX, "CudaSoftmaxCrossEntropy.*", "auxiliary_loss += entropy_loss", "auxiliary_loss = entropy_loss"),
     Mutation(SOFTMAX, SOFTMAX, "CudaSoftmaxCrossEntropy.*", "label >= 0 && label < num_classes", "label >= 0 && label <= num_classes"),
     Mutation(FILTER_ORDER, FILTER_ORDER, "CudaFilterOrder.*", "  __syncthreads();\n", ""),
     Mutation(FILTER_ORDER, FILTER_ORDER, "CudaFilterOrder.*", "row < t.rows && first_column + x < t.columns", "row < t.rows", sanitizer=ADDRESS),

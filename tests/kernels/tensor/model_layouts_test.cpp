@@ -17,7 +17,7 @@ TEST(ModelLayouts, HaveTheParametersOfTheModels) {
       {"vgg_a", 132'867'433},   {"alexnet_v2", 50'308'009},     {"cifarnet", 1'756'426},
       {"googlenet", 6'618'649}, {"resnet_18", 11'690'025},      {"resnet_18_cifar", 11'173'962},
       {"resnet_20", 269'722},   {"resnet_50", 25'559'081},      {"resnet_56", 853'018},
-      {"vgg_16", 138'361'641}};
+      {"vgg_16", 138'361'641},  {"googlenet_2014", 13'381'355}, {"inception_v3", 27'145'970}};
   EXPECT_EQ(model_names().size(), expected.size());
   for (const std::string& name : model_names()) {
     ASSERT_TRUE(expected.contains(name)) << name;

@@ -54,6 +54,7 @@ inline void expect_net_matches_reference(const NetSpec& spec, const ImageShape& 
       const cpu::Pass pass{.seed = 11, .step = step, .worker = 5, .training_state = state.data()};
       const WorkerLoss loss = runner.compute_gradient(pass, images.data(), labels, gradient.data(), {});
       EXPECT_NEAR(loss.entropy_loss, expected.loss, 1e-5 * expected.loss);
+      EXPECT_NEAR(loss.auxiliary_loss, expected.auxiliary_loss, 1e-5 * expected.auxiliary_loss);
       expect_tensors_near(gradient, expected.gradient, plan.layout, tolerance);
       expect_tensors_near(state, expected.state, plan.state_layout, tolerance);
       reference_pass.state = expected.state;

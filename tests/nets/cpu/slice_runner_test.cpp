@@ -8,6 +8,7 @@
 
 #include "kernels/runtime/parallel.h"
 #include "nets/models/lenet.h"
+#include "tests/nets/auxiliary_net.h"
 #include "tests/nets/branched_net.h"
 #include "tests/nets/cpu/net_comparison.h"
 #include "tests/nets/reference_net.h"
@@ -63,6 +64,10 @@ TEST(ReferenceNet, AgreesWithCentralDifferences) {
         test::central_difference_error(net.plan, test::widen(net.parameters), test::widen(net.images), net.labels),
         1e-6);
   }
+}
+
+TEST(SliceRunner, AddsTheGradientsOfAuxiliaryLosses) {
+  test::expect_net_matches_reference(test::net_of_three_losses(0.6f), {7, 9, 3}, 4, 3);
 }
 
 TEST(SliceRunner, MatchesTheReferenceNet) {

@@ -10,6 +10,7 @@
 #include "kernels/runtime/captured_graph.h"
 #include "kernels/runtime/errors.h"
 #include "nets/models/lenet.h"
+#include "tests/nets/auxiliary_net.h"
 #include "tests/nets/branched_net.h"
 #include "tests/nets/cuda/net_on_device.h"
 #include "tests/nets/residual_net.h"
@@ -63,6 +64,7 @@ void expect_matches_reference(const NetSpec& spec, const ImageShape& image, Math
       const auto expected = test::reference_net(plan, test::widen(ours.host_parameters),
                                                 test::widen(ours.images_of(kFirst + w, step)), ours.labels_of(), pass);
       EXPECT_NEAR(losses[local].entropy_loss, expected.loss, tolerance * expected.loss);
+      EXPECT_NEAR(losses[local].auxiliary_loss, expected.auxiliary_loss, tolerance * expected.auxiliary_loss);
       expect_near(ours.gradient(w), expected.gradient, plan.layout, tolerance);
       expect_near(ours.state(w), expected.state, plan.state_layout, tolerance);
       states[local] = expected.state;
@@ -77,6 +79,7 @@ TEST_F(CudaNet, MatchesTheReference) {
   expect_matches_reference(lenet(), {12, 12, 1}, MathMode::kFp32, 2e-5);
   expect_matches_reference(test::residual_net(), {7, 6, 3}, MathMode::kFp32, 2e-5);
   expect_matches_reference(test::rectangular_net(), {6, 9, 3}, MathMode::kFp32, 2e-5);
+  expect_matches_reference(test::net_of_three_losses(0.6f), {7, 9, 3}, MathMode::kFp32, 2e-5);
 }
 
 TEST_F(CudaNet, MatchesTheReferenceInTf32) {
@@ -85,7 +88,8 @@ TEST_F(CudaNet, MatchesTheReferenceInTf32) {
 
 /// What a step of four workers gives each of them, computed `workers` at a time.
 TEST_F(CudaNet, AWorkersGradientDoesNotDependOnTheOthers) {
-  for (const NetSpec& spec : {test::branched_net(0.6f), other_layers(), lenet(), test::residual_net()}) {
+  for (const NetSpec& spec :
+       {test::branched_net(0.6f), other_layers(), lenet(), test::residual_net(), test::net_of_three_losses(0.6f)}) {
     SCOPED_TRACE(spec.name);
     const ImageShape image{9, 8, 4};
     NetOnDevice together(spec, image, 5, 4, 3);
@@ -103,6 +107,8 @@ TEST_F(CudaNet, AWorkersGradientDoesNotDependOnTheOthers) {
                     test::tensor_bits(together.state(first + w), part.net->state_layout()));
           EXPECT_EQ(part.host_losses()[static_cast<std::size_t>(w)].entropy_loss,
                     together.host_losses()[static_cast<std::size_t>(first + w)].entropy_loss);
+          EXPECT_EQ(part.host_losses()[static_cast<std::size_t>(w)].auxiliary_loss,
+                    together.host_losses()[static_cast<std::size_t>(first + w)].auxiliary_loss);
         }
       }
     }

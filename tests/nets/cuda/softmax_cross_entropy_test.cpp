@@ -59,25 +59,28 @@ struct Result {
 
 enum class Gradient { kWanted, kInPlace, kUnwanted };
 
-Result on_device(const Batch& batch, Stream& stream, Gradient kind = Gradient::kWanted) {
+Result on_device(const Batch& batch, Stream& stream, Gradient kind = Gradient::kWanted, const LossTerm& term = {},
+                 const WorkerLoss& before = {}) {
   GuardedArray<float> logits(batch.logits, 1, stream);
   GuardedArray<std::int32_t> labels(batch.labels, 1, stream);
   GuardedArray<float> gradient(std::vector<float>(batch.logits.size(), 77.0f), 1, stream);
   Buffer<WorkerLoss> example_losses(batch.examples * batch.workers, stream.device());
-  Buffer<WorkerLoss> losses(batch.workers, stream.device());
+  Buffer<WorkerLoss> losses = terngrad::testing::to_device<WorkerLoss>(
+      std::vector<WorkerLoss>(static_cast<std::size_t>(batch.workers), before), stream);
   float* const target = kind == Gradient::kWanted    ? gradient.data()
                         : kind == Gradient::kInPlace ? logits.data()
                                                      : nullptr;
   softmax_cross_entropy(logits.data(), labels.data(), batch.examples, batch.workers, batch.classes, target,
-                        example_losses.data(), losses.data(), stream);
+                        example_losses.data(), losses.data(), stream, term);
   if (kind != Gradient::kInPlace) terngrad::testing::expect_same_values(logits.values(), batch.logits, "logits");
   return {terngrad::testing::to_host<WorkerLoss>(losses.span(), stream),
           kind == Gradient::kInPlace ? logits.values() : gradient.values()};
 }
 
-Result on_cpu(const Batch& batch) {
+Result on_cpu(const Batch& batch, const LossTerm& term = {}) {
   Result result{{}, std::vector<float>(batch.logits.size())};
-  result.losses.push_back(terngrad::softmax_cross_entropy(batch.logits, batch.labels, batch.classes, result.gradient));
+  result.losses.push_back(
+      terngrad::softmax_cross_entropy(batch.logits, batch.labels, batch.classes, result.gradient, term));
   return result;
 }
 
@@ -86,6 +89,7 @@ void expect_near(const Result& found, const Result& expected) {
   ASSERT_EQ(found.losses.size(), 1u);
   EXPECT_EQ(found.losses[0].num_correct, expected.losses[0].num_correct);
   EXPECT_NEAR(found.losses[0].entropy_loss, expected.losses[0].entropy_loss, 1e-13);
+  EXPECT_EQ(found.losses[0].auxiliary_loss, 0);
   for (std::size_t i = 0; i < expected.gradient.size(); ++i) {
     ASSERT_NEAR(found.gradient[i], expected.gradient[i], 1.2e-7 * std::abs(expected.gradient[i]) + 1e-15) << i;
   }
@@ -113,6 +117,25 @@ TEST_F(CudaSoftmaxCrossEntropy, EachWorkerHasWhatTheCpuGivesItsSlice) {
         ASSERT_EQ(loss.num_correct, alone.losses[0].num_correct);
       }
     }
+  }
+}
+
+TEST_F(CudaSoftmaxCrossEntropy, SmoothsLabelsAndWeighsAsTheCpuDoes) {
+  Stream stream(Device::cuda());
+  for (const int classes : {1, 10, 129}) {
+    SCOPED_TRACE(classes);
+    const Batch batch = make_batch(17, 1, classes);
+    const LossTerm smoothed{.label_smoothing = 0.25f, .weight = 0.75f};
+    // What lies in the losses before counts for auxiliary terms only.
+    expect_near(on_device(batch, stream, Gradient::kWanted, smoothed, {1.0, 7, 9.0}), on_cpu(batch, smoothed));
+    LossTerm auxiliary = smoothed;
+    auxiliary.is_auxiliary = true;
+    const Result found = on_device(batch, stream, Gradient::kWanted, auxiliary, {1.0, 7, 9.0});
+    const Result expected = on_cpu(batch, auxiliary);
+    EXPECT_EQ(found.losses[0].entropy_loss, 1.0);
+    EXPECT_EQ(found.losses[0].num_correct, 7);
+    EXPECT_NEAR(found.losses[0].auxiliary_loss, 9.0 + expected.losses[0].auxiliary_loss, 1e-13);
+    EXPECT_LE(test::relative_difference(found.gradient, test::widen(expected.gradient)), 1e-6);
   }
 }
 

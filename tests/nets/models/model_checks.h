@@ -8,6 +8,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/runtime/buffer.h"
@@ -41,6 +42,17 @@ inline Totals totals_of(const NetPlan& plan) {
   for (int index = 0; index < plan.layout.num_segments(); ++index) {
     if (!plan.tensors[static_cast<std::size_t>(index)].is_regularized) continue;
     totals.regularized += plan.layout.segment(index).num_elements;
+  }
+  return totals;
+}
+
+/// Parameters and tensors of the layers that predicting takes.
+inline std::pair<std::int64_t, int> totals_of_inference(const NetPlan& plan) {
+  std::pair<std::int64_t, int> totals;
+  for (const LayerPlan& layer : plan.layers) {
+    if (layer.is_training_only) continue;
+    for (const int index : layer.tensors) totals.first += plan.layout.segment(index).num_elements;
+    totals.second += static_cast<int>(layer.tensors.size());
   }
   return totals;
 }
@@ -101,8 +113,8 @@ inline NetSpec block_net(const NetSpec& net, std::string_view block, int channel
   return cut;
 }
 
-/// The loss of two examples where the logits' weights are zero: ln(classes).
-inline double loss_without_logits(const NetSpec& spec, const ImageShape& image, int num_classes) {
+/// The losses of two examples where the weights of all logits are zero: ln(classes), times the sum of their weights.
+inline WorkerLoss loss_without_logits(const NetSpec& spec, const ImageShape& image, int num_classes) {
   constexpr int kExamples = 2;
   const auto net = make_net(spec, image, num_classes, {.examples_per_worker = kExamples});
   auto parameters = zeros<float>(net->layout().flat_elements());
@@ -111,7 +123,9 @@ inline double loss_without_logits(const NetSpec& spec, const ImageShape& image, 
   net->initialize(1, parameters.span());
   net->initialize_state(state.span());
   for (const Segment& segment : net->layout().segments()) {
-    if (segment.is_logits) std::fill_n(parameters.data() + segment.offset, segment.num_elements, 0.0f);
+    // Those of auxiliary classifiers are not marked.
+    if (segment.name.find("logits/") != std::string::npos)
+      std::fill_n(parameters.data() + segment.offset, segment.num_elements, 0.0f);
   }
   const std::vector<float> images = random_floats(static_cast<std::size_t>(kExamples * image.num_elements()), 1);
   const std::vector<std::int32_t> labels = cyclic_labels(kExamples, num_classes);
@@ -120,7 +134,7 @@ inline double loss_without_logits(const NetSpec& spec, const ImageShape& image, 
   WorkerLoss loss;
   net->compute_gradients(parameters.span(), {.images = images, .labels = labels, .states = {&states, 1}},
                          {&gradient, 1}, {&loss, 1});
-  return loss.entropy_loss;
+  return loss;
 }
 
 }  // namespace terngrad::test

@@ -86,7 +86,7 @@ TEST(Resnet, TakesAnyImage) {
 }
 
 TEST(Resnet, BeginsAtTheLossOfAGuess) {
-  EXPECT_NEAR(test::loss_without_logits(resnet_18_cifar(), {7, 8, 3}, 10), std::log(10), 1e-6);
+  EXPECT_NEAR(test::loss_without_logits(resnet_18_cifar(), {7, 8, 3}, 10).entropy_loss, std::log(10), 1e-6);
 }
 
 TEST(Resnet, ABottleneckWithAProjectionMatchesTheReference) {
