@@ -70,6 +70,9 @@ void run(benchmark::State& state, std::int64_t read_elements, int num_threads, c
     state.counters["examples_per_s"] = subject.examples / work_seconds;
     state.counters["peak_MiB"] = peak_mebibytes();
   }
+  if (subject.counters) {
+    for (const auto& [name, value] : subject.counters()) state.counters[name] = value;
+  }
 }
 
 }  // namespace

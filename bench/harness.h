@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "kernels/runtime/device.h"
 
 namespace terngrad::bench {
+
+using Counters = std::map<std::string, double>;
 
 /// One benchmark: what is run, what it moves, and how its result is checked.
 struct Subject {
@@ -22,6 +25,8 @@ struct Subject {
   double bytes = 0;     // read and written by one run, as the name of the rate says
   double elements = 0;  // of the gradient, or float values in all
   double examples = 0;  // images of a batch; 0 if the work is on none
+  /// Of the subject's own, where it has any. Called once behind the timed rounds.
+  std::function<Counters()> counters = nullptr;
 };
 
 /// The ceiling: sums `count` floats with eight vector accumulators on stream.num_threads() threads, reading memory once

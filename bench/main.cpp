@@ -39,6 +39,29 @@ bool warns_of_debug_library() {
   return text.str().find("Library was built as DEBUG") != std::string::npos;
 }
 
+#ifdef TERNGRAD_BENCH_TRAINERS
+/// --images=FOLDER: what preprocessing is measured on. Takes it out of the arguments, of which the others are Google
+/// Benchmark's. False, with a message, if there are none.
+bool take_image_folder(int& argc, char** argv) {
+  constexpr const char* kOption = "--images=";
+  int kept = 0;
+  for (int i = 0; i < argc; ++i) {
+    if (std::strncmp(argv[i], kOption, std::strlen(kOption)) != 0) {
+      argv[kept++] = argv[i];
+      continue;
+    }
+    const std::string folder = argv[i] + std::strlen(kOption);
+    if (terngrad::bench::set_image_folder(folder)) continue;
+    std::fprintf(stderr, "terngrad_bench: error: --images: expected a folder with JPEG or PNG files, found '%s'\n",
+                 folder.c_str());
+    return false;
+  }
+  argc = kept;
+  argv[argc] = nullptr;
+  return true;
+}
+#endif
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -53,6 +76,9 @@ int main(int argc, char** argv) {
     }
     if (std::strcmp(argv[i], "--gpu") == 0) return print_gpu();
   }
+#ifdef TERNGRAD_BENCH_TRAINERS
+  if (!take_image_folder(argc, argv)) return 2;
+#endif
 #ifndef NDEBUG
   std::fprintf(stderr, "terngrad_bench: error: this is a debug build; its figures would mean nothing\n");
   return 2;

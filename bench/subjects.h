@@ -1,6 +1,8 @@
 // The list of all subjects; one function per file, named after what it measures.
 #pragma once
 
+#include <string>
+
 namespace terngrad::bench {
 
 void register_statistics();
@@ -24,6 +26,10 @@ void register_exchange();
 void register_memory();
 #ifdef TERNGRAD_BENCH_TRAINERS
 void register_augmentation();
+void register_preprocessing();
+/// The JPEG and PNG files that preprocessing is measured on; without a folder it makes some up. False if there are
+/// none.
+bool set_image_folder(const std::string& folder);
 void register_training();
 #endif
 
@@ -49,6 +55,7 @@ inline void register_all() {
   register_memory();
 #ifdef TERNGRAD_BENCH_TRAINERS
   register_augmentation();
+  register_preprocessing();
   register_training();
 #endif
 }
