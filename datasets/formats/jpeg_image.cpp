@@ -13,7 +13,9 @@
 namespace terngrad {
 namespace {
 
-constexpr int kMaxScans = 500;    // of a progressive image; encoders write about ten
+constexpr int kMaxScans = 500;  // of a progressive image; encoders write about ten
+// Of a part: chroma of half the width is only interpolated from three columns on, and then as in the whole image.
+constexpr JDIMENSION kMinColumns = 16;
 constexpr int kMaxPadBytes = 64;  // between a scan and the next marker; some encoders pad
 
 /// libjpeg's state, with its errors going to `jump`. Its destructor runs in a frame that no jump leaves.
@@ -151,8 +153,12 @@ bool read_box(JpegSession& session, J_COLOR_SPACE colours, const BoxRows& rows) 
     const auto top = static_cast<JDIMENSION>(rows.box.top), left = static_cast<JDIMENSION>(rows.box.left);
     JDIMENSION first_column = 0;
     if (jpeg_has_multiple_scans(&z) == FALSE) {
-      const JDIMENSION end = std::min(z.output_width, left + static_cast<JDIMENSION>(rows.box.width) + 1);
+      JDIMENSION end = std::min(z.output_width, left + static_cast<JDIMENSION>(rows.box.width) + 1);
       first_column = left - std::min(left, JDIMENSION{1});
+      if (end - first_column < kMinColumns) {
+        end = std::min(z.output_width, first_column + kMinColumns);
+        first_column = std::min(first_column, end - std::min(end, kMinColumns));
+      }
       JDIMENSION width = end - first_column;
       jpeg_crop_scanline(&z, &first_column, &width);  // moves the first column to the left, to a whole block
       if (top > 1) jpeg_skip_scanlines(&z, top - 1);

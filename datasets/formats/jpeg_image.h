@@ -26,8 +26,9 @@ DecodedImage decode_jpeg(const std::string& file, std::span<const std::uint8_t> 
 ///
 /// Of an image in one scan (baseline) the rows below are not read, and of the rows above and the columns beside only
 /// the codes: no transform, no colours. libjpeg treats the edges of such a part as the edges of an image, where it
-/// spreads chroma otherwise; so one pixel more is decoded on each side and dropped. Of an image in several scans
-/// (progressive) every scan is read, and whole rows: libjpeg may smooth its blocks by their neighbours.
+/// spreads chroma otherwise; so one pixel more on each side, and a few columns at least, are decoded and dropped. Of an
+/// image in several scans (progressive) every scan is read, and whole rows: libjpeg may smooth its blocks by their
+/// neighbours.
 /// @param part  out; its memory is used again
 /// @throws DataError as decode_jpeg, except for damage in rows below those of an image in one scan; InvalidArgument for
 /// a box without pixels or beyond the image

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -185,7 +186,7 @@ ImageBox drawn_box(std::uint64_t i, int height, int width) {
   };
   ImageBox box{.top = below(0, height), .left = below(1, width)};
   box.height = 1 + below(2, height - box.top);
-  box.width = 1 + below(3, width - box.left);
+  box.width = 1 + below(3, i % 3 == 0 ? std::min(4, width - box.left) : width - box.left);  // some are narrow
   return box;
 }
 
@@ -214,6 +215,23 @@ TEST(JpegImage, ABoxHasThePixelsOfTheWhole) {
                                   .vertical_sampling = sampling[1],
                                   .restart_rows = restart_rows});
         expect_boxes_of_the_whole(std::to_string(sampling[0]) + " x " + std::to_string(sampling[1]), bytes, 60);
+      }
+    }
+  }
+}
+
+// libjpeg upsamples images of a few columns in another way: a narrow part must not be taken for one.
+TEST(JpegImage, NarrowBoxesHaveThePixelsOfTheWhole) {
+  for (const int image_width : {1, 2, 3, 4, 5, 6, 15, 16, 17, 18, 40}) {
+    const Bytes bytes =
+        jpeg(counting_bytes(3 * 20 * static_cast<std::size_t>(image_width)), 20, image_width);  // chroma is halved
+    const DecodedImage whole = decode_jpeg("narrow", bytes, 3);
+    DecodedImage part;
+    for (int width = 1; width <= std::min(6, image_width); ++width) {
+      for (int left = 0; left + width <= image_width; ++left) {
+        const ImageBox box{.top = 3, .left = left, .height = 12, .width = width};
+        decode_jpeg_box("narrow", bytes, box, part);
+        ASSERT_TRUE(part.pixels == cut_out(whole, box)) << width << " from " << left << " of " << image_width;
       }
     }
   }
