@@ -10,6 +10,7 @@
 #include "datasets/sets/npy_images.h"
 #include "datasets/sets/record_images.h"
 #include "datasets/sets/synthetic.h"
+#include "datasets/sets/synthetic224.h"
 #include "datasets/transforms/preprocessing.h"
 #include "kernels/runtime/errors.h"
 
@@ -28,19 +29,35 @@ struct DatasetEntry {
   std::vector<std::string> (*preprocessing)() = no_preprocessing;
   bool is_of_records = false;
   bool can_augment = false;
+  bool is_built_in = false;
 };
+
+/// A set that is read from records.
+constexpr DatasetEntry record_entry(const char* name, std::unique_ptr<Dataset> (*make)(const DatasetOptions&)) {
+  return {.name = name,
+          .make = make,
+          .preprocessing = image_preprocessing_names,
+          .is_of_records = true,
+          .can_augment = true};
+}
 
 // The registry: a new data set is one line here.
 constexpr std::array kDatasets = {
-    DatasetEntry{"cifar10", make_cifar10, padded, false, true},
-    DatasetEntry{"flowers", make_flowers, image_preprocessing_names, true, true},
-    DatasetEntry{"folder", make_image_folder},
-    DatasetEntry{"imagenet", make_imagenet, image_preprocessing_names, true, true},
-    DatasetEntry{"mnist", make_mnist},
-    DatasetEntry{"npy", make_npy_images},
-    DatasetEntry{"records", make_records, image_preprocessing_names, true, true},
-    DatasetEntry{"synthetic", make_synthetic},
+    DatasetEntry{.name = "cifar10", .make = make_cifar10, .preprocessing = padded, .can_augment = true},
+    record_entry("flowers", make_flowers),
+    DatasetEntry{.name = "folder", .make = make_image_folder},
+    record_entry("imagenet", make_imagenet),
+    DatasetEntry{.name = "mnist", .make = make_mnist},
+    DatasetEntry{.name = "npy", .make = make_npy_images},
+    record_entry("records", make_records),
+    DatasetEntry{.name = "synthetic", .make = make_synthetic, .is_built_in = true},
+    DatasetEntry{.name = "synthetic224", .make = make_synthetic224, .is_built_in = true},
 };
+
+bool is_set_with(const std::string& dataset, bool DatasetEntry::*property) {
+  return std::ranges::any_of(kDatasets,
+                             [&](const DatasetEntry& entry) { return dataset == entry.name && entry.*property; });
+}
 
 void check_options(const DatasetEntry& entry, const DatasetOptions& options) {
   const std::vector<std::string> names = entry.preprocessing();
@@ -69,15 +86,9 @@ std::vector<std::string> preprocessing_names() {
   return names;
 }
 
-bool can_augment(const std::string& dataset) {
-  return std::ranges::any_of(kDatasets,
-                             [&](const DatasetEntry& entry) { return dataset == entry.name && entry.can_augment; });
-}
-
-bool is_of_records(const std::string& dataset) {
-  return std::ranges::any_of(kDatasets,
-                             [&](const DatasetEntry& entry) { return dataset == entry.name && entry.is_of_records; });
-}
+bool can_augment(const std::string& dataset) { return is_set_with(dataset, &DatasetEntry::can_augment); }
+bool is_of_records(const std::string& dataset) { return is_set_with(dataset, &DatasetEntry::is_of_records); }
+bool is_built_in(const std::string& dataset) { return is_set_with(dataset, &DatasetEntry::is_built_in); }
 
 std::unique_ptr<Dataset> make_dataset(const std::string& name, const DatasetOptions& options) {
   std::string accepted;

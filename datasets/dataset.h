@@ -106,6 +106,9 @@ std::vector<std::string> preprocessing_names();
 /// Whether a set's training images are augmented, as far as DatasetOptions::augment lets them be.
 bool can_augment(const std::string& dataset);
 
+/// Whether a set is made by this library, and has no files.
+bool is_built_in(const std::string& dataset);
+
 /// Whether a set is read from records: it knows the preprocessings of datasets/transforms/preprocessing.h, and takes a
 /// label_offset.
 bool is_of_records(const std::string& dataset);

@@ -7,6 +7,7 @@
 #include "datasets/sets/cifar10.h"
 #include "datasets/sets/grey_images.h"
 #include "datasets/sets/synthetic.h"
+#include "datasets/sets/synthetic224.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/philox.h"
 
@@ -22,6 +23,7 @@ constexpr std::array kKnownSets = {
     KnownSet{"imagenet", {224, 224, 3, 1001, 1281167}},
     KnownSet{"mnist", {28, 28, 1, 10, 60000}},
     KnownSet{"synthetic", {kSyntheticImageSize, kSyntheticImageSize, 1, 10, kSyntheticTrainExamples}},
+    KnownSet{"synthetic224", {224, 224, 3, kSynthetic224Classes, kSynthetic224TrainExamples}},
 };
 
 }  // namespace

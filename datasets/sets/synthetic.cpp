@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "datasets/sets/example_draws.h"
 #include "datasets/sets/glyphs.h"
 #include "datasets/sets/grey_images.h"
+#include "datasets/sets/pen_strokes.h"
 #include "datasets/sets/stroke_canvas.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/errors.h"
@@ -45,45 +47,8 @@ constexpr std::uint64_t kBlocksPerExample = 1024;
 constexpr std::uint64_t kNoiseBlock = 512;
 constexpr std::int64_t kMaxIndex = std::int64_t{1} << 38;  // 48-bit block numbers
 
-/// The draws of one example, one after the other.
-class ExampleDraws {
- public:
-  ExampleDraws(const DrawKey& key, std::uint64_t first_block) : key_(key), next_block_(first_block) {}
-
-  std::uint32_t next() {
-    if (used_ == words_.size()) {
-      words_ = draw_block(key_, next_block_++);
-      used_ = 0;
-    }
-    return words_[used_++];
-  }
-  /// Uniform in [low, high), 24 random bits.
-  float uniform(float low, float high) { return low + (high - low) * (static_cast<float>(next() >> 8) * 0x1p-24f); }
-  float symmetric(float limit) { return uniform(-limit, limit); }
-  /// Uniform in [0, count), to within count / 2^32.
-  std::uint32_t below(std::uint32_t count) { return static_cast<std::uint32_t>(std::uint64_t{next()} * count >> 32); }
-
- private:
-  DrawKey key_;
-  std::uint64_t next_block_;
-  std::array<std::uint32_t, 4> words_{};
-  std::size_t used_ = 4;
-};
-
-/// Where a glyph point lands on the canvas: a quadratic bend, then an affine map.
-struct Distortion {
-  std::array<float, 6> bend{};
-  float xx = 0, xy = 0, yx = 0, yy = 0, shift_x = 0, shift_y = 0;
-
-  CanvasPoint apply(GlyphPoint p) const {
-    const float x = p.x + bend[0] * p.x * p.x + bend[1] * p.x * p.y + bend[2] * p.y * p.y;
-    const float y = p.y + bend[3] * p.x * p.x + bend[4] * p.x * p.y + bend[5] * p.y * p.y;
-    return {xx * x + xy * y + shift_x, yx * x + yy * y + shift_y};
-  }
-};
-
-Distortion draw_distortion(ExampleDraws& draws) {
-  Distortion result;
+GlyphMap draw_distortion(ExampleDraws& draws) {
+  GlyphMap result;
   for (float& coefficient : result.bend) coefficient = draws.symmetric(kMaxBend);
   // A rotation from the tangent u of half its angle: no sine or cosine, whose last bits differ between libraries.
   const float u = draws.symmetric(kMaxHalfTurn);
@@ -104,58 +69,13 @@ Distortion draw_distortion(ExampleDraws& draws) {
   return result;
 }
 
-/// Between p1 and p2, at t in [0, 1], of the Catmull-Rom spline through p0, p1, p2, p3.
-float catmull_rom(float p0, float p1, float p2, float p3, float t) {
-  const float a = p2 - p0;
-  const float b = 2.0f * p0 - 5.0f * p1 + 4.0f * p2 - p3;
-  const float c = 3.0f * (p1 - p2) + p3 - p0;
-  return 0.5f * (2.0f * p1 + t * (a + t * (b + t * c)));
-}
-
-/// Splits a stroke into short straight pieces in the glyph plane and adds them, distorted, to the canvas's path.
-void add_stroke(const GlyphStroke& stroke, const Distortion& distortion, float radius, ExampleDraws& draws,
-                StrokeCanvas& canvas) {
-  constexpr int kPieces = 3;  // per pair of points; even straight pairs bend
-  std::array<GlyphPoint, kMaxStrokePoints> points;
-  const int num_points = static_cast<int>(stroke.points.size());
-  if (num_points == 0) return;
-  for (int i = 0; i < num_points; ++i) {
-    const GlyphPoint point = stroke.points[static_cast<std::size_t>(i)];
-    const float jitter_x = draws.symmetric(kMaxJitter);
-    const float jitter_y = draws.symmetric(kMaxJitter);
-    points[static_cast<std::size_t>(i)] = {point.x + jitter_x, point.y + jitter_y};
-  }
-  const bool closed = stroke.kind == StrokeKind::kClosedCurve;
-  const auto at = [&](int i) {
-    const int inside = closed ? (i + num_points) % num_points : std::clamp(i, 0, num_points - 1);
-    return points[static_cast<std::size_t>(inside)];
-  };
-  std::array<CanvasPoint, kMaxStrokePoints * kPieces + 1> path;
-  std::size_t path_points = 0;
-  path[path_points++] = distortion.apply(at(0));
-  const int num_pairs = closed ? num_points : num_points - 1;
-  for (int i = 0; i < num_pairs; ++i) {
-    const GlyphPoint p1 = at(i), p2 = at(i + 1);
-    const bool straight = stroke.kind == StrokeKind::kPolyline;
-    // With p0 = 2 p1 - p2 and p3 = 2 p2 - p1 the spline is the straight line.
-    const GlyphPoint p0 = straight ? GlyphPoint{2.0f * p1.x - p2.x, 2.0f * p1.y - p2.y} : at(i - 1);
-    const GlyphPoint p3 = straight ? GlyphPoint{2.0f * p2.x - p1.x, 2.0f * p2.y - p1.y} : at(i + 2);
-    for (int piece = 1; piece <= kPieces; ++piece) {
-      const float t = static_cast<float>(piece) / kPieces;
-      path[path_points++] =
-          distortion.apply({catmull_rom(p0.x, p1.x, p2.x, p3.x, t), catmull_rom(p0.y, p1.y, p2.y, p3.y, t)});
-    }
-  }
-  canvas.add_path(std::span(path).first(path_points), radius);
-}
-
 void paint_digit(int digit, ExampleDraws& draws, StrokeCanvas& canvas) {
   const std::span<const Glyph> variants = digit_glyphs(digit);
   const Glyph glyph = variants[draws.below(static_cast<std::uint32_t>(variants.size()))];
-  const Distortion distortion = draw_distortion(draws);
+  const GlyphMap distortion = draw_distortion(draws);
   const float radius = draws.uniform(kMinRadius, kMaxRadius);
   const float ink = draws.uniform(kMinInk, 1.0f);
-  for (const GlyphStroke& stroke : glyph) add_stroke(stroke, distortion, radius, draws, canvas);
+  for (const GlyphStroke& stroke : glyph) add_stroke(stroke, distortion, kMaxJitter, radius, draws, canvas);
   canvas.paint(radius, ink);
 }
 

@@ -11,6 +11,7 @@ from terngrad_experiments import recipes, run_folder
 # order of jobs and the estimates of `list` use them.
 EXAMPLES_PER_SECOND = {"lenet": 5285 / 2, "cifar10_alexnet": 2969 / 2}
 # Where a data set's files are below --data.
+BUILT_IN = ("synthetic", "synthetic224")
 DATA_FOLDERS = {"mnist": ("mnist",), "cifar10": ("cifar10", "cifar-10"), "imagenet": ("imagenet",)}
 
 
@@ -69,7 +70,7 @@ def data_folder(data, dataset):
     """The folder of `dataset` below `data`; None for the built-in set.
 
     @throws DataMissing that says how to get it"""
-    if dataset == "synthetic":
+    if dataset in BUILT_IN:
         return None
     for name in DATA_FOLDERS.get(dataset, (dataset,)):
         if (pathlib.Path(data) / name).is_dir():

@@ -98,7 +98,7 @@ def failed_lines(experiment, results):
 
 def command_of(cell):
     dataset = cell.options.get("dataset", "synthetic")
-    data = None if dataset == "synthetic" else f"data/{jobs.DATA_FOLDERS.get(dataset, (dataset,))[0]}"
+    data = None if dataset in jobs.BUILT_IN else f"data/{jobs.DATA_FOLDERS.get(dataset, (dataset,))[0]}"
     name = jobs.folder_name(cell.full_name)
     return shlex.join(["terngrad_train", *recipes.command_line(cell, cell.seeds[0] if cell.seeds else 1, f"runs/{name}", data)])
 

@@ -15,8 +15,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(Dataset, NamesAreRegistered) {
-  EXPECT_THAT(dataset_names(),
-              ElementsAre("cifar10", "flowers", "folder", "imagenet", "mnist", "npy", "records", "synthetic"));
+  EXPECT_THAT(dataset_names(), ElementsAre("cifar10", "flowers", "folder", "imagenet", "mnist", "npy", "records",
+                                           "synthetic", "synthetic224"));
 }
 
 TEST(Dataset, UnknownNameIsRefusedWithTheKnownOnes) {

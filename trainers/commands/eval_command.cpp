@@ -146,7 +146,7 @@ int num_threads(const EvalOptions& o) { return o.threads == 0 ? num_hardware_thr
 
 /// --data_dir, or where it is not given the folder of the run that the checkpoint is of.
 std::string data_dir_of(const EvalOptions& o, const Checkpoint& checkpoint, const std::string& dataset) {
-  if (!o.data_dir.empty() || dataset == "synthetic") return o.data_dir;
+  if (!o.data_dir.empty() || is_built_in(dataset)) return o.data_dir;
   const std::string must = "--data_dir: must name the folder with the files of data set " + dataset;
   const std::optional<RecordedData> run = recorded_data(std::filesystem::path(checkpoint.source()).parent_path());
   if (!run || run->dataset != dataset || run->data_dir.empty()) throw UsageError(must);
@@ -162,8 +162,9 @@ std::string data_dir_of(const EvalOptions& o, const Checkpoint& checkpoint, cons
 /// The data set that goes with `checkpoint`.
 std::unique_ptr<Dataset> open_dataset(const EvalOptions& o, const Checkpoint& checkpoint) {
   const std::string name = dataset_name(o, checkpoint);
-  if (name == "synthetic" && !o.data_dir.empty()) {
-    throw UsageError("--data_dir: has no effect here; it needs a data set with files, synthetic is built in");
+  if (is_built_in(name) && !o.data_dir.empty()) {
+    TERNGRAD_THROW(UsageError, "--data_dir: has no effect here; it needs a data set with files, ", name,
+                   " is built in");
   }
   DatasetOptions options;
   options.data_dir = data_dir_of(o, checkpoint, name);

@@ -78,8 +78,8 @@ void check_data(const OptionSet& options, const TrainOptions& o) {
   if (o.benchmark_mode) {
     refuse_unused(options, {"data_dir", "data_shards", "preprocessing", "eval_steps", "eval_at"},
                   "a run without --benchmark_mode, which reads no data");
-  } else if (o.dataset == "synthetic") {
-    refuse_unused(options, {"data_dir", "data_shards"}, "a data set with files; synthetic is built in");
+  } else if (is_built_in(o.dataset)) {
+    refuse_unused(options, {"data_dir", "data_shards"}, "a data set with files; " + o.dataset + " is built in");
   } else if (o.data_dir.empty()) {
     TERNGRAD_THROW(UsageError, "--data_dir: must name the folder with the files of --dataset ", o.dataset);
   }

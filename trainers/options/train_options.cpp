@@ -43,6 +43,7 @@ const std::map<std::string, Defaults>& dataset_defaults() {
   static const std::map<std::string, Defaults> table = {
       {"cifar10", {"cifar10_alexnet", "24", "128", "300000", "adam", "0.0002", "fixed", "0.004"}},
       {"synthetic", {"lenet", "28", "64", "3000", "momentum", "0.01", "polynomial", "0.0005"}},
+      {"synthetic224", {"resnet_18", "224", "64", "1000", "momentum", "0.05", "polynomial", "0.0001", "", "auto", "0"}},
       {"mnist", {"lenet", "28", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
       // Data of the user's own: what suits depends on the data, so these are only where to begin.
       {"folder", {"lenet", "28", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},

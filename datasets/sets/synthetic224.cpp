@@ -1,0 +1,225 @@
+#include "datasets/sets/synthetic224.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <string>
+
+#include "datasets/sets/example_draws.h"
+#include "datasets/sets/glyphs.h"
+#include "datasets/sets/pen_strokes.h"
+#include "datasets/sets/stroke_canvas.h"
+#include "kernels/runtime/errors.h"
+#include "kernels/tensor/philox.h"
+
+namespace terngrad {
+namespace {
+
+using Colour = std::array<float, 3>;
+
+constexpr int kOwnSize = 224;
+// Philox blocks of one example: shape draws from block 0, noise (a byte a pixel) from block kSynthetic224NoiseBlock.
+constexpr std::uint64_t kSynthetic224Blocks = 8192;
+constexpr std::uint64_t kSynthetic224NoiseBlock = 1024;
+constexpr std::int64_t kMaxSynthetic224Index = std::int64_t{1} << 35;  // 48-bit block numbers
+static_assert(kMaxSynthetic224Size * kMaxSynthetic224Size / 16 <= kSynthetic224Blocks - kSynthetic224NoiseBlock);
+
+// Lengths in pixels are of the image's side, angles the tangent of half the angle.
+constexpr float kMinHeight = 0.35f;  // of the digit
+constexpr float kMaxHeight = 0.7f;
+constexpr float kGlyphHeight = 1.5f;    // in the glyph plane, with room for the bend
+constexpr float kMaxHalfLean = 0.08f;   // of the digit: 9 degrees
+constexpr float kMaxHalfTilt = 0.035f;  // of the grating: 4 degrees
+constexpr float kMinPeriod = 1.0f / 16;
+constexpr float kMaxPeriod = 1.0f / 8;
+constexpr float kMaxShake = 0.03f;  // of pen points, in the glyph plane
+constexpr float kMinPen = 0.035f;   // radius over height
+constexpr float kMaxPen = 0.06f;
+constexpr float kMinContrast = 0.25f;     // half the distance of the grating's colours, in the channel that has most
+constexpr float kMinInkDistance = 0.35f;  // of the digit's colour from their middle, likewise
+constexpr float kMaxGrain = 0.12f;        // half width of the noise
+
+/// Cosine and sine of 0, 18, ... 162 degrees.
+constexpr std::array<std::array<float, 2>, 10> kDirections = {{{1.0f, 0.0f},
+                                                               {0.9510565f, 0.309017f},
+                                                               {0.809017f, 0.5877853f},
+                                                               {0.5877853f, 0.809017f},
+                                                               {0.309017f, 0.9510565f},
+                                                               {0.0f, 1.0f},
+                                                               {-0.309017f, 0.9510565f},
+                                                               {-0.5877853f, 0.809017f},
+                                                               {-0.809017f, 0.5877853f},
+                                                               {-0.9510565f, 0.309017f}}};
+
+/// Turns a direction by an angle of which u is the tangent of half.
+std::array<float, 2> turned(std::array<float, 2> direction, float u) {
+  const float cosine = (1.0f - u * u) / (1.0f + u * u);
+  const float sine = 2.0f * u / (1.0f + u * u);
+  return {direction[0] * cosine - direction[1] * sine, direction[0] * sine + direction[1] * cosine};
+}
+
+Colour draw_colour(ExampleDraws& draws) {
+  return {draws.uniform(0.0f, 1.0f), draws.uniform(0.0f, 1.0f), draws.uniform(0.0f, 1.0f)};
+}
+
+/// A colour at least `distance` from `other` in one channel: drawn, and one channel moved where it is nearer.
+Colour draw_distant_colour(const Colour& other, float distance, ExampleDraws& draws) {
+  Colour colour = draw_colour(draws);
+  const std::uint32_t channel = draws.below(3);
+  if (std::fabs(colour[channel] - other[channel]) < distance) {
+    colour[channel] = other[channel] < 0.5f ? other[channel] + distance : other[channel] - distance;
+  }
+  return colour;
+}
+
+/// A wave between two colours: mean + half wave((x cos + y sin) / period + phase).
+struct Grating {
+  float per_x = 0;  // periods for each pixel to the right
+  float per_y = 0;  // and down
+  float phase = 0;
+  Colour mean{};
+  Colour half{};  // of the difference of the colours
+};
+
+Grating draw_grating(int direction, float side, ExampleDraws& draws) {
+  const std::array<float, 2> along =
+      turned(kDirections[static_cast<std::size_t>(direction)], draws.symmetric(kMaxHalfTilt));
+  const float period = side * draws.uniform(kMinPeriod, kMaxPeriod);
+  Grating grating{.per_x = along[0] / period, .per_y = along[1] / period, .phase = draws.uniform(0.0f, 1.0f)};
+  const Colour a = draw_colour(draws);
+  const Colour b = draw_distant_colour(a, 2 * kMinContrast, draws);
+  for (std::size_t c = 0; c < 3; ++c) {
+    grating.mean[c] = 0.5f * (a[c] + b[c]);
+    grating.half[c] = 0.5f * (b[c] - a[c]);
+  }
+  return grating;
+}
+
+void paint_glyph(int digit, float side, ExampleDraws& draws, StrokeCanvas& canvas) {
+  const std::span<const Glyph> variants = digit_glyphs(digit);
+  const Glyph glyph = variants[draws.below(static_cast<std::uint32_t>(variants.size()))];
+  const float height = side * draws.uniform(kMinHeight, kMaxHeight);
+  const float scale = height / kGlyphHeight;
+  const std::array<float, 2> turn = turned({1.0f, 0.0f}, draws.symmetric(kMaxHalfLean));
+  const float room = 0.5f * (side - height);
+  const float middle = 0.5f * (side - 1.0f);
+  const GlyphMap map{.bend = {},
+                     .xx = scale * turn[0],
+                     .xy = -scale * turn[1],
+                     .yx = scale * turn[1],
+                     .yy = scale * turn[0],
+                     .shift_x = middle + draws.symmetric(room),
+                     .shift_y = middle + draws.symmetric(room)};
+  const float radius = height * draws.uniform(kMinPen, kMaxPen);
+  for (const GlyphStroke& stroke : glyph) add_stroke(stroke, map, kMaxShake, radius, draws, canvas);
+  canvas.paint(radius, 1.0f);
+}
+
+/// The canvas of this thread for images of a size, empty.
+StrokeCanvas& empty_canvas(int size) {
+  static thread_local int canvas_size = 0;
+  static thread_local std::unique_ptr<StrokeCanvas> canvas;
+  if (canvas_size != size) {
+    canvas = std::make_unique<StrokeCanvas>(size, size);
+    canvas_size = size;
+  }
+  canvas->clear();
+  return *canvas;
+}
+
+/// 1 at whole numbers, -1 between them.
+float triangle_wave(float t) { return 4.0f * std::fabs(t - std::floor(t) - 0.5f) - 1.0f; }
+
+/// What is behind the digit, the digit and the noise, from [0, 1] to [-1, 1].
+void write_image(const DrawKey& key, std::uint64_t first_block, int size, const Grating& grating, const Colour& ink,
+                 float grain, std::span<const float> digit, std::span<float> image) {
+  std::array<std::uint32_t, 4> words{};
+  std::size_t i = 0;
+  for (int y = 0; y < size; ++y) {
+    const float row = static_cast<float>(y) * grating.per_y + grating.phase;
+    for (int x = 0; x < size; ++x, ++i) {
+      if (i % 16 == 0) words = draw_block(key, first_block + i / 16);
+      const std::uint32_t byte = words[i / 4 % 4] >> (i % 4 * 8) & 0xffu;
+      const float noise = grain * (static_cast<float>(byte) - 127.5f) * (1.0f / 128.0f);
+      const float wave = triangle_wave(static_cast<float>(x) * grating.per_x + row);
+      const float cover = digit[i];
+      for (std::size_t c = 0; c < 3; ++c) {
+        const float behind = grating.mean[c] + grating.half[c] * wave;
+        const float value = behind + cover * (ink[c] - behind) + noise;
+        image[3 * i + c] = 2.0f * std::min(std::max(value, 0.0f), 1.0f) - 1.0f;
+      }
+    }
+  }
+}
+
+class Synthetic224 final : public Dataset {
+ public:
+  Synthetic224(Subset subset, int size, std::uint64_t seed) : subset_(subset), size_(size), seed_(seed) {}
+
+  const std::string& name() const override { return name_; }
+  std::int64_t num_examples() const override {
+    return subset_ == Subset::kTrain ? kSynthetic224TrainExamples : kSynthetic224TestExamples;
+  }
+  int height() const override { return size_; }
+  int width() const override { return size_; }
+  int channels() const override { return 3; }
+  int num_classes() const override { return kSynthetic224Classes; }
+
+  std::int32_t label(std::int64_t index) const override {
+    require_index(index);
+    return synthetic224_label(index);
+  }
+  void read(std::int64_t index, const ExampleVisit&, std::span<float> image) const override {
+    require_index(index);
+    draw_synthetic224(seed_, subset_, index, size_, image);
+  }
+  bool is_augmented() const override { return false; }
+
+ private:
+  void require_index(std::int64_t index) const {
+    TERNGRAD_REQUIRE(index >= 0 && index < num_examples(), "[synthetic224] example index must be in [0, ",
+                     num_examples(), "), got ", index);
+  }
+
+  std::string name_ = "synthetic224";
+  Subset subset_;
+  int size_;
+  std::uint64_t seed_;
+};
+
+}  // namespace
+
+void draw_synthetic224(std::uint64_t seed, Subset subset, std::int64_t index, int size, std::span<float> image) {
+  TERNGRAD_REQUIRE(size >= kMinSynthetic224Size && size <= kMaxSynthetic224Size, "[synthetic224] image_size must be ",
+                   kMinSynthetic224Size, " to ", kMaxSynthetic224Size, ", got ", size);
+  TERNGRAD_REQUIRE(image.size() == static_cast<std::size_t>(size) * static_cast<std::size_t>(size) * 3,
+                   "[synthetic224] an image of ", size, " needs ", size * size * 3, " values, the buffer holds ",
+                   image.size());
+  TERNGRAD_REQUIRE(index >= 0 && index < kMaxSynthetic224Index, "[synthetic224] index must be in [0, 2^35), got ",
+                   index);
+  const DrawKey key{
+      .seed = seed, .step = subset == Subset::kTrain ? 2u : 3u, .worker = 0, .purpose = DrawPurpose::kSyntheticData};
+  const std::uint64_t first_block = static_cast<std::uint64_t>(index) * kSynthetic224Blocks;
+  ExampleDraws draws(key, first_block);
+  const auto side = static_cast<float>(size);
+  const std::int32_t label = synthetic224_label(index);
+  const Grating grating = draw_grating(label / 10, side, draws);
+  const Colour ink = draw_distant_colour(grating.mean, kMinInkDistance, draws);
+  const float grain = draws.uniform(0.0f, kMaxGrain);
+  StrokeCanvas& canvas = empty_canvas(size);
+  paint_glyph(label % 10, side, draws, canvas);
+  write_image(key, first_block + kSynthetic224NoiseBlock, size, grating, ink, grain, canvas.values(), image);
+}
+
+std::unique_ptr<Dataset> make_synthetic224(const DatasetOptions& options) {
+  const int size = options.image_size == 0 ? kOwnSize : options.image_size;
+  TERNGRAD_REQUIRE(size >= kMinSynthetic224Size && size <= kMaxSynthetic224Size,
+                   "[synthetic224] image_size must be 0 (", kOwnSize, ") or ", kMinSynthetic224Size, " to ",
+                   kMaxSynthetic224Size, ", got ", options.image_size);
+  TERNGRAD_REQUIRE(options.num_threads >= 0, "[synthetic224] num_threads must not be negative, got ",
+                   options.num_threads);
+  return std::make_unique<Synthetic224>(options.subset, size, options.seed);
+}
+
+}  // namespace terngrad
