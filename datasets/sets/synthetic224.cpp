@@ -23,7 +23,8 @@ constexpr int kOwnSize = 224;
 constexpr std::uint64_t kSynthetic224Blocks = 8192;
 constexpr std::uint64_t kSynthetic224NoiseBlock = 1024;
 constexpr std::int64_t kMaxSynthetic224Index = std::int64_t{1} << 35;  // 48-bit block numbers
-static_assert(kMaxSynthetic224Size * kMaxSynthetic224Size / 16 <= kSynthetic224Blocks - kSynthetic224NoiseBlock);
+static_assert(kMaxSynthetic224Size * ((kMaxSynthetic224Size + 15) / 16) <=
+              kSynthetic224Blocks - kSynthetic224NoiseBlock);
 
 // Lengths in pixels are of the image's side, angles the tangent of half the angle.
 constexpr float kMinHeight = 0.35f;  // of the digit
@@ -128,26 +129,45 @@ StrokeCanvas& empty_canvas(int size) {
   return *canvas;
 }
 
-/// 1 at whole numbers, -1 between them.
-float triangle_wave(float t) { return 4.0f * std::fabs(t - std::floor(t) - 0.5f) - 1.0f; }
+/// 1 at whole numbers, -1 between them. |t| < 2^23.
+float triangle_wave(float t) {
+  // floor(t) through integers, which vectorizes.
+  const float truncated = static_cast<float>(static_cast<std::int32_t>(t));
+  const float floor = truncated - (t < truncated ? 1.0f : 0.0f);
+  return 4.0f * std::fabs(t - floor - 0.5f) - 1.0f;
+}
+
+/// Noise of a row of pixels, uniform bytes as -grain to grain, from Philox blocks `block` and up.
+void draw_noise(const DrawKey& key, std::uint64_t block, float grain, std::span<float> noise) {
+  const float factor = grain * (1.0f / 128.0f);
+  for (std::size_t x = 0; x < noise.size(); x += 16, ++block) {
+    const std::array<std::uint32_t, 4> words = draw_block(key, block);
+    const std::size_t count = std::min<std::size_t>(16, noise.size() - x);
+    for (std::size_t i = 0; i < count; ++i) {
+      noise[x + i] = factor * (static_cast<float>(words[i / 4] >> (i % 4 * 8) & 0xffu) - 127.5f);
+    }
+  }
+}
 
 /// What is behind the digit, the digit and the noise, from [0, 1] to [-1, 1].
 void write_image(const DrawKey& key, std::uint64_t first_block, int size, const Grating& grating, const Colour& ink,
                  float grain, std::span<const float> digit, std::span<float> image) {
-  std::array<std::uint32_t, 4> words{};
-  std::size_t i = 0;
-  for (int y = 0; y < size; ++y) {
-    const float row = static_cast<float>(y) * grating.per_y + grating.phase;
-    for (int x = 0; x < size; ++x, ++i) {
-      if (i % 16 == 0) words = draw_block(key, first_block + i / 16);
-      const std::uint32_t byte = words[i / 4 % 4] >> (i % 4 * 8) & 0xffu;
-      const float noise = grain * (static_cast<float>(byte) - 127.5f) * (1.0f / 128.0f);
-      const float wave = triangle_wave(static_cast<float>(x) * grating.per_x + row);
-      const float cover = digit[i];
+  const auto side = static_cast<std::size_t>(size);
+  const std::uint64_t row_blocks = (side + 15) / 16;
+  std::array<float, kMaxSynthetic224Size> wave, noise;
+  for (std::size_t y = 0; y < side; ++y) {
+    draw_noise(key, first_block + y * row_blocks, grain, std::span(noise).first(side));
+    const float phase = static_cast<float>(y) * grating.per_y + grating.phase;
+    for (std::size_t x = 0; x < side; ++x) {
+      wave[x] = triangle_wave(static_cast<float>(static_cast<std::int32_t>(x)) * grating.per_x + phase);
+    }
+    const float* cover = digit.data() + y * side;
+    float* out = image.data() + 3 * y * side;
+    for (std::size_t x = 0; x < side; ++x) {
       for (std::size_t c = 0; c < 3; ++c) {
-        const float behind = grating.mean[c] + grating.half[c] * wave;
-        const float value = behind + cover * (ink[c] - behind) + noise;
-        image[3 * i + c] = 2.0f * std::min(std::max(value, 0.0f), 1.0f) - 1.0f;
+        const float behind = grating.mean[c] + grating.half[c] * wave[x];
+        const float value = behind + cover[x] * (ink[c] - behind) + noise[x];
+        out[3 * x + c] = 2.0f * std::min(std::max(value, 0.0f), 1.0f) - 1.0f;
       }
     }
   }
