@@ -45,10 +45,10 @@ constexpr DatasetEntry record_entry(const char* name, std::unique_ptr<Dataset> (
 constexpr std::array kDatasets = {
     DatasetEntry{.name = "cifar10", .make = make_cifar10, .preprocessing = padded, .can_augment = true},
     record_entry("flowers", make_flowers),
-    DatasetEntry{.name = "folder", .make = make_image_folder},
+    DatasetEntry{"folder", make_image_folder},
     record_entry("imagenet", make_imagenet),
-    DatasetEntry{.name = "mnist", .make = make_mnist},
-    DatasetEntry{.name = "npy", .make = make_npy_images},
+    DatasetEntry{"mnist", make_mnist},
+    DatasetEntry{"npy", make_npy_images},
     record_entry("records", make_records),
     DatasetEntry{.name = "synthetic", .make = make_synthetic, .is_built_in = true},
     DatasetEntry{.name = "synthetic224", .make = make_synthetic224, .is_built_in = true},

@@ -34,8 +34,8 @@ RecordStore::RecordStore(const std::filesystem::path& folder, Subset subset, int
 
 std::string RecordStore::place(std::size_t record) const {
   const std::size_t shard = index_.shard_of(record);
-  return "'" + shards_[shard].string() + "': record " + std::to_string(record - index_.records_of(shard).first) +
-         " at byte " + std::to_string(index_.records()[record].offset);
+  return shards_[shard].string() + ", record " + std::to_string(record - index_.records_of(shard).first) + " at byte " +
+         std::to_string(index_.records()[record].offset);
 }
 
 void RecordStore::will_read(std::size_t record) const {
@@ -70,7 +70,7 @@ ImageExample RecordStore::read(std::size_t record) const {
     }
     return example;
   } catch (const DataError& error) {
-    TERNGRAD_THROW(DataError, place(record), ": ", error.what());
+    TERNGRAD_THROW(DataError, "'", place(record), "': ", error.what());
   }
 }
 

@@ -38,7 +38,7 @@ class RecordStore {
   /// As it is stored.
   std::int32_t label(std::size_t record) const { return index_.records()[record].label; }
   const RecordIndex& index() const { return index_; }
-  /// "'data/train-00003-of-01024': record 17 at byte 1234567": which record of its shard, from 0.
+  /// "data/train-00003-of-01024, record 17 at byte 1234567": which record of its shard, from 0.
   std::string place(std::size_t record) const;
 
   /// Asks the system to fetch a record that read() will be called for. Returns at once.

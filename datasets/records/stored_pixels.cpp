@@ -39,10 +39,10 @@ void read_stored_pixels(const RecordStore& store, int height, int width, int cha
         }
         take(record, store.label(record), image);
       } catch (const DataError& error) {
-        TERNGRAD_THROW(DataError, store.place(record), ": ", error.what());
+        TERNGRAD_THROW(DataError, "'", store.place(record), "': ", error.what());
       } catch (const InvalidArgument& error) {
         // What decoders say about colours where grey is asked for.
-        TERNGRAD_THROW(DataError, store.place(record), ": ", error.what());
+        TERNGRAD_THROW(DataError, "'", store.place(record), "': ", error.what());
       }
     }
   });

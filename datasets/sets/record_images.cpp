@@ -117,7 +117,7 @@ std::int32_t max_label(const RecordStore& store) {
 void check_labels(const RecordStore& store, const LabelRange& range) {
   for (std::size_t i = 0; i < store.size(); ++i) {
     if (store.label(i) >= range.first && store.label(i) <= range.last) continue;
-    TERNGRAD_THROW(DataError, store.place(i), ": image/class/label: expected ", range.first, " to ", range.last,
+    TERNGRAD_THROW(DataError, "'", store.place(i), "': image/class/label: expected ", range.first, " to ", range.last,
                    ", found ", store.label(i));
   }
 }

@@ -57,13 +57,18 @@ const std::map<std::string, Defaults>& dataset_defaults() {
 
 /// Recipes of nets of which another is known than that of the data set: residual nets on CIFAR-10 as He et al., CVPR
 /// 2016, section 4.2; on ImageNet 90 epochs of 256, a tenth after 30 and 60, as torchvision's; GoogLeNet as the
-/// original's script. Averaged weights of 10,000 steps do not go with a residual net's batch norms, whose statistics
-/// are those of the newest weights.
+/// original's script, and Inception v3, for which it has none, alike; the GoogLeNet of 2014 as Caffe's. Averaged
+/// weights of 10,000 steps do not go with a residual net's batch norms, whose statistics are those of the newest
+/// weights.
 const std::map<std::pair<std::string, std::string>, Defaults>& net_defaults() {
   static const std::map<std::pair<std::string, std::string>, Defaults> table = [] {
     std::map<std::pair<std::string, std::string>, Defaults> rows;
     rows[{"imagenet", "googlenet"}] = {"googlenet", "224",  "128",        "600000",
                                        "momentum",  "0.04", "polynomial", "0.00004"};
+    rows[{"imagenet", "inception_v3"}] = {"inception_v3", "299",  "128",        "600000",
+                                          "momentum",     "0.04", "polynomial", "0.00004"};
+    rows[{"imagenet", "googlenet_2014"}] = {"googlenet_2014", "224",  "32",         "2400000",
+                                            "momentum",       "0.01", "polynomial", "0.0002"};
     for (const char* net : {"resnet_18", "resnet_50"}) {
       rows[{"imagenet", net}] = {net,     "224",    "256",           "450000", "momentum", "0.1",
                                  "steps", "0.0001", "150000,300000", "auto",   "0"};
@@ -428,7 +433,7 @@ ShuffleOptions shuffle_of(const TrainOptions& o) {
 
 std::string preprocessing_of(const std::string& dataset, const std::string& net, const std::string& preprocessing) {
   if (preprocessing != "auto" || !is_of_records(dataset)) return preprocessing;
-  if (net.starts_with("alexnet")) return "alexnet";
+  if (net.starts_with("alexnet") || net == "googlenet_2014") return "alexnet";
   if (net.starts_with("vgg")) return "vgg";
   return net.starts_with("googlenet") || net.starts_with("inception") || net.starts_with("resnet") ? "inception"
                                                                                                    : "standard";

@@ -44,8 +44,8 @@ TEST_F(Store, ReadsRecordsWithAndWithoutAnIndexFile) {
       EXPECT_EQ(store.label(i), expected[i]);
       EXPECT_EQ(example.encoded, png_example(0, 10 * static_cast<int>(i + 1)).encoded);
     }
-    EXPECT_THAT(store.place(1), AllOf(HasSubstr("train-00000-of-00003': record 1 at byte "), HasSubstr("train")));
-    EXPECT_THAT(store.place(2), HasSubstr("train-00001-of-00003': record 0 at byte 0"));
+    EXPECT_THAT(store.place(1), AllOf(HasSubstr("train-00000-of-00003, record 1 at byte "), HasSubstr("train")));
+    EXPECT_THAT(store.place(2), HasSubstr("train-00001-of-00003, record 0 at byte 0"));
     EXPECT_THROW(store.read(4), InvalidArgument);
   }
 }
@@ -65,7 +65,7 @@ TEST_F(Store, AnIndexOfOtherRecordsIsRefused) {
                {{png_example(4, 10), png_example(0, 20)}, {png_example(1, 30)}, {png_example(2, 40)}});
   const RecordStore store(folder_.path(), Subset::kTrain, 1);
   EXPECT_THAT(data_error([&] { store.read(0); }),
-              HasSubstr("record 0 at byte 0: image/class/label: expected 3 as the index says, found 4"));
+              HasSubstr("record 0 at byte 0': image/class/label: expected 3 as the index says, found 4"));
   // Of another size: found when the set is opened.
   write_shards(folder_, Subset::kTrain, {{png_example(3, 10)}, {png_example(1, 30)}, {png_example(2, 40)}});
   EXPECT_THAT(data_error([&] { RecordStore(folder_.path(), Subset::kTrain, 1); }), HasSubstr("terngrad_records index"));

@@ -139,7 +139,7 @@ TEST(RecordImages, DamagedImagesAreRefusedByPlace) {
   std::vector<float> image(32 * 32 * 3);
   set->read(0, {}, image);
   EXPECT_THAT(data_error([&] { set->read(1, {}, image); }),
-              AllOf(HasSubstr("[records]"), HasSubstr("train-00001-of-00002': record 0")));
+              AllOf(HasSubstr("[records]"), HasSubstr("train-00001-of-00002, record 0")));
   EXPECT_THROW(set->read(2, {}, image), InvalidArgument);
 }
 

@@ -68,6 +68,7 @@ TEST(TrainOptions, NetsOfADataSetMayHaveARecipeOfTheirOwn) {
 
 TEST(TrainOptions, RecordsArePreprocessedAsTheirNetWas) {
   EXPECT_EQ(preprocessing_of("imagenet", "alexnet_v2", "auto"), "alexnet");
+  EXPECT_EQ(preprocessing_of("imagenet", "googlenet_2014", "auto"), "alexnet");
   EXPECT_EQ(preprocessing_of("flowers", "vgg_16", "auto"), "vgg");
   EXPECT_EQ(preprocessing_of("records", "googlenet", "auto"), "inception");
   EXPECT_EQ(preprocessing_of("records", "resnet_50", "auto"), "inception");
