@@ -50,7 +50,7 @@ FileBytes synthetic_jpeg(std::uint64_t number) {
   jpeg_set_defaults(&z);
   jpeg_set_quality(&z, 90, TRUE);
   jpeg_start_compress(&z, TRUE);
-  std::vector<std::uint8_t> pixels(3 * kWidth);
+  std::vector<std::uint8_t> pixels(std::size_t{3} * kWidth);
   for (JDIMENSION row = 0; row < kHeight; ++row) {
     for (JDIMENSION column = 0; column < kWidth; ++column) {
       const std::uint32_t noise = draw16(key, std::uint64_t{row} * kWidth + column) % 24;
@@ -213,7 +213,10 @@ void register_preprocessing() {
     add("preprocess/decode", threads, [=] { return decode(threads); });
     for (const std::string& name : image_preprocessing_names()) {
       const auto add_subset = [&](const std::string& what, Subset subset, bool is_raw) {
-        add("preprocess/" + name + what, threads, [=] { return preprocess(name, subset, is_raw, threads); });
+        std::string row = "preprocess/";
+        row += name;
+        row += what;
+        add(row, threads, [=] { return preprocess(name, subset, is_raw, threads); });
       };
       add_subset("", Subset::kTrain, false);
       add_subset("_raw", Subset::kTrain, true);

@@ -23,7 +23,7 @@ constexpr int kOwnSize = 224;
 constexpr std::uint64_t kSynthetic224Blocks = 8192;
 constexpr std::uint64_t kSynthetic224NoiseBlock = 1024;
 constexpr std::int64_t kMaxSynthetic224Index = std::int64_t{1} << 35;  // 48-bit block numbers
-static_assert(kMaxSynthetic224Size * ((kMaxSynthetic224Size + 15) / 16) <=
+static_assert(std::uint64_t{kMaxSynthetic224Size} * ((kMaxSynthetic224Size + 15) / 16) <=
               kSynthetic224Blocks - kSynthetic224NoiseBlock);
 
 // Lengths in pixels are of the image's side, angles the tangent of half the angle.

@@ -27,10 +27,11 @@ std::array<float, 3> channel_means(std::span<const float> image) {
     for (std::size_t lane = 0; lane < kSumLanes; ++lane) sums[lane] += static_cast<double>(part[lane]);
   }
   std::array<float, 3> means{};
+  const std::size_t num_pixels = image.size() / 3;
   for (std::size_t c = 0; c < means.size(); ++c) {
     double sum = 0;
     for (std::size_t lane = c; lane < kSumLanes; lane += means.size()) sum += sums[lane];
-    means[c] = static_cast<float>(sum / static_cast<double>(image.size() / 3));
+    means[c] = static_cast<float>(sum / static_cast<double>(num_pixels));
   }
   return means;
 }

@@ -37,6 +37,7 @@ std::unique_ptr<Preprocessing> make_preprocessing(const std::string& name, Subse
 
 std::vector<std::string> image_preprocessing_names() {
   std::vector<std::string> names;
+  names.reserve(std::size(kPreprocessings));
   for (const NamedPreprocessing& known : kPreprocessings) names.emplace_back(known.name);
   return names;
 }

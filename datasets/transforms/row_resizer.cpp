@@ -43,8 +43,9 @@ const float* RowResizer::resized_row(int source) {
   const std::ptrdiff_t begin = std::ptrdiff_t{columns_.begin} * part_.channels;
   const std::uint8_t* const bytes = part_.pixels + std::ptrdiff_t{source - part_.top} * part_.row_bytes +
                                     std::ptrdiff_t{columns_.begin - part_.left} * part_.channels;
-  cpu::bytes_to_floats(bytes, static_cast<std::size_t>((columns_.end - columns_.begin) * part_.channels),
-                       scratch_.source_row.data() + begin);
+  cpu::bytes_to_floats(
+      bytes, static_cast<std::size_t>(columns_.end - columns_.begin) * static_cast<std::size_t>(part_.channels),
+      scratch_.source_row.data() + begin);
   if (part_.channels == 1) {
     resize_grey_columns(scratch_.source_row.data(), columns_, out);
   } else {

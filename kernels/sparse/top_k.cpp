@@ -115,7 +115,9 @@ std::int64_t TopKSelector::collect(const void* values, ElementType type, std::in
   of_ranges_.resize(std::max(of_ranges_.size(), static_cast<std::size_t>(num_ranges)));
   parallel_for(stream.num_threads(), num_ranges, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t range = begin; range < end; ++range) {
-      auto& [places, magnitudes] = of_ranges_[static_cast<std::size_t>(range)];
+      Found& of_range = of_ranges_[static_cast<std::size_t>(range)];
+      std::vector<std::uint32_t>& places = of_range.places;
+      std::vector<std::uint32_t>& magnitudes = of_range.magnitudes;
       std::size_t found = 0;
       for_chunks(values, type, count, chunks * range / num_ranges, chunks * (range + 1) / num_ranges,
                  [&](const float* chunk, std::int64_t first, std::int64_t num_values) {

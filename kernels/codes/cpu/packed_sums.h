@@ -13,7 +13,7 @@ inline constexpr std::size_t kMaxPackedPayloads = 127;
 
 /// What sum_t5_codes needs to write a chunk: the codes before it in its first byte and those behind it in the last
 /// vector of bytes.
-inline constexpr std::size_t kT5SumRoom = std::size_t{kChunkElements} + 5 * 33 + 8;
+inline constexpr std::size_t kT5SumRoom = std::size_t{kChunkElements} + std::size_t{5} * 33 + 8;
 
 /// Sums of codes first to first + count - 1 (at most a chunk) of t5 payloads, at most kMaxPackedPayloads of them, each
 /// of `payload_bytes` bytes.
