@@ -27,19 +27,19 @@ static_assert(std::uint64_t{kMaxSynthetic224Size} * ((kMaxSynthetic224Size + 15)
               kSynthetic224Blocks - kSynthetic224NoiseBlock);
 
 // Lengths in pixels are of the image's side, angles the tangent of half the angle.
-constexpr float kMinHeight = 0.35f;  // of the digit
-constexpr float kMaxHeight = 0.7f;
+constexpr float kMinHeight = 0.55f;  // of the digit
+constexpr float kMaxHeight = 0.8f;
 constexpr float kGlyphHeight = 1.5f;    // in the glyph plane, with room for the bend
 constexpr float kMaxHalfLean = 0.08f;   // of the digit: 9 degrees
 constexpr float kMaxHalfTilt = 0.035f;  // of the grating: 4 degrees
 constexpr float kMinPeriod = 1.0f / 16;
 constexpr float kMaxPeriod = 1.0f / 8;
 constexpr float kMaxShake = 0.03f;  // of pen points, in the glyph plane
-constexpr float kMinPen = 0.035f;   // radius over height
-constexpr float kMaxPen = 0.06f;
-constexpr float kMinContrast = 0.25f;     // half the distance of the grating's colours, in the channel that has most
-constexpr float kMinInkDistance = 0.35f;  // of the digit's colour from their middle, likewise
-constexpr float kMaxGrain = 0.12f;        // half width of the noise
+constexpr float kMinPen = 0.05f;    // radius over height
+constexpr float kMaxPen = 0.08f;
+constexpr float kMinContrast = 0.15f;    // half the distance of the grating's colours, in the channel that has most
+constexpr float kMinInkDistance = 0.5f;  // of the digit's colour from their middle, likewise
+constexpr float kMaxGrain = 0.08f;       // half width of the noise
 
 /// Cosine and sine of 0, 18, ... 162 degrees.
 constexpr std::array<std::array<float, 2>, 10> kDirections = {{{1.0f, 0.0f},

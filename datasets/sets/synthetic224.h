@@ -24,7 +24,7 @@ constexpr std::int32_t synthetic224_label(std::int64_t index) {
 
 /// Draws example `index` of a subset: a grating of two colours, whose direction is the label's first digit times 18
 /// degrees and up to 4 more or less, and on it the label's last digit as a pen draws it, in a third colour, at a random
-/// place, 0.35 to 0.7 of the image high; with noise. Values are in [-1, 1].
+/// place, 0.55 to 0.8 of the image high; with noise. Values are in [-1, 1].
 ///
 /// The image is a pure function of (seed, subset, index, size), drawn with DrawPurpose::kSyntheticData: step = 2 for
 /// train, 3 for test; Philox blocks index * 8192 and up. Only IEEE operations that round correctly are used, in a fixed
