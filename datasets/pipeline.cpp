@@ -55,7 +55,7 @@ constexpr std::int64_t kClaimedValues = 8192;
 
 /// A ring of prefetch_batches + 1 slots (one is with the consumer). Step s lives in slot s mod ring size. Threads claim
 /// examples in order, as soon as the slot's former step has been given back, so that all of them work on the batch that
-/// is needed next. Whoever claims a step's first example also tells the data set which ones the step after it takes.
+/// is needed next. Whoever claims examples also tells the data set which ones the step after it has in their places.
 class Pipeline::Impl {
  public:
   Impl(std::shared_ptr<const Dataset> dataset, const PipelineOptions& options)
@@ -137,11 +137,15 @@ class Pipeline::Impl {
   }
 
   void prepare_examples(const std::stop_token& stop) {
+    std::vector<OrderedExample> ahead;  // of the step after the claimed one, in the same places
     while (true) {
       std::unique_lock lock(mutex_);
       if (!slot_free_.wait(lock, stop, [&] { return is_free_for(next_claim_); })) return;
       const Claim claim = take_claim();
+      ahead.assign(following_.begin() + static_cast<std::ptrdiff_t>(claim.begin),
+                   following_.begin() + static_cast<std::ptrdiff_t>(claim.end));
       lock.unlock();
+      for (const OrderedExample& example : ahead) dataset_->will_read(example.index);
       Slot& slot = slot_of(claim.step);
       std::exception_ptr error;
       std::size_t place = claim.begin;
@@ -176,7 +180,6 @@ class Pipeline::Impl {
       slot.num_left = count;
       slot.error = nullptr;
       order_of(next_claim_ + 1, following_);
-      for (const OrderedExample& example : following_) dataset_->will_read(example.index);
     }
     const std::int64_t at_once = std::max<std::int64_t>(1, kClaimedValues / dataset_->image_elements());
     const Claim claim{.step = next_claim_,

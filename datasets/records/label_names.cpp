@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "datasets/formats/input_file.h"
+#include "datasets/formats/text_lines.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
@@ -16,12 +17,7 @@ constexpr std::int32_t kMaxLabels = 1 << 20;
 
 LabelNames parse_label_names(const std::string& file, std::span<const std::uint8_t> text) {
   LabelNames names;
-  std::string_view rest(reinterpret_cast<const char*>(text.data()), text.size());
-  for (std::size_t number = 1; !rest.empty(); ++number) {
-    std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty()) continue;
+  for (const auto& [number, line] : text_lines(text)) {
     const std::size_t colon = line.find(':');
     std::int32_t label = -1;
     const char* end = line.data() + std::min(colon, line.size());

@@ -75,8 +75,8 @@ def data_folder(data, dataset):
     for name in DATA_FOLDERS.get(dataset, (dataset,)):
         if (pathlib.Path(data) / name).is_dir():
             return str(pathlib.Path(data) / name)
-    raise DataMissing(f"--data {data}: has no folder {DATA_FOLDERS.get(dataset, (dataset,))[0]}; "
-                      f"scripts/download_data.sh {dataset} gets it")
+    advice = "docs/imagenet.md says how to make it" if dataset == "imagenet" else f"scripts/download_data.sh {dataset} gets it"
+    raise DataMissing(f"--data {data}: has no folder {DATA_FOLDERS.get(dataset, (dataset,))[0]}; {advice}")
 
 
 def expected_data_folder(data, dataset):

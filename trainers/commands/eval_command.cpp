@@ -173,8 +173,10 @@ std::unique_ptr<Dataset> open_dataset(const EvalOptions& o, const Checkpoint& ch
   if (image_size != checkpoint.state().extra_metadata.end()) options.image_size = std::atoi(image_size->second.c_str());
   const auto preprocessing = checkpoint.state().extra_metadata.find("preprocessing");
   if (preprocessing != checkpoint.state().extra_metadata.end()) options.preprocessing = preprocessing->second;
+  // Of --subset train: images as the run saw them.
+  options.augment = !(can_augment(name) && checkpoint.state().extra_metadata.contains("augment"));
   const auto label_offset = checkpoint.state().extra_metadata.find("label_offset");
-  if (label_offset != checkpoint.state().extra_metadata.end()) {
+  if (is_of_records(name) && label_offset != checkpoint.state().extra_metadata.end()) {
     options.label_offset = std::atoi(label_offset->second.c_str());
   }
   options.num_threads = num_threads(o);

@@ -13,6 +13,7 @@
 
 #include "datasets/formats/image_file.h"
 #include "datasets/formats/input_file.h"
+#include "datasets/formats/text_lines.h"
 #include "datasets/sets/image_folder.h"
 #include "kernels/runtime/errors.h"
 
@@ -65,20 +66,6 @@ class FileImages final : public ImageSource {
   std::vector<ListedImage> images_;
 };
 
-/// The lines of a text file, with their numbers from 1; empty ones are left out.
-std::vector<std::pair<std::size_t, std::string>> read_lines(const fs::path& path) {
-  const std::vector<std::uint8_t> bytes = InputFile(path).read_all();
-  std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  std::vector<std::pair<std::size_t, std::string>> lines;
-  for (std::size_t number = 1; !rest.empty(); ++number) {
-    std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!line.empty()) lines.emplace_back(number, line);
-  }
-  return lines;
-}
-
 std::vector<std::string_view> split(std::string_view line) {
   std::vector<std::string_view> fields;
   for (std::size_t comma = 0; comma != std::string_view::npos;) {
@@ -129,13 +116,14 @@ std::vector<ListedImage> csv_subset(const fs::path& folder, const char* name) {
   const fs::path path = folder / name;
   std::vector<ListedImage> images;
   if (!path_exists(path)) return images;
-  for (const auto& [number, line] : read_lines(path)) {
+  const std::vector<std::uint8_t> content = InputFile(path).read_all();
+  for (const auto& [number, line] : text_lines(content)) {
     const std::vector<std::string_view> fields = split(line);
     const auto label = fields.size() < 2 ? std::nullopt : number_of<std::int32_t>(fields[1]);
     if (!label || *label < 0 || *label >= kMaxLabels || fields[0].empty()) {
       refuse(path, number,
              "expected FILE,LABEL with a label from 0 to " + std::to_string(kMaxLabels - 1) + ", found '" +
-                 line.substr(0, 60) + "'");
+                 std::string(line.substr(0, 60)) + "'");
     }
     images.push_back(
         {.path = folder / fields[0], .label = *label, .boxes = read_boxes(path, number, std::span(fields).subspan(2))});
@@ -151,11 +139,12 @@ struct Synsets {
 
 Synsets read_synsets(const fs::path& path) {
   Synsets synsets;
-  for (const auto& [number, line] : read_lines(path)) {
+  const std::vector<std::uint8_t> content = InputFile(path).read_all();
+  for (const auto& [number, line] : text_lines(content)) {
     const auto label = static_cast<std::int32_t>(synsets.labels.size() + 1);
-    const std::string synset = line.substr(0, line.find_first_of(" \t"));
+    const std::string synset(line.substr(0, line.find_first_of(" \t")));
     if (!synsets.labels.emplace(synset, label).second) refuse(path, number, "synset '" + synset + "' is there twice");
-    synsets.names.emplace(label, line);
+    synsets.names.emplace(label, std::string(line));
   }
   if (synsets.labels.empty()) TERNGRAD_THROW(DataError, "'", path.string(), "' names no synsets");
   return synsets;
@@ -166,10 +155,11 @@ using Boxes = std::map<std::string, std::vector<BoundingBox>, std::less<>>;
 Boxes read_box_file(const std::string& file) {
   Boxes boxes;
   if (file.empty()) return boxes;
-  for (const auto& [number, line] : read_lines(file)) {
+  const std::vector<std::uint8_t> content = InputFile(file).read_all();
+  for (const auto& [number, line] : text_lines(content)) {
     const std::vector<std::string_view> fields = split(line);
     if (fields.size() != 5)
-      refuse(file, number, "expected FILE,XMIN,YMIN,XMAX,YMAX, found '" + line.substr(0, 60) + "'");
+      refuse(file, number, "expected FILE,XMIN,YMIN,XMAX,YMAX, found '" + std::string(line.substr(0, 60)) + "'");
     const auto box = read_boxes(file, number, std::span(fields).subspan(1));
     boxes[fs::path(fields[0]).stem().string()].push_back(box[0]);
   }

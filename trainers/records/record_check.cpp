@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "datasets/formats/image_file.h"
@@ -24,9 +25,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// @throws DataError unless the record's image is what the record says
-void check_image(const std::vector<std::uint8_t>& data, bool decode) {
+/// @throws DataError unless the record's image is what the record says, and its label what the index does
+void check_image(const std::vector<std::uint8_t>& data, bool decode, std::optional<std::int32_t> label) {
   const ImageExample example = parse_image_example(data);
+  if (label && example.label != *label) {
+    TERNGRAD_THROW(DataError, "image/class/label: expected ", *label, " as the index says, found ", example.label);
+  }
   if (example.is_raw) return;
   const std::span bytes(reinterpret_cast<const std::uint8_t*>(example.encoded.data()), example.encoded.size());
   const ImageHeader header = read_image_header("image/encoded", bytes);
@@ -51,12 +55,10 @@ class ShardCheck {
   RecordCheck by_index(std::span<const RecordPlace> places) {
     const TfRecordReader reader(path_);
     for (const RecordPlace& place : places) {
-      try {
+      take([&] {
         reader.read_at(place.offset, place.length, data_);
-        check_read_record();
-      } catch (const DataError& error) {
-        add_bad(error.what());
-      }
+        check_read_record(place.label);
+      });
       ++number_;
     }
     return std::move(result_);
@@ -65,31 +67,47 @@ class ShardCheck {
   /// From the first record to the last, or to one whose frame is damaged.
   RecordCheck in_order() {
     TfRecordReader reader(path_);
-    for (;; ++number_) {
-      try {
-        if (!reader.next(data_)) return std::move(result_);
-        check_read_record();
-      } catch (const DataError& error) {
-        const bool is_framed = reader.num_read() > number_;
-        add_bad(error.what() + std::string(is_framed ? "" : "; the rest of the shard was not read"));
-        if (!is_framed) return std::move(result_);
+    for (bool is_there = true; is_there; ++number_) {
+      take([&] {
+        is_there = reader.next(data_);
+        if (is_there) check_read_record(std::nullopt);
+        return is_there;
+      });
+      if (is_there && reader.num_read() <= number_) {
+        result_.bad.back().problem += "; the rest of the shard was not read, which an index would allow";
+        is_there = false;
       }
     }
+    return std::move(result_);
   }
 
  private:
-  void check_read_record() {
+  /// Counts a record as bad if `read` throws DataError, as good unless it says that there is none. What for_good_
+  /// throws is no fault of the record.
+  template <class Read>
+  void take(const Read& read) {
     try {
-      check_image(data_, decode_);
+      if constexpr (std::is_same_v<decltype(read()), bool>) {
+        if (!read()) return;
+      } else {
+        read();
+      }
     } catch (const DataError& error) {
-      // What the reader refuses names the record itself.
-      TERNGRAD_THROW(DataError, "'", path_.string(), "', record ", number_, ": ", error.what());
+      result_.bad.push_back({.shard = shard_, .number = number_, .problem = error.what()});
+      return;
     }
     ++result_.num_good;
     if (for_good_) for_good_(data_);
   }
-  void add_bad(std::string problem) {
-    result_.bad.push_back({.shard = shard_, .number = number_, .problem = std::move(problem)});
+
+  /// @param label  as an index has it
+  void check_read_record(std::optional<std::int32_t> label) {
+    try {
+      check_image(data_, decode_, label);
+    } catch (const DataError& error) {
+      // What the reader refuses names the record itself.
+      TERNGRAD_THROW(DataError, "'", path_.string(), "', record ", number_, ": ", error.what());
+    }
   }
 
   std::size_t shard_;
@@ -101,21 +119,26 @@ class ShardCheck {
   RecordCheck result_;
 };
 
+std::optional<RecordIndex> index_if_there(const fs::path& path, const std::vector<fs::path>& shards) {
+  return path_exists(path) ? std::optional(read_index_file(path, shards)) : std::nullopt;
+}
+
+RecordCheck check_shard(std::size_t shard, const fs::path& path, const std::optional<RecordIndex>& places, bool decode,
+                        const ForGood& for_good) {
+  ShardCheck check(shard, path, decode, for_good);
+  if (!places) return check.in_order();
+  const auto [first, beyond] = places->records_of(shard);
+  return check.by_index(std::span(places->records()).subspan(first, beyond - first));
+}
+
 }  // namespace
 
 RecordCheck check_records(const std::vector<fs::path>& shards, const fs::path& index, bool decode, int num_threads) {
-  std::optional<RecordIndex> places;
-  if (path_exists(index)) places = read_index_file(index, shards);
+  const std::optional<RecordIndex> places = index_if_there(index, shards);
   std::vector<RecordCheck> results(shards.size());
   parallel_for(num_threads, static_cast<std::int64_t>(shards.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (auto s = static_cast<std::size_t>(begin); s < static_cast<std::size_t>(end); ++s) {
-      ShardCheck check(s, shards[s], decode, {});
-      if (!places) {
-        results[s] = check.in_order();
-      } else {
-        const auto [first, beyond] = places->records_of(s);
-        results[s] = check.by_index(std::span(places->records()).subspan(first, beyond - first));
-      }
+      results[s] = check_shard(s, shards[s], places, decode, {});
     }
   });
   RecordCheck all;
@@ -133,6 +156,7 @@ RecordCheck copy_good_records(const std::string& from, const std::string& to, Su
   if (error) TERNGRAD_THROW(DataError, "'", to, "' cannot be made: ", error.message());
   if (has_shards(to, subset)) TERNGRAD_THROW(DataError, "'", to, "' holds shards of this subset already");
   const std::vector<fs::path> shards = find_shards(from, subset);
+  const std::optional<RecordIndex> places = index_if_there(index_path(from, subset), shards);
   const Folder folder(to);
   RecordCheck all;
   std::mutex mutex;
@@ -145,7 +169,7 @@ RecordCheck copy_good_records(const std::string& from, const std::string& to, Su
           const std::string record = tfrecord({reinterpret_cast<const char*>(data.data()), data.size()});
           write(std::as_bytes(std::span(record)));
         };
-        result = ShardCheck(s, shards[s], decode, copy).in_order();
+        result = check_shard(s, shards[s], places, decode, copy);
         if (result.num_good == 0) {
           TERNGRAD_THROW(DataError, "'", shards[s].string(),
                          "' has no good record, and a shard needs one: ", result.bad[0].problem);

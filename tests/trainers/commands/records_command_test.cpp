@@ -66,9 +66,11 @@ TEST_F(RecordsCommand, BuildsWhatATrainingReads) {
   const CommandOutcome outcome = build();
   EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("train: 3 of 3 shards"), HasSubstr("validation: 1 of 1 shards")));
-  const CommandOutcome trained = testing::train(
-      {"--dataset", "records", "--data_dir", out(), "--train_dir", (folder_ / "run").string(), "--image_size", "32",
-       "--batch_size", "4", "--max_steps", "2", "--threads", "1", "--grad_bits", "1", "--num_nodes", "2"});
+  const CommandOutcome trained =
+      testing::train({"--dataset",    "records", "--data_dir",     out(), "--train_dir", (folder_ / "run").string(),
+                      "--image_size", "32",      "--batch_size",   "4",   "--max_steps", "2",
+                      "--threads",    "1",       "--grad_bits",    "1",   "--num_nodes", "2",
+                      "--shuffle",    "window",  "--label_offset", "1",   "--augment",   "off"});
   EXPECT_EQ(trained.exit_code, kExitSuccess) << ::testing::PrintToString(trained);
   const CommandOutcome evaluated =
       testing::eval({"--checkpoint_dir", (folder_ / "run").string(), "--data_dir", out(), "--threads", "1"});

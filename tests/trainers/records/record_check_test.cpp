@@ -3,10 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "datasets/records/record_store.h"
+#include "kernels/runtime/errors.h"
 #include "tests/datasets/record_files.h"
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/records/shard_builder.h"
@@ -98,6 +103,47 @@ TEST_F(Shards, GoodOnesAreCopied) {
   for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(store.read(i).label, expected[i]);
   EXPECT_THAT(data_error([&] { copy_good_records(folder_.path().string(), to, Subset::kTrain, false, 1); }),
               HasSubstr("holds shards of this subset already"));
+}
+
+TEST_F(Shards, ACopyReadsOnByTheIndex) {
+  make_index();
+  damage(shard(1), 3);  // the first record's length
+  const testing::TemporaryDirectory out;
+  EXPECT_EQ(copy_good_records(folder_.path().string(), (out / "c").string(), Subset::kTrain, false, 1).num_good, 5u);
+}
+
+TEST_F(Shards, ALabelThatTheIndexDoesNotSayIsListed) {
+  make_index();
+  write_shards(folder_, Subset::kTrain,
+               {{png_example(0, 0), png_example(1, 1)},
+                {png_example(9, 2), png_example(3, 3)},
+                {png_example(4, 4), png_example(5, 5)}});
+  const RecordCheck result = check();
+  ASSERT_EQ(result.bad.size(), 1u);
+  EXPECT_THAT(result.bad[0].problem, HasSubstr("expected 2 as the index says, found 9"));
+}
+
+TEST_F(Shards, ACopyThatCannotBeWrittenIsNoDamage) {
+  // The error is the copy's, and no record counts as damaged for it.
+  const testing::TemporaryDirectory out;
+  std::filesystem::create_directories(out / "c");
+  const struct rlimit before = [] {
+    struct rlimit limit;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    return limit;
+  }();
+  std::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit small { .rlim_cur = 100, .rlim_max = before.rlim_max };
+  setrlimit(RLIMIT_FSIZE, &small);
+  std::string message;
+  try {
+    copy_good_records(folder_.path().string(), (out / "c").string(), Subset::kTrain, false, 1);
+  } catch (const DataError& error) {
+    message = error.what();
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_THAT(message, HasSubstr("File too large"));
+  EXPECT_FALSE(std::filesystem::exists(out / "c/train-00000-of-00003"));
 }
 
 TEST_F(Shards, AShardWithoutAGoodRecordIsRefused) {

@@ -1,0 +1,31 @@
+// The lines of a text file.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace terngrad {
+
+struct TextLine {
+  std::size_t number = 1;  // in the file, from 1
+  std::string_view text;   // without its end, \n or \r\n
+};
+
+/// The lines that are not empty. They refer to `content`.
+inline std::vector<TextLine> text_lines(std::span<const std::uint8_t> content) {
+  std::vector<TextLine> lines;
+  std::string_view rest(reinterpret_cast<const char*>(content.data()), content.size());
+  for (std::size_t number = 1; !rest.empty(); ++number) {
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!line.empty()) lines.push_back({.number = number, .text = line});
+  }
+  return lines;
+}
+
+}  // namespace terngrad
