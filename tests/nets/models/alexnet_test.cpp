@@ -18,7 +18,8 @@ TEST(Alexnet, HasAsManyTensorsAsTheOriginal) {
 TEST(Alexnet, HasTheLargeTensorsOfTheOriginal) {
   std::int64_t ternary = 0;
   std::int64_t logits = 0;
-  for (const Segment& segment : plan().layout.segments()) {
+  const NetPlan net = plan();
+  for (const Segment& segment : net.layout.segments()) {
     if (segment.is_logits) {
       logits += segment.num_elements;
     } else if (segment.num_elements >= 9217) {
