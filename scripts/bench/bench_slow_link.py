@@ -12,9 +12,11 @@ For each rate of --rates and each net of --nets, between two hosts of scripts/ho
   ddp-...           PyTorch's DistributedDataParallel over Gloo (scripts/bench/bench_pytorch_ddp.py), as far as Gloo adds the type,
                     and with PyTorch's own PowerSGD
 
-alexnet has no net here, only a layout of 61 million parameters: its rows are exchanges of terngrad_exchange_bench, nothing
-overlaps, and a step is an exchange; of ddp it is forward, backward and update of nothing but parameters. Logits are
-compressed too. DGC's momentum is its memory's: its optimizer is gd. Every row is its own launch, with iperf3's rate just before it and the bytes that the interfaces counted.
+alexnet, that of ImageNet with 61 million parameters, has two workers of 8 examples on each host; its steps take seconds, so
+--steps 5 --seconds 1 are enough, and it has no rows of ddp. alexnet_layout are its parameters without a net: its rows are
+exchanges of terngrad_exchange_bench, nothing overlaps, and a step is an exchange; of ddp it is forward, backward and update of
+nothing but parameters. Logits are compressed too. DGC's momentum is its memory's: its optimizer is gd. Every row is its own
+launch, with iperf3's rate just before it and the bytes that the interfaces counted.
 
 On a virtual machine others may take processor time away, from one row and not the next. A row that lost more of it than
 --max_stolen is launched again, 20 s later, three times in all, and the launch that lost the least counts.
@@ -38,11 +40,13 @@ import slow_link_report
 
 RATES = ["100mbit", "1gbit", "none"]
 HOSTS = 2
-TRAINED = {  # options of terngrad_train, examples of a step on both hosts
-    "cifar10_alexnet": (["--dataset", "cifar10"], 128),
-    "lenet": ([], 64),
+TRAINED = {  # options of terngrad_train, examples of a step on both hosts, workers on both
+    "cifar10_alexnet": (["--dataset", "cifar10"], 128, HOSTS),
+    "lenet": ([], 64, HOSTS),
+    "alexnet": (["--dataset", "imagenet"], 32, 2 * HOSTS),
 }
-LAYOUTS = ["alexnet"]
+LAYOUTS = {"alexnet_layout": "alexnet"}  # names of --layout
+IN_PYTORCH = ["cifar10_alexnet", "lenet", *LAYOUTS]
 CODECS = ["fp32", "bf16", "t2", "t5"]
 SPECS = {  # of rows that are not called as their codec is
     "trans": "ternary:clip_factor=2.5,format=trans",
@@ -87,10 +91,11 @@ class Row(link_launch.Launch):
 
     def command(self):
         if self.name == "advise":
-            what = ["--layout", self.net]
-            if self.net in TRAINED:
-                data, batch = TRAINED[self.net]
-                what = [*data, "--net", self.net, "--batch_size", str(batch)]
+            if self.net in LAYOUTS:
+                what = ["--layout", LAYOUTS[self.net]]
+            else:
+                data, batch, workers = TRAINED[self.net]
+                what = [*data, "--net", self.net, "--batch_size", str(batch), "--num_nodes", str(workers)]
             codecs = [word for codec in ("t2", "t5", *SPECS.values()) for word in ("--codec", codec)]
             return [self.program("terngrad_advise"), *what, *codecs, "--quantize_logits", "--threads", "1", "--json",
                     self.result_file()]
@@ -100,19 +105,19 @@ class Row(link_launch.Launch):
 
     def exchange_command(self):
         counted, warm_up = self.repetitions()
-        command = [self.program("terngrad_exchange_bench"), "--layout", self.net, "--codec", self.codec, "--exchange",
+        command = [self.program("terngrad_exchange_bench"), "--layout", LAYOUTS[self.net], "--codec", self.codec, "--exchange",
                    "vendor" if self.system == "vendor" else "auto", "--threads", "1", "--repetitions", str(counted), "--warm_up",
                    str(warm_up), "--json", self.result_file()]
         return command + (["--quantize_logits"] if self.system == "terngrad" and self.codec != "fp32" else [])
 
     def train_command(self):
-        data, batch = TRAINED[self.net]
+        data, batch, workers = TRAINED[self.net]
         steps = 2 * self.steps
         if self.system == "vendor":
             how = ["--exchange", "vendor", "--codec", self.codec]
         else:
             how = [*codec_options(self.codec), "--overlap", "off" if self.name.endswith("-no-overlap") else "on"]
-        return [self.program("terngrad_train"), *data, "--net", self.net, "--benchmark_mode", *how, "--num_nodes", str(HOSTS),
+        return [self.program("terngrad_train"), *data, "--net", self.net, "--benchmark_mode", *how, "--num_nodes", str(workers),
                 "--batch_size", str(batch), "--threads", "1", "--max_steps", str(steps), "--log_steps", str(steps // 2),
                 "--telemetry_steps", "0", "--histogram_steps", "0", "--tensorboard=false", "--train_dir",
                 str(self.scratch / "run")]
@@ -124,7 +129,7 @@ class Row(link_launch.Launch):
             counted, warm_up = self.repetitions()
             if self.codec in SPECS.values():
                 warm_up = 3  # PowerSGD begins after two steps
-            return command + ["--net", f"{self.net}_layout", "--steps", "1", "--repetitions", str(counted), "--warmup",
+            return command + ["--net", self.net, "--steps", "1", "--repetitions", str(counted), "--warmup",
                               str(warm_up)]
         batch = TRAINED[self.net][1] // HOSTS
         return command + ["--net", self.net, "--batch", str(batch), "--steps", str(self.steps), "--repetitions", "1",
@@ -194,7 +199,8 @@ class Row(link_launch.Launch):
 def row_names(net):
     """In the order in which they run: what is asked beforehand comes first."""
     ours = CODECS if net in LAYOUTS else [name for codec in CODECS for name in (codec, f"{codec}-no-overlap")]
-    return ["advise", *ours, *SPECS, *(f"vendor-{codec}" for codec in VENDOR), *(f"ddp-{codec}" for codec in DDP)]
+    ddp = DDP if net in IN_PYTORCH else []
+    return ["advise", *ours, *SPECS, *(f"vendor-{codec}" for codec in VENDOR), *(f"ddp-{codec}" for codec in ddp)]
 
 
 def rows_of(options):
@@ -226,8 +232,8 @@ def write_results(options, rows):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rates", nargs="+", type=link_launch.rate_word, default=RATES, help=f"default: {' '.join(RATES)}")
-    parser.add_argument("--nets", nargs="+", default=["cifar10_alexnet", "alexnet"], choices=[*TRAINED, *LAYOUTS],
-                        help="default: cifar10_alexnet alexnet")
+    parser.add_argument("--nets", nargs="+", default=["cifar10_alexnet", "alexnet_layout"], choices=[*TRAINED, *LAYOUTS],
+                        help="default: cifar10_alexnet alexnet_layout")
     parser.add_argument("--rows", nargs="+", default=["*"], metavar="PATTERN", help="rows to measure (default: '*')")
     parser.add_argument("--python", default=sys.executable, help="Python that has PyTorch (default: this one)")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("bench-slow-link"), help="default: bench-slow-link")

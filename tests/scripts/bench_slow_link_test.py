@@ -108,7 +108,7 @@ class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
         return {row["row"]: row for row in report["rows"]}
 
     def test_a_layout_has_exchanges_and_a_table(self):
-        code, output = self.run_script("--rates", "100mbit", "--nets", "alexnet")
+        code, output = self.run_script("--rates", "100mbit", "--nets", "alexnet_layout")
         self.assertEqual(code, 0, output)
         self.assertIn("terngrad_advise", self.calls()[0])  # before all else
         rows = self.results()
@@ -124,7 +124,7 @@ class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
         self.assertEqual(rows["ddp-bf16"]["skipped"], "Gloo does not")
         self.assertNotIn(str(self.folder), rows["t2"]["command"])
         text = (self.out / "results.md").read_text()
-        self.assertIn("## alexnet, 100mbit", text)
+        self.assertIn("## alexnet_layout, 100mbit", text)
         # fp32 of the library takes 1.1 s; t2 0.35 s, 3.14 times as fast; 2.1 MB counted of two exchanges of 1 MB.
         self.assertIn("| t2 | 2.86 | - | 0.25 | 1 | 3.14 | 3.14 | 0.952 | pays | pays | 100 | 90 % | 1.050 | 0.0 % |", text)
         self.assertIn("| t5 | 3.33 | - | 0.2 | 1 | 3.67 | 3.67 | 1.11 | pays | pays (recommended) |", text)
@@ -155,6 +155,16 @@ class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
         self.assertIn("| vendor-bf16 | 1 | 128 | 0.5 | 3e-05 | 0.5 | 0.5 | 0.333 | loses | - |", text)
         self.assertIn("| t2 | 2 | 256 | 0.5 | 3e-05 | 1 | 1 | 0.667 | even | pays |", text)
 
+    def test_the_net_for_imagenet_has_two_workers_on_each_host(self):
+        code, output = self.run_script("--rates", "1gbit", "--nets", "alexnet", "--steps", "5", "--seconds", "1")
+        self.assertEqual(code, 0, output)
+        rows = self.results()
+        self.assertEqual(len(rows), 17)  # none of PyTorch's
+        for row in ("advise", "t2"):
+            self.assertIn("--dataset imagenet --net alexnet ", rows[row]["command"])
+            self.assertIn("--num_nodes 4 ", rows[row]["command"])
+            self.assertIn("--batch_size 32 ", rows[row]["command"])
+
     def test_rows_with_fast_steps_are_launched_again_for_more_of_them(self):
         code, output = self.run_script("--rates", "none", "--nets", "cifar10_alexnet", "--steps", "5", "--seconds", "4",
                                        "--rows", "t2", "vendor-fp32", "ddp-fp32")
@@ -167,7 +177,7 @@ class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
 
     def test_rows_that_lose_time_to_other_machines_are_launched_again(self):
         stolen = self.folder / "scripts" / "stolen"
-        only = ["--rates", "1gbit", "--nets", "alexnet", "--rows"]
+        only = ["--rates", "1gbit", "--nets", "alexnet_layout", "--rows"]
         stolen.write_text("8 5 1 9")
         self.assertEqual(self.run_script(*only, "t2")[0], 0)
         self.assertAlmostEqual(self.results()["t2"]["stolen_percent"], 1)
@@ -191,11 +201,11 @@ class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
         self.assertAlmostEqual(self.results()["fp32"]["stolen_percent"], 90)
 
     def test_goes_on_where_it_was(self):
-        only = ["--rates", "1gbit", "--nets", "alexnet", "--rows", "fp32", "t?"]
+        only = ["--rates", "1gbit", "--nets", "alexnet_layout", "--rows", "fp32", "t?"]
         (self.folder / "scripts" / "fails").write_text("t2")
         code, output = self.run_script(*only)
         self.assertEqual(code, 1)
-        self.assertIn("1gbit.alexnet.t2: error: exit code 3: terngrad_train: error: it broke", output)
+        self.assertIn("1gbit.alexnet_layout.t2: error: exit code 3: terngrad_train: error: it broke", output)
         self.assertIn("- t2: error: exit code 3", (self.out / "results.md").read_text())
         self.assertEqual(len(self.calls()), 3)
         (self.folder / "scripts" / "fails").unlink()
@@ -210,17 +220,17 @@ class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
 
     def test_a_row_that_takes_too_long_is_an_error(self):
         self.write_program("scripts/hosts/slow_link.sh", "#!/bin/sh\nexec sleep 60\n")
-        code, output = self.run_script("--rates", "none", "--nets", "alexnet", "--rows", "t2", "--limit", "1")
+        code, output = self.run_script("--rates", "none", "--nets", "alexnet_layout", "--rows", "t2", "--limit", "1")
         self.assertEqual(code, 1)
-        self.assertIn("none.alexnet.t2: error: not done after 1 s", output)
+        self.assertIn("none.alexnet_layout.t2: error: not done after 1 s", output)
 
     def test_what_is_missing_for_all_rows_ends_it(self):
         self.write_program("scripts/hosts/slow_link.sh", "#!/bin/sh\necho 'slow_link.sh: needs root, to make networks' >&2\nexit 2\n")
-        code, output = self.run_script("--nets", "alexnet")
+        code, output = self.run_script("--nets", "alexnet_layout")
         self.assertEqual((code, output), (2, "bench_slow_link.py: slow_link.sh: needs root, to make networks\n"))
 
     def test_a_dry_run_runs_nothing(self):
-        code, output = self.run_script("--dry_run", "--rates", "500kbit", "--nets", "alexnet", "--rows", "vendor-*")
+        code, output = self.run_script("--dry_run", "--rates", "500kbit", "--nets", "alexnet_layout", "--rows", "vendor-*")
         self.assertEqual(code, 0)
         self.assertEqual(output.count("--exchange vendor"), 3)
         self.assertIn(" 500kbit 2 -- ", output)
