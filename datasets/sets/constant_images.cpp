@@ -55,6 +55,13 @@ void ConstantImages::read(std::int64_t index, const ExampleVisit&, std::span<flo
   std::ranges::fill(image, 0.5f);
 }
 
+std::vector<std::string> constant_image_sets() {
+  std::vector<std::string> names;
+  names.reserve(kKnownSets.size());
+  for (const KnownSet& set : kKnownSets) names.emplace_back(set.name);
+  return names;
+}
+
 std::unique_ptr<Dataset> make_constant_images(const std::string& name, int image_size, std::uint64_t seed) {
   check_image_size(name, image_size);
   std::string known;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "datasets/dataset.h"
 
@@ -46,9 +47,12 @@ class ConstantImages final : public Dataset {
   std::uint64_t seed_;
 };
 
+/// Names of the data sets whose shape is known without their files, sorted.
+std::vector<std::string> constant_image_sets();
+
 /// A ConstantImages with channels, classes and number of training examples of the data set `name`, whose files are not
 /// opened. @param image_size  height and width; 0 = the set's own
-/// @throws InvalidArgument for a set whose shape only its files tell, or an unknown one
+/// @throws InvalidArgument for a set that is not one of constant_image_sets()
 std::unique_ptr<Dataset> make_constant_images(const std::string& name, int image_size, std::uint64_t seed);
 
 }  // namespace terngrad

@@ -17,6 +17,7 @@
 #include "compress/cost/sample_gradient.h"
 #include "compress/cost/vendor_probe.h"
 #include "compress/exchange/vendor_all_reduce.h"
+#include "datasets/sets/constant_images.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/errors.h"
@@ -74,7 +75,7 @@ void declare(OptionSet& options, AdviseOptions& o) {
   options.add("layout", &o.layout, "a well-known model's tensors, in place of a net's",
               one_of(with_none(model_names())));
   options.add("dataset", &o.dataset, "data set whose images and classes the net is for; its files are not read",
-              one_of({"synthetic", "mnist", "cifar10"}));
+              one_of(constant_image_sets()));
   options.add("net", &o.net, "network; empty: the data set's", one_of(with_none(net_names())));
   options.add("image_size", &o.image_size, "height and width of the net's input; 0: the data set's", in_range(0, 1024));
   options.add("channels", &o.channels, "channels of its images; 0: the data set's", in_range(0, 1024));

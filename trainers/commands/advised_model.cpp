@@ -1,5 +1,7 @@
 #include "trainers/commands/advised_model.h"
 
+#include <vector>
+
 #include "datasets/sets/constant_images.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/model_layouts.h"
@@ -10,17 +12,18 @@ namespace terngrad {
 namespace {
 
 AdvisedModel make_net_model(const AdvisedModelOptions& o) {
-  TrainOptions recipe;  // for what goes with the data set
-  recipe.dataset = o.dataset;
+  TrainOptions recipe;  // for what goes with the data set and the net
   OptionSet recipe_options("");
   declare_train_options(recipe_options, recipe);
+  std::vector<const char*> words = {"terngrad_train", "--dataset", o.dataset.c_str()};
+  if (!o.net.empty()) words.insert(words.end(), {"--net", o.net.c_str()});
+  recipe_options.parse(static_cast<int>(words.size()), words.data());
   apply_dataset_defaults(recipe_options, recipe);
-  const std::string name = o.net.empty() ? recipe.net : o.net;
   const auto images =
       make_constant_images(o.dataset, o.image_size == 0 ? recipe.image_size : o.image_size, recipe.seed);
-  AdvisedModel model{.name = name,
+  AdvisedModel model{.name = recipe.net,
                      .layout = {},
-                     .spec = net_spec(name),
+                     .spec = net_spec(recipe.net),
                      .shape = {images->height(), images->width(), o.channels == 0 ? images->channels() : o.channels},
                      .num_classes = o.num_classes == 0 ? images->num_classes() : o.num_classes,
                      .batch_size = o.batch_size == 0 ? recipe.batch_size : o.batch_size};

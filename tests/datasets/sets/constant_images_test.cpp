@@ -25,6 +25,12 @@ TEST(ConstantImages, HasTheShapeOfTheSetItStandsFor) {
   EXPECT_EQ(mnist->num_examples(), 60000);
 }
 
+TEST(ConstantImages, NamesTheSetsThatItStandsFor) {
+  EXPECT_THAT(constant_image_sets(), ::testing::IsSupersetOf({"cifar10", "imagenet", "mnist", "synthetic224"}));
+  for (const std::string& name : constant_image_sets()) EXPECT_GT(make_constant_images(name, 0, 1)->num_examples(), 0);
+  EXPECT_THROW(make_constant_images("folder", 0, 1), InvalidArgument);
+}
+
 TEST(ConstantImages, EveryPixelIsOneHalf) {
   const auto images = make_constant_images("mnist", 5, 1);
   std::vector<float> image(25, -1.0f);

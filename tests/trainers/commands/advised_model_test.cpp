@@ -21,6 +21,13 @@ TEST(AdvisedModel, IsTheNetOfTheDataSetUnlessSaid) {
   EXPECT_EQ(cifar.shape.channels, 3);
 }
 
+TEST(AdvisedModel, HasTheImagesThatGoWithTheNet) {
+  const AdvisedModel alexnet = make_advised_model({.dataset = "imagenet", .net = "alexnet"});
+  EXPECT_EQ(alexnet.layout.num_elements(), 60'969'321);
+  EXPECT_EQ(alexnet.shape.height, 224);
+  EXPECT_EQ(make_advised_model({.dataset = "imagenet", .net = "inception_v3"}).shape.height, 299);
+}
+
 TEST(AdvisedModel, OfALayoutIsTheWellKnownModel) {
   const AdvisedModel model = make_advised_model({.layout = "alexnet"});
   EXPECT_EQ(model.name, "alexnet");
