@@ -1,7 +1,41 @@
 """Our nets as nets/*.cpp describe them, in PyTorch: what compare_pytorch.py and bench_pytorch.py have in common."""
 
 import torch
-from torch.nn.functional import local_response_norm, max_pool2d, relu
+from torch.nn.functional import avg_pool2d, local_response_norm, max_pool2d, relu
+
+# Channels into a block of GoogLeNet, and out of its convolutions: 1x1; 1x1, 3x3; 1x1, wide; 1x1 on a pool.
+MIXED_BLOCKS = {
+    "3b": (192, 64, 96, 128, 16, 32, 32),
+    "3c": (256, 128, 128, 192, 32, 96, 64),
+    "4b": (480, 192, 96, 208, 16, 48, 64),
+    "4c": (512, 160, 112, 224, 24, 64, 64),
+    "4d": (512, 128, 128, 256, 24, 64, 64),
+    "4e": (512, 112, 144, 288, 32, 64, 64),
+    "4f": (528, 256, 160, 320, 32, 128, 128),
+    "5b": (832, 256, 160, 320, 32, 128, 128),
+    "5c": (832, 384, 192, 384, 48, 128, 128),
+}
+
+
+def add_mixed_blocks(add_convolution, wide):
+    """nets/models/mixed_block.h. `add_convolution` takes name, inputs, outputs and kernel; `wide`: that of the third branch."""
+    for block, (inputs, a, b, c, d, e, f) in MIXED_BLOCKS.items():
+        name = f"mixed_{block}_branch"
+        add_convolution(f"{name}0_1x1", inputs, a, 1)
+        add_convolution(f"{name}1_1x1", inputs, b, 1)
+        add_convolution(f"{name}1_3x3", b, c, 3)
+        add_convolution(f"{name}2_1x1", inputs, d, 1)
+        add_convolution(f"{name}2_{wide}x{wide}", d, e, wide)
+        add_convolution(f"{name}3_1x1", inputs, f, 1)
+
+
+def mixed_block(convolve, wide, block, x):
+    """`convolve` takes name and input."""
+    name = f"mixed_{block}_branch"
+    return torch.cat([convolve(f"{name}0_1x1", x),
+                      convolve(f"{name}1_3x3", convolve(f"{name}1_1x1", x)),
+                      convolve(f"{name}2_{wide}x{wide}", convolve(f"{name}2_1x1", x)),
+                      convolve(f"{name}3_1x1", max_pool2d(x, 3, 1, padding=1))], dim=1)
 
 
 class LeNet(torch.nn.Module):
@@ -193,44 +227,26 @@ class Googlenet(NormalizedNet):
     """nets/models/googlenet.cpp."""
 
     image_shape = (64, 64, 3)  # even before each stride, as 224 is
-    # Channels into a block, and out of its convolutions: 1x1; 1x1, 3x3; 1x1, 3x3; 1x1 on a pool.
-    blocks = {"3b": (192, 64, 96, 128, 16, 32, 32), "3c": (256, 128, 128, 192, 32, 96, 64), "4b": (480, 192, 96, 208, 16, 48, 64),
-              "4c": (512, 160, 112, 224, 24, 64, 64), "4d": (512, 128, 128, 256, 24, 64, 64), "4e": (512, 112, 144, 288, 32, 64, 64),
-              "4f": (528, 256, 160, 320, 32, 128, 128), "5b": (832, 256, 160, 320, 32, 128, 128),
-              "5c": (832, 384, 192, 384, 48, 128, 128)}
 
     def __init__(self):
         super().__init__()
         self.add_normalized("conv1", 3, 64, 7, 2, 0)
         self.add_normalized("conv2_1x1", 64, 64, 1)
         self.add_normalized("conv2_3x3", 64, 192, 3)
-        for block, (inputs, a, b, c, d, e, f) in self.blocks.items():
-            name = f"mixed_{block}_branch"
-            self.add_normalized(f"{name}0_1x1", inputs, a, 1)
-            self.add_normalized(f"{name}1_1x1", inputs, b, 1)
-            self.add_normalized(f"{name}1_3x3", b, c, 3)
-            self.add_normalized(f"{name}2_1x1", inputs, d, 1)
-            self.add_normalized(f"{name}2_3x3", d, e, 3)
-            self.add_normalized(f"{name}3_1x1", inputs, f, 1)
+        add_mixed_blocks(self.add_normalized, wide=3)
         self.logits = torch.nn.Linear(1024, 10)
 
     def forward(self, images):
         x = self.normalized("conv1", torch.nn.functional.pad(images, (2, 3, 2, 3)))
         x = self.normalized("conv2_1x1", max_pool2d(x, 3, 2, ceil_mode=True))
         x = max_pool2d(self.normalized("conv2_3x3", x), 3, 2, ceil_mode=True)
-        for block in self.blocks:
+        for block in MIXED_BLOCKS:
             if block == "4b":
                 x = max_pool2d(x, 3, 2, ceil_mode=True)
             elif block == "5b":
                 x = max_pool2d(x, 2)
-            x = self.mixed(f"mixed_{block}_branch", x)
+            x = mixed_block(self.normalized, 3, block, x)
         return self.logits(x.mean((2, 3)))
-
-    def mixed(self, name, x):
-        return torch.cat([self.normalized(f"{name}0_1x1", x),
-                          self.normalized(f"{name}1_3x3", self.normalized(f"{name}1_1x1", x)),
-                          self.normalized(f"{name}2_3x3", self.normalized(f"{name}2_1x1", x)),
-                          self.normalized(f"{name}3_1x1", max_pool2d(x, 3, 1, padding=1))], dim=1)
 
 
 class Resnet(NormalizedNet):
@@ -270,6 +286,219 @@ class Resnet(NormalizedNet):
                 y = self.layer(f"{name}_conv{index}", f"{name}_norm{index}", relu(y) if index > 1 else y)
             x = relu(y + (self.layer(f"{name}_shortcut", f"{name}_shortcut_norm", x) if has_projection else x))
         return self.logits(x.mean((2, 3)))
+
+
+class AuxiliaryNet(NormalizedNet):
+    """With further classifiers, whose losses count in training, and square images of `side` rows, by default the fewest."""
+
+    label_smoothing = 0.0  # of all losses
+    auxiliary_weight = 1.0  # of the losses of all classifiers but the net's own
+
+    def __init__(self, side=None):
+        super().__init__()
+        if side is not None:
+            self.image_shape = (side, side, self.image_shape[2])
+
+    def classifiers(self, images):
+        """The logits of all classifiers, the net's own first."""
+        raise NotImplementedError
+
+    def forward(self, images):
+        return self.classifiers(images)[0]
+
+
+class Googlenet2014(AuxiliaryNet):
+    """nets/models/googlenet_2014.cpp, and nothing is dropped."""
+
+    image_shape = (65, 65, 3)
+    auxiliary_weight = 0.3
+
+    def __init__(self, side=None):
+        super().__init__(side)
+        self.add_rectified("conv1", 3, 64, 7, 2)
+        self.add_rectified("conv2_1x1", 64, 64, 1)
+        self.add_rectified("conv2_3x3", 64, 192, 3)
+        add_mixed_blocks(self.add_rectified, wide=5)
+        map_side = -(-self.image_shape[0] // 16)  # of blocks 4: halved four times, rounded up
+        self.add_auxiliary_classifier("auxiliary1", 512, map_side)
+        self.add_auxiliary_classifier("auxiliary2", 528, map_side)
+        self.logits = torch.nn.Linear(1024, 10)
+
+    def add_rectified(self, name, inputs, outputs, kernel, stride=1):
+        setattr(self, name, torch.nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2))
+
+    def add_auxiliary_classifier(self, name, inputs, map_side):
+        self.add_rectified(f"{name}_1x1", inputs, 128, 1)
+        setattr(self, f"{name}_fc", torch.nn.Linear(128 * ((map_side - 5) // 3 + 1) ** 2, 1024))
+        setattr(self, f"{name}_logits", torch.nn.Linear(1024, 10))
+
+    def rectified(self, name, x):
+        return relu(getattr(self, name)(x))
+
+    def classifiers(self, images):
+        x = self.normalize(self.pool(self.rectified("conv1", images)))
+        x = self.pool(self.normalize(self.rectified("conv2_3x3", self.rectified("conv2_1x1", x))))
+        auxiliary = []
+        for block in MIXED_BLOCKS:
+            x = mixed_block(self.rectified, 5, block, x)
+            if block in ("3c", "4f"):
+                x = self.pool(x)
+            elif block in ("4b", "4e"):
+                auxiliary.append(self.auxiliary_classifier(f"auxiliary{len(auxiliary) + 1}", x))
+        return [self.logits(x.mean((2, 3))), *auxiliary]
+
+    def auxiliary_classifier(self, name, x):
+        x = self.rectified(f"{name}_1x1", avg_pool2d(x, 5, 3))
+        return getattr(self, f"{name}_logits")(self.rectified(f"{name}_fc", flatten(x)))
+
+    @staticmethod
+    def pool(x):
+        """3x3 with stride 2; on an even size the last window hangs over the bottom and right edge, on an odd one over all."""
+        before_rows, before_columns = x.shape[2] % 2, x.shape[3] % 2
+        return max_pool2d(torch.nn.functional.pad(x, (before_columns, 1, before_rows, 1), value=-torch.inf), 3, 2)
+
+    @staticmethod
+    def normalize(x):
+        """Our alpha, 2e-5, is for the sum over the 5 channels; PyTorch's is for their mean."""
+        return local_response_norm(x, size=5, alpha=1e-4, beta=0.75, k=1.0)
+
+
+class InceptionV3(AuxiliaryNet):
+    """nets/models/inception_v3.cpp, and nothing is dropped."""
+
+    image_shape = (107, 107, 3)
+    label_smoothing = 0.1
+    auxiliary_weight = 0.4
+    row, column = (1, 7), (7, 1)
+    blocks_35 = {"mixed_35a": 32, "mixed_35b": 64, "mixed_35c": 64}  # channels of the pooled branch
+    blocks_17 = {"mixed_17b": 128, "mixed_17c": 160, "mixed_17d": 160, "mixed_17e": 192}  # channels between wide convolutions
+    blocks_8 = ("mixed_8b", "mixed_8c")
+
+    def __init__(self, side=None):
+        super().__init__(side)
+        self.chains = {}  # by the name of a branch, its convolutions
+        self.add_stem()
+        self.add_blocks_35()
+        self.add_blocks_17()
+        self.add_auxiliary_classifier()
+        self.add_blocks_8()
+        self.logits = torch.nn.Linear(2048, 10)
+
+    def add_convolution(self, name, inputs, outputs, kernel, stride=1, padding=None):
+        """`kernel`: a side, or rows and columns; `padding`: by default half of it."""
+        kernel = (kernel, kernel) if isinstance(kernel, int) else kernel
+        self.add_normalized(name, inputs, outputs, kernel, stride, (kernel[0] // 2, kernel[1] // 2) if padding is None else padding)
+
+    def add_chain(self, branch, inputs, *steps):
+        """Convolutions one on top of the other, each of outputs, kernel and, where they are not 1 and half, stride and padding."""
+        self.chains[branch] = []
+        for index, step in enumerate(steps):
+            self.add_convolution(f"{branch}_{index}", inputs, *step)
+            self.chains[branch].append(f"{branch}_{index}")
+            inputs = step[0]
+
+    def add_split_chain(self, branch, inputs, *steps):
+        """A chain that ends in a 1x3 and a 3x1 convolution side by side."""
+        self.add_chain(branch, inputs, *steps)
+        self.add_convolution(f"{branch}_row", steps[-1][0], 384, (1, 3))
+        self.add_convolution(f"{branch}_column", steps[-1][0], 384, (3, 1))
+
+    def add_stem(self):
+        self.add_convolution("conv0", 3, 32, 3, 2, 0)
+        self.add_convolution("conv1", 32, 32, 3, 1, 0)
+        self.add_convolution("conv2", 32, 64, 3)
+        self.add_convolution("conv3", 64, 80, 1)
+        self.add_convolution("conv4", 80, 192, 3, 1, 0)
+
+    def add_blocks_35(self):
+        inputs = 192
+        for name, pooled in self.blocks_35.items():
+            self.add_chain(f"{name}_branch0", inputs, (64, 1))
+            self.add_chain(f"{name}_branch1", inputs, (48, 1), (64, 5))
+            self.add_chain(f"{name}_branch2", inputs, (64, 1), (96, 3), (96, 3))
+            self.add_chain(f"{name}_branch3", inputs, (pooled, 1))
+            inputs = 64 + 64 + 96 + pooled
+
+    def add_blocks_17(self):
+        row, column = self.row, self.column
+        self.add_chain("mixed_17a_branch0", 288, (384, 3, 2, 0))
+        self.add_chain("mixed_17a_branch1", 288, (64, 1), (96, 3), (96, 3, 2, 0))
+        for name, narrow in self.blocks_17.items():
+            self.add_chain(f"{name}_branch0", 768, (192, 1))
+            self.add_chain(f"{name}_branch1", 768, (narrow, 1), (narrow, row), (192, column))
+            self.add_chain(f"{name}_branch2", 768, (narrow, 1), (narrow, column), (narrow, row), (narrow, column), (192, row))
+            self.add_chain(f"{name}_branch3", 768, (192, 1))
+
+    def add_auxiliary_classifier(self):
+        self.add_convolution("auxiliary_1x1", 768, 128, 1)
+        self.add_convolution("auxiliary_whole", 128, 768, self.auxiliary_side(), 1, 0)
+        self.auxiliary_logits = torch.nn.Linear(768, 10)
+
+    def auxiliary_side(self):
+        """Rows of what the auxiliary classifier's average leaves."""
+        side = self.image_shape[0]
+        for window, stride in ((3, 2), (3, 1), (3, 2), (3, 1), (3, 2), (3, 2), (5, 3)):  # all that do not pad, in order
+            side = (side - window) // stride + 1
+        return side
+
+    def add_blocks_8(self):
+        self.add_chain("mixed_8a_branch0", 768, (192, 1), (320, 3, 2, 0))
+        self.add_chain("mixed_8a_branch1", 768, (192, 1), (192, self.row), (192, self.column), (192, 3, 2, 0))
+        inputs = 1280
+        for name in self.blocks_8:
+            self.add_chain(f"{name}_branch0", inputs, (320, 1))
+            self.add_split_chain(f"{name}_branch1", inputs, (384, 1))
+            self.add_split_chain(f"{name}_branch2", inputs, (448, 1), (384, 3))
+            self.add_chain(f"{name}_branch3", inputs, (192, 1))
+            inputs = 2048
+
+    def classifiers(self, images):
+        x = self.stem(images)
+        for name in self.blocks_35:
+            x = self.pooled_block(name, x)
+        x = self.halving_block("mixed_17a", x)
+        for name in self.blocks_17:
+            x = self.pooled_block(name, x)
+        auxiliary = self.auxiliary_classifier(x)
+        x = self.halving_block("mixed_8a", x)
+        for name in self.blocks_8:
+            x = self.split_block(name, x)
+        return [self.logits(x.mean((2, 3))), auxiliary]
+
+    def stem(self, x):
+        for name in ("conv0", "conv1", "conv2"):
+            x = self.normalized(name, x)
+        x = self.normalized("conv4", self.normalized("conv3", max_pool2d(x, 3, 2)))
+        return max_pool2d(x, 3, 2)
+
+    def chain(self, branch, x):
+        for name in self.chains[branch]:
+            x = self.normalized(name, x)
+        return x
+
+    def split_chain(self, branch, x):
+        x = self.chain(branch, x)
+        return torch.cat([self.normalized(f"{branch}_row", x), self.normalized(f"{branch}_column", x)], dim=1)
+
+    def pooled_block(self, name, x):
+        branches = [self.chain(f"{name}_branch{index}", x) for index in (0, 1, 2)]
+        return torch.cat([*branches, self.chain(f"{name}_branch3", self.average(x))], dim=1)
+
+    def halving_block(self, name, x):
+        return torch.cat([self.chain(f"{name}_branch0", x), self.chain(f"{name}_branch1", x), max_pool2d(x, 3, 2)], dim=1)
+
+    def split_block(self, name, x):
+        return torch.cat([self.chain(f"{name}_branch0", x), self.split_chain(f"{name}_branch1", x),
+                          self.split_chain(f"{name}_branch2", x), self.chain(f"{name}_branch3", self.average(x))], dim=1)
+
+    def auxiliary_classifier(self, x):
+        x = self.normalized("auxiliary_whole", self.normalized("auxiliary_1x1", avg_pool2d(x, 5, 3)))
+        return self.auxiliary_logits(flatten(x))
+
+    @staticmethod
+    def average(x):
+        """As TensorFlow's, over that part of the window that lies in the image."""
+        return avg_pool2d(x, 3, 1, padding=1, count_include_pad=False)
 
 
 class AlexnetV2(NormalizedNet):
@@ -314,6 +543,8 @@ NETS = {
     "cifar10_alexnet": Cifar10Alexnet,
     "cifarnet": Cifarnet,
     "googlenet": Googlenet,
+    "googlenet_2014": Googlenet2014,
+    "inception_v3": InceptionV3,
     "lenet": LeNet,
     "resnet_18": lambda: Resnet((2, 2, 2, 2)),
     "resnet_18_cifar": lambda: Resnet((2, 2, 2, 2), takes_small_images=True),
@@ -323,7 +554,8 @@ NETS = {
     "vgg_16": lambda: Vgg((2, 2, 3, 3, 3)),
     "vgg_a": lambda: Vgg((1, 1, 2, 2, 2)),
 }
-PARAMETERS = {"weights": "weight", "biases": "bias", "gamma": "weight", "beta": "bias"}
+TENSORS = {"weights": "weight", "biases": "bias", "gamma": "weight", "beta": "bias", "moving_mean": "running_mean",
+           "moving_variance": "running_var"}
 
 
 def flatten(images):
@@ -334,13 +566,13 @@ def flatten(images):
 def load(net, tensors):
     """Copies tensors named and shaped as ours ("conv1/weights" is [rows, columns, in, out])."""
     for name, ours in tensors.items():
-        parameter_of(net, name).data.copy_(to_pytorch(ours))
+        tensor_of(net, name).data.copy_(to_pytorch(ours))
 
 
-def parameter_of(net, name):
-    """The parameter of `net` that we call `name`."""
+def tensor_of(net, name):
+    """The parameter or moving statistic of `net` that we call `name`."""
     layer, kind = name.split("/")
-    return getattr(getattr(net, layer), PARAMETERS[kind])
+    return getattr(getattr(net, layer), TENSORS[kind])
 
 
 def to_pytorch(tensor):

@@ -1,7 +1,9 @@
-// terngrad_dump_gradients NET FOLDER [NUM_EXAMPLES [firm]]: one step of a net, by name or "branched" (branched_net.h),
-// on made-up examples, written to FOLDER for scripts/dev/compare_pytorch.py. Files: layout.txt (a line per tensor:
-// name, first element, shape joined by x), and little-endian arrays parameters.f32, images.f32 [n, rows, columns,
-// channels], labels.i32 [n], gradients.f32, logits.f32 [n, 10] and loss.f64 [1]. With "firm" see make_relus_firm.
+// terngrad_dump_gradients NET FOLDER [NUM_EXAMPLES [SIDE [BATCH [firm]]]]: one step of a net, by name or "branched"
+// (branched_net.h), on made-up examples, written to FOLDER for scripts/dev/compare_pytorch.py. Images have SIDE rows
+// and columns, those of image_of where it is 0 or left out; BATCH, from 1, draws them. Files: layout.txt and
+// state_layout.txt (a line per tensor: name, first element, shape joined by x), and little-endian arrays
+// parameters.f32, images.f32 [n, rows, columns, channels], labels.i32 [n], gradients.f32, state.f32 (after the step),
+// logits.f32 [n, 10] and loss.f64 [2], entropy_loss and auxiliary_loss of WorkerLoss. With "firm" see make_relus_firm.
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -41,10 +43,11 @@ void write_layout(const std::filesystem::path& path, const Layout& layout) {
 
 /// Small images that pass every layer, with paddings as on those that a net is meant for.
 ImageShape image_of(const std::string& net) {
-  static const std::map<std::string, ImageShape> images = {{"alexnet", {92, 92, 3}},   {"alexnet_v2", {67, 67, 3}},
-                                                           {"branched", {9, 9, 4}},    {"cifar10_alexnet", {24, 24, 3}},
-                                                           {"googlenet", {64, 64, 3}}, {"lenet", {28, 28, 1}},
-                                                           {"resnet_18", {64, 64, 3}}, {"resnet_50", {64, 64, 3}}};
+  static const std::map<std::string, ImageShape> images = {
+      {"alexnet", {92, 92, 3}},         {"alexnet_v2", {67, 67, 3}}, {"branched", {9, 9, 4}},
+      {"cifar10_alexnet", {24, 24, 3}}, {"googlenet", {64, 64, 3}},  {"googlenet_2014", {65, 65, 3}},
+      {"inception_v3", {107, 107, 3}},  {"lenet", {28, 28, 1}},      {"resnet_18", {64, 64, 3}},
+      {"resnet_50", {64, 64, 3}}};
   const auto image = images.find(net);
   return image == images.end() ? ImageShape{32, 32, 3} : image->second;
 }
@@ -66,16 +69,26 @@ void make_relus_firm(const Layout& layout, std::span<float> parameters) {
   }
 }
 
-void dump_gradients(const std::string& name, const std::filesystem::path& folder, int num_examples, bool is_firm) {
+struct DumpOptions {
+  int num_examples = 64;
+  int side = 0;   // of images; 0: see image_of
+  int batch = 1;  // other images for each
+  bool is_firm = false;
+};
+
+void dump_gradients(const std::string& name, const std::filesystem::path& folder, const DumpOptions& options) {
   constexpr int kClasses = 10;
-  const ImageShape image = image_of(name);
+  const int num_examples = options.num_examples;
+  ImageShape image = image_of(name);
+  if (options.side > 0) image.height = image.width = options.side;
   const auto net = make_net(spec_of(name), image, kClasses, {.examples_per_worker = num_examples});
   auto parameters = zeros<float>(net->layout().flat_elements());
   auto gradients = zeros<float>(net->layout().flat_elements());
   net->initialize(1, parameters.span());
-  if (is_firm) make_relus_firm(net->layout(), parameters.span());
+  if (options.is_firm) make_relus_firm(net->layout(), parameters.span());
   const auto count = static_cast<std::size_t>(num_examples);
-  std::vector<float> images = test::random_floats(count * static_cast<std::size_t>(image.num_elements()), 1);
+  std::vector<float> images = test::random_floats(count * static_cast<std::size_t>(image.num_elements()),
+                                                  static_cast<std::uint32_t>(options.batch));
   for (float& pixel : images) pixel *= 16;  // large enough that an LRN's squares show beside its k
   const std::vector<std::int32_t> labels = test::cyclic_labels(num_examples, kClasses);
   auto state = zeros<float>(net->state_layout().flat_elements());
@@ -91,26 +104,33 @@ void dump_gradients(const std::string& name, const std::filesystem::path& folder
 
   std::filesystem::create_directories(folder);
   write_layout(folder / "layout.txt", net->layout());
+  write_layout(folder / "state_layout.txt", net->state_layout());
   write_array<float>(folder / "parameters.f32", parameters.span());
   write_array<float>(folder / "images.f32", images);
   write_array<std::int32_t>(folder / "labels.i32", labels);
   write_array<float>(folder / "gradients.f32", gradients.span());
+  write_array<float>(folder / "state.f32", state.span());
   write_array<float>(folder / "logits.f32", logits);
-  write_array<double>(folder / "loss.f64", {&loss.entropy_loss, 1});
+  const double losses[] = {loss.entropy_loss, loss.auxiliary_loss};
+  write_array<double>(folder / "loss.f64", losses);
 }
 
 }  // namespace
 }  // namespace terngrad
 
 int main(int argc, char** argv) {
-  const int num_examples = argc > 3 ? std::atoi(argv[3]) : 64;
-  const bool is_firm = argc == 5 && argv[4] == std::string("firm");
-  if (argc < 3 || argc > (is_firm ? 5 : 4) || num_examples < 1) {
-    std::cerr << "usage: terngrad_dump_gradients NET FOLDER [NUM_EXAMPLES [firm]]\n";
+  terngrad::DumpOptions options;
+  if (argc > 3) options.num_examples = std::atoi(argv[3]);
+  if (argc > 4) options.side = std::atoi(argv[4]);
+  if (argc > 5) options.batch = std::atoi(argv[5]);
+  options.is_firm = argc == 7 && argv[6] == std::string("firm");
+  if (argc < 3 || argc > (options.is_firm ? 7 : 6) || options.num_examples < 1 || options.side < 0 ||
+      options.batch < 1) {
+    std::cerr << "usage: terngrad_dump_gradients NET FOLDER [NUM_EXAMPLES [SIDE [BATCH [firm]]]]\n";
     return 2;
   }
   try {
-    terngrad::dump_gradients(argv[1], argv[2], num_examples, is_firm);
+    terngrad::dump_gradients(argv[1], argv[2], options);
   } catch (const std::exception& error) {
     std::cerr << "terngrad_dump_gradients: " << error.what() << '\n';
     return 1;
