@@ -162,8 +162,8 @@ def to_markdown(report):
         f"{report['written']}.",
         "",
         "Steps per second to those of the fastest fp32, bf16 (ours or vendor's) and DDP row. A codec pays from 1.05 times fp32's "
-        "on, and loses below 1. MB are those that a host sends in a step. `interface / payload` are the bytes that an interface "
-        "counted to those of the messages. `stolen` is processor time that other machines took while a row was measured.",
+        "on, and loses below 1. MB are those that a worker sends in a step, to others on its host too. `interface / payload` are the "
+        "bytes that an interface counted to those of one worker's messages. `stolen` is processor time that other machines took while a row was measured.",
         "",
     ]
     groups = {}
