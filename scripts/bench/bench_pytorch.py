@@ -74,7 +74,7 @@ def report(layout, options):
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
         f"pytorch {torch.__version__} {options.net} {layout}{' compiled' if options.compile else ''} batch {options.batch} threads {options.threads}: "
-        f"median {statistics.median(rates):.0f} best {max(rates):.0f} examples/s, peak memory {peak:.0f} MiB",
+        f"median {statistics.median(rates):.3g} best {max(rates):.3g} examples/s, peak memory {peak:.0f} MiB",
         flush=True,
     )
 
