@@ -1,4 +1,4 @@
-// Resizing a decoded image to the square that a net takes.
+// Resizing a decoded image: to the square that a net takes, or as a whole.
 #pragma once
 
 #include <span>
@@ -20,5 +20,11 @@ inline constexpr int kMaxResizedSide = 4096;
 /// @throws InvalidArgument unless size is in [1, kMaxResizedSide], the image has 1 to kMaxImageSide pixels a side, 1
 /// or 3 channels, as many pixels as it says, and `square` has that many values
 void resize_to_square(const DecodedImage& image, int size, std::span<float> square);
+
+/// Resizes an image so that its shorter side is `size` and its longer floor(longer * size / shorter), by
+/// ResizeMethod::kAntialiased, rounded to the nearest byte, half up. Equal calls give equal bytes on every machine.
+/// @throws InvalidArgument for an image or a size as resize_to_square, or where the longer side would be above
+/// kMaxImageSide
+DecodedImage resize_shorter_side(const DecodedImage& image, int size);
 
 }  // namespace terngrad

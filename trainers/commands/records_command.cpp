@@ -11,12 +11,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "datasets/formats/input_file.h"
 #include "datasets/records/label_names.h"
 #include "datasets/records/record_store.h"
 #include "datasets/records/shards.h"
+#include "datasets/transforms/resize.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/errors.h"
 #include "trainers/commands/launched_command.h"
@@ -30,6 +32,7 @@
 #include "trainers/records/array_images.h"
 #include "trainers/records/file_images.h"
 #include "trainers/records/record_check.h"
+#include "trainers/records/resized_images.h"
 #include "trainers/records/shard_builder.h"
 
 namespace terngrad {
@@ -59,6 +62,7 @@ struct BuildOptions {
   std::string from = "folder";
   std::string labels;
   std::string boxes;
+  Resizing resizing;
   ShardBuild build = {.folder = ""};
   int threads = 0;
 };
@@ -112,13 +116,19 @@ void declare_subset(OptionSet& options, LookOptions& o) {
   options.add("subset", &o.subset, "of which subset", one_of({"all", "train", "test"}));
 }
 
-ImageSources sources_of(const BuildOptions& o) {
+/// Of --from and --input, in their own size.
+ImageSources input_of(const BuildOptions& o) {
   if (o.from == "folder") return folder_images(o.input);
   if (o.from == "csv") return csv_images(o.input);
   if (o.from == "imagenet") return imagenet_images(o.input, o.labels, o.boxes);
   if (o.from == "mnist") return mnist_images(o.input);
   if (o.from == "cifar10") return cifar10_images(o.input);
   return npy_images(o.input);
+}
+
+ImageSources sources_of(const BuildOptions& o) {
+  ImageSources sources = input_of(o);
+  return o.resizing.size == 0 ? std::move(sources) : resized_images(std::move(sources), o.resizing);
 }
 
 /// Shows how far a build is: on a terminal one line that is redrawn, else a line every ten seconds.
@@ -156,15 +166,18 @@ void check(const OptionSet& options, const BuildOptions& o) {
   if (o.from != "imagenet") refuse_unused(options, {"labels", "boxes"}, "--from imagenet");
   if (o.from == "mnist" || o.from == "cifar10") {
     refuse_unused(options, {"seed"}, "a set whose order is drawn, as --from folder");
+    refuse_unused(options, {"size"}, "images of any size, as of --from folder");
   }
+  if (o.resizing.size == 0) refuse_unused(options, {"raw", "quality"}, "--size");
+  if (o.resizing.is_raw) refuse_unused(options, {"quality"}, "images in JPEG; --raw stores pixels");
 }
 
 int run_build(int argc, const char* const* argv) {
   BuildOptions o;
   OptionSet options(
       "terngrad_records build: writes a data set as TFRecord shards, with their\n"
-      "indexes. Images keep their bytes. A build that was interrupted continues with\n"
-      "the shards that are missing.\n"
+      "indexes. Images keep their bytes unless --size makes them smaller. A build\n"
+      "that was interrupted continues with the shards that are missing.\n"
       "Example: terngrad_records build --input photographs --out records\n"
       "         terngrad_records build --from imagenet --input ILSVRC2012\n"
       "             --labels synsets.txt --out records");
@@ -177,6 +190,13 @@ int run_build(int argc, const char* const* argv) {
   options.add("out", &o.build.folder, "folder for the shards; made if it is missing");
   options.add("labels", &o.labels, "of imagenet: file with the synset of label 1, 2 and so on in its lines");
   options.add("boxes", &o.boxes, "of imagenet: file with lines FILE,XMIN,YMIN,XMAX,YMAX in fractions of the sides");
+  options.add("size", &o.resizing.size,
+              "shorten the shorter side of larger images to this many pixels, and encode them as JPEG again; 0: images "
+              "keep their bytes",
+              in_range(0, kMaxResizedSide));
+  options.add_flag("raw", &o.resizing.is_raw,
+                   "with --size: store the pixels of all images, which need not be decoded then; 3 bytes a pixel");
+  options.add("quality", &o.resizing.quality, "with --size: of JPEG", in_range(1, 100));
   options.add("train_shards", &o.build.train_shards, "shards of the training subset", in_range(1, 99999));
   options.add("test_shards", &o.build.test_shards, "shards of the test subset", in_range(1, 99999));
   options.add("seed", &o.build.seed, "of the order of the images");

@@ -88,5 +88,29 @@ TEST(Resize, RefusesWhatCannotBe) {
   EXPECT_THROW(resize_to_square(make_image(0, 2, 1, {}), 2, square), InvalidArgument);
 }
 
+TEST(Resize, OfTheShorterSideKeepsTheWholeImage) {
+  const DecodedImage wide = resize_shorter_side(make_image(2, 5, 1, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}), 2);
+  EXPECT_EQ(wide.pixels, (Bytes{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  const DecodedImage tall = resize_shorter_side(make_image(7, 3, 3, counting_bytes(63)), 2);
+  EXPECT_EQ(tall.height, 4);  // of 4.67
+  EXPECT_EQ(tall.width, 2);
+  EXPECT_EQ(tall.channels, 3);
+  EXPECT_EQ(tall.pixels.size(), 24u);
+}
+
+TEST(Resize, OfTheShorterSideRoundsToTheNearestByte) {
+  // From 4 to 2, as ReducesByAWeightedMean: 17.14 and 32.86 of 10, 20, 30, 40.
+  Bytes pixels(16);
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(10 + 10 * (i % 4));
+  EXPECT_EQ(resize_shorter_side(make_image(4, 4, 1, pixels), 2).pixels, (Bytes{17, 33, 17, 33}));
+  EXPECT_EQ(resize_shorter_side(make_image(3, 3, 1, Bytes(9, 255)), 2).pixels, Bytes(4, 255));
+}
+
+TEST(Resize, OfTheShorterSideRefusesWhatCannotBe) {
+  EXPECT_THROW(resize_shorter_side(make_image(2, 2, 1, Bytes(4)), 0), InvalidArgument);
+  EXPECT_THROW(resize_shorter_side(make_image(2, 2, 1, Bytes(3)), 1), InvalidArgument);
+  EXPECT_THROW(resize_shorter_side(make_image(1, 100, 1, Bytes(100)), 400), InvalidArgument);  // 40,000 wide
+}
+
 }  // namespace
 }  // namespace terngrad::resize_test

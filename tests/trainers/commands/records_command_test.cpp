@@ -62,6 +62,29 @@ class RecordsCommand : public ::testing::Test {
   TemporaryDirectory folder_;
 };
 
+TEST_F(RecordsCommand, BuildsSmallerImages) {
+  const std::string raw = (folder_ / "raw").string();
+  const std::vector<std::string> smaller = {"build",           "--input",  images(), "--train_shards=2",
+                                            "--test_shards=1", "--size=16"};
+  const auto build_to = [&](const std::string& folder, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = smaller;
+    arguments.insert(arguments.end(), {"--out", folder});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return records(arguments);
+  };
+  EXPECT_EQ(build_to(out(), {}).exit_code, kExitSuccess);
+  EXPECT_EQ(build_to(raw, {"--raw"}).exit_code, kExitSuccess);
+  for (const std::string& folder : {out(), raw}) {
+    EXPECT_THAT(printed({"show", folder}),
+                AllOf(HasSubstr("height         16\n"), HasSubstr("width          24\n")));  // of 20 x 30
+    EXPECT_THAT(printed({"check", folder, "--decode"}), HasSubstr("0 damaged"));
+  }
+  expect_error(kExitUsage, {"build", "--input", images(), "--out", out(), "--raw"}, "--raw");
+  expect_error(kExitUsage, {"build", "--input", images(), "--out", out(), "--quality=90"}, "--quality");
+  EXPECT_THAT(build_to(raw, {"--raw", "--quality=90"}).err, HasSubstr("--quality"));
+  EXPECT_THAT(build_to(out(), {"--from=mnist"}).err, HasSubstr("--size"));
+}
+
 TEST_F(RecordsCommand, BuildsWhatATrainingReads) {
   const CommandOutcome outcome = build();
   EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);

@@ -1,0 +1,85 @@
+#include "datasets/formats/jpeg_encoder.h"
+
+#include "kernels/runtime/errors.h"
+
+#include <csetjmp>
+#include <cstdio>
+#include <cstdlib>
+
+#include <jpeglib.h>
+
+namespace terngrad {
+namespace {
+
+/// libjpeg's state, with its errors going to `jump`. Its destructor runs in a frame that no jump leaves.
+struct JpegWriter {
+  JpegWriter() {
+    z.err = jpeg_std_error(&errors);
+    errors.error_exit = [](j_common_ptr failed) {
+      auto& writer = *static_cast<JpegWriter*>(failed->client_data);
+      failed->err->format_message(failed, writer.message);
+      std::longjmp(writer.jump, 1);
+    };
+    z.client_data = this;
+  }
+  ~JpegWriter() {
+    jpeg_destroy_compress(&z);
+    std::free(bytes);
+  }
+  JpegWriter(const JpegWriter&) = delete;
+  JpegWriter& operator=(const JpegWriter&) = delete;
+
+  jpeg_compress_struct z{};
+  jpeg_error_mgr errors{};
+  std::jmp_buf jump{};
+  unsigned char* bytes = nullptr;  // by malloc
+  unsigned long num_bytes = 0;     // NOLINT(google-runtime-int): libjpeg's type
+  char message[JMSG_LENGTH_MAX] = "";
+};
+
+void check(const DecodedImage& image, int quality) {
+  TERNGRAD_REQUIRE(quality >= 1 && quality <= 100, "[encode_jpeg] quality must be in [1, 100], got ", quality);
+  TERNGRAD_REQUIRE(image.height >= 1 && image.height <= kMaxImageSide && image.width >= 1 &&
+                       image.width <= kMaxImageSide && (image.channels == 1 || image.channels == 3),
+                   "[encode_jpeg] image must have 1 to ", kMaxImageSide, " pixels a side and 1 or 3 channels, got ",
+                   image.height, " x ", image.width, " x ", image.channels);
+  const std::size_t expected = static_cast<std::size_t>(image.height) * static_cast<std::size_t>(image.width) *
+                               static_cast<std::size_t>(image.channels);
+  TERNGRAD_REQUIRE(image.pixels.size() == expected, "[encode_jpeg] image must hold ", expected, " bytes, holds ",
+                   image.pixels.size());
+}
+
+/// False, with the message set, if libjpeg gave up: then a jump has ended it, so it owns nothing.
+bool write(JpegWriter& writer, const DecodedImage& image, int quality) {
+  if (setjmp(writer.jump) != 0) return false;
+  jpeg_compress_struct& z = writer.z;
+  jpeg_create_compress(&z);
+  jpeg_mem_dest(&z, &writer.bytes, &writer.num_bytes);
+  z.image_height = static_cast<JDIMENSION>(image.height);
+  z.image_width = static_cast<JDIMENSION>(image.width);
+  z.input_components = image.channels;
+  z.in_color_space = image.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  jpeg_set_defaults(&z);
+  jpeg_set_quality(&z, quality, TRUE);
+  z.optimize_coding = TRUE;
+  jpeg_start_compress(&z, TRUE);
+  const std::size_t row_bytes = static_cast<std::size_t>(image.width) * static_cast<std::size_t>(image.channels);
+  while (z.next_scanline < z.image_height) {
+    // libjpeg reads the row only.
+    auto* row = const_cast<JSAMPLE*>(image.pixels.data() + z.next_scanline * row_bytes);
+    jpeg_write_scanlines(&z, &row, 1);
+  }
+  jpeg_finish_compress(&z);
+  return true;
+}
+
+}  // namespace
+
+std::string encode_jpeg(const DecodedImage& image, int quality) {
+  check(image, quality);
+  JpegWriter writer;
+  if (!write(writer, image, quality)) TERNGRAD_THROW(Error, "[encode_jpeg] libjpeg gave up: ", writer.message);
+  return {reinterpret_cast<const char*>(writer.bytes), writer.num_bytes};
+}
+
+}  // namespace terngrad
