@@ -41,7 +41,7 @@ class BenchPytorchGpu(unittest.TestCase):
     def test_says_that_there_is_no_gpu(self):
         (self.folder / "torch" / "nn").mkdir(parents=True)
         (self.folder / "torch" / "nn" / "__init__.py").write_text("Module = object\n")
-        (self.folder / "torch" / "nn" / "functional.py").write_text("local_response_norm = max_pool2d = relu = None\n")
+        (self.folder / "torch" / "nn" / "functional.py").write_text("def __getattr__(name):\n  return None\n")
         report = self.run_script(code=77, torch=(
             "__version__ = '9.9'\nfrom . import nn\nclass cuda:\n  is_available = staticmethod(lambda: False)\n"))
         self.assertEqual(report, {"skipped": "PyTorch 9.9 sees no GPU"})
