@@ -49,9 +49,12 @@ void check(const DecodedImage& image, int quality) {
                    image.pixels.size());
 }
 
-/// False, with the message set, if libjpeg gave up: then a jump has ended it, so it owns nothing.
+/// False, with the message set, if libjpeg gave up, which a jump has ended.
 bool write(JpegWriter& writer, const DecodedImage& image, int quality) {
-  if (setjmp(writer.jump) != 0) return false;
+  if (setjmp(writer.jump) != 0) {
+    writer.bytes = nullptr;  // once the buffer has grown, libjpeg has freed the one that it told of
+    return false;
+  }
   jpeg_compress_struct& z = writer.z;
   jpeg_create_compress(&z);
   jpeg_mem_dest(&z, &writer.bytes, &writer.num_bytes);

@@ -69,12 +69,17 @@ def measure(layout, options):
     return rates
 
 
+def rate_text(rate):
+    """Whole from 100 on, else with three digits."""
+    return f"{rate:.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
 def report(layout, options):
     rates = measure(layout, options)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
         f"pytorch {torch.__version__} {options.net} {layout}{' compiled' if options.compile else ''} batch {options.batch} threads {options.threads}: "
-        f"median {statistics.median(rates):.3g} best {max(rates):.3g} examples/s, peak memory {peak:.0f} MiB",
+        f"median {rate_text(statistics.median(rates))} best {rate_text(max(rates))} examples/s, peak memory {peak:.0f} MiB",
         flush=True,
     )
 

@@ -147,7 +147,7 @@ def parse():
                              "float64 differ by a tenth in nets as deep as googlenet and resnet_50, in PyTorch too")
     parser.add_argument("--batches", type=int, default=1,
                         help="batches to try until one is within the bound (default 1): rounding decides a ReLU or a max pool in "
-                             "some, in others on other processors; a mistake shows in all")
+                             "some, in others on other processors. A mistake that shows in some batches only may pass")
     parser.add_argument("--bound", type=float, default=1e-4, help="of the differences (default 0.0001)")
     return parser.parse_args()
 
