@@ -45,4 +45,17 @@ struct DecodedImage {
   std::vector<std::uint8_t> pixels;  // [height, width, channels]
 };
 
+/// @throws InvalidArgument unless the image has 1 to kMaxImageSide pixels a side, 1 or 3 channels and a byte for each
+/// of their values
+inline void check_decoded_image(const char* caller, const DecodedImage& image) {
+  TERNGRAD_REQUIRE(image.height >= 1 && image.height <= kMaxImageSide && image.width >= 1 &&
+                       image.width <= kMaxImageSide && (image.channels == 1 || image.channels == 3),
+                   "[", caller, "] image must have 1 to ", kMaxImageSide, " pixels a side and 1 or 3 channels, got ",
+                   image.height, " x ", image.width, " x ", image.channels);
+  const std::size_t expected = static_cast<std::size_t>(image.height) * static_cast<std::size_t>(image.width) *
+                               static_cast<std::size_t>(image.channels);
+  TERNGRAD_REQUIRE(image.pixels.size() == expected, "[", caller, "] image must hold ", expected, " bytes, holds ",
+                   image.pixels.size());
+}
+
 }  // namespace terngrad

@@ -37,18 +37,6 @@ struct JpegWriter {
   char message[JMSG_LENGTH_MAX] = "";
 };
 
-void check(const DecodedImage& image, int quality) {
-  TERNGRAD_REQUIRE(quality >= 1 && quality <= 100, "[encode_jpeg] quality must be in [1, 100], got ", quality);
-  TERNGRAD_REQUIRE(image.height >= 1 && image.height <= kMaxImageSide && image.width >= 1 &&
-                       image.width <= kMaxImageSide && (image.channels == 1 || image.channels == 3),
-                   "[encode_jpeg] image must have 1 to ", kMaxImageSide, " pixels a side and 1 or 3 channels, got ",
-                   image.height, " x ", image.width, " x ", image.channels);
-  const std::size_t expected = static_cast<std::size_t>(image.height) * static_cast<std::size_t>(image.width) *
-                               static_cast<std::size_t>(image.channels);
-  TERNGRAD_REQUIRE(image.pixels.size() == expected, "[encode_jpeg] image must hold ", expected, " bytes, holds ",
-                   image.pixels.size());
-}
-
 /// False, with the message set, if libjpeg gave up, which a jump has ended.
 bool write(JpegWriter& writer, const DecodedImage& image, int quality) {
   if (setjmp(writer.jump) != 0) {
@@ -79,7 +67,8 @@ bool write(JpegWriter& writer, const DecodedImage& image, int quality) {
 }  // namespace
 
 std::string encode_jpeg(const DecodedImage& image, int quality) {
-  check(image, quality);
+  check_decoded_image("encode_jpeg", image);
+  TERNGRAD_REQUIRE(quality >= 1 && quality <= 100, "[encode_jpeg] quality must be in [1, 100], got ", quality);
   JpegWriter writer;
   if (!write(writer, image, quality)) TERNGRAD_THROW(Error, "[encode_jpeg] libjpeg gave up: ", writer.message);
   return {reinterpret_cast<const char*>(writer.bytes), writer.num_bytes};

@@ -130,13 +130,7 @@ DecodedImage decode_png(const std::string& file, std::span<const std::uint8_t> b
 }
 
 std::string encode_png(const DecodedImage& image) {
-  TERNGRAD_REQUIRE((image.channels == 1 || image.channels == 3) && image.height >= 1 && image.height <= kMaxImageSide &&
-                       image.width >= 1 && image.width <= kMaxImageSide &&
-                       image.pixels.size() == static_cast<std::size_t>(image.height) *
-                                                  static_cast<std::size_t>(image.width) *
-                                                  static_cast<std::size_t>(image.channels),
-                   "[encode_png] an image needs 1 or 3 channels and sides of 1 to ", kMaxImageSide, ", got ",
-                   image.height, " x ", image.width, " x ", image.channels, " with ", image.pixels.size(), " bytes");
+  check_decoded_image("encode_png", image);
   png_image written{};
   written.version = PNG_IMAGE_VERSION;
   written.height = static_cast<png_uint_32>(image.height);

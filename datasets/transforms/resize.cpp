@@ -30,13 +30,7 @@ std::size_t num_values(int height, int width, int channels) {
 void check(const char* caller, const DecodedImage& image, int size) {
   TERNGRAD_REQUIRE(size >= 1 && size <= kMaxResizedSide, "[", caller, "] size must be in [1, ", kMaxResizedSide,
                    "], got ", size);
-  TERNGRAD_REQUIRE(image.height >= 1 && image.height <= kMaxImageSide && image.width >= 1 &&
-                       image.width <= kMaxImageSide && (image.channels == 1 || image.channels == 3),
-                   "[", caller, "] image must have 1 to ", kMaxImageSide, " pixels a side and 1 or 3 channels, got ",
-                   image.height, " x ", image.width, " x ", image.channels);
-  const std::size_t expected = num_values(image.height, image.width, image.channels);
-  TERNGRAD_REQUIRE(image.pixels.size() == expected, "[", caller, "] image must hold ", expected, " bytes, holds ",
-                   image.pixels.size());
+  check_decoded_image(caller, image);
 }
 
 /// Calls use_row(y, values) with every row of a resized image, values from 0 to 255.

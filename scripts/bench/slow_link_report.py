@@ -138,7 +138,8 @@ def comparison_lines(rows):
     best = max((row["steps_per_s"] for row in ours if is_recommended(row, advice)), default=None)
     name = ("vendor-" if advice["recommended_exchange"] == "vendor" else "") + advice["recommended"]
     part = "which was not measured" if best is None else f"which reaches {100 * best / fastest['steps_per_s']:.0f} % of it"
-    return [f"- Fastest of ours and vendor's: {fastest['row']}. Recommended beforehand: {name}, {part}."]
+    measured_systems = "ours and vendor's" if any(row["system"] == "vendor" for row in ours) else "ours, vendor's not measured"
+    return [f"- Fastest of {measured_systems}: {fastest['row']}. Recommended beforehand: {name}, {part}."]
 
 
 def group_lines(rate, net, rows):

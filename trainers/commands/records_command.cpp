@@ -191,12 +191,12 @@ int run_build(int argc, const char* const* argv) {
   options.add("labels", &o.labels, "of imagenet: file with the synset of label 1, 2 and so on in its lines");
   options.add("boxes", &o.boxes, "of imagenet: file with lines FILE,XMIN,YMIN,XMAX,YMAX in fractions of the sides");
   options.add("size", &o.resizing.size,
-              "shorten the shorter side of larger images to this many pixels, and encode them as JPEG again; 0: images "
-              "keep their bytes",
+              "shrink larger images until their shorter side has this many pixels, and encode them as JPEG again; 0: "
+              "images keep their bytes",
               in_range(0, kMaxResizedSide));
   options.add_flag("raw", &o.resizing.is_raw,
-                   "with --size: store the pixels of all images, which need not be decoded then; 3 bytes a pixel");
-  options.add("quality", &o.resizing.quality, "with --size: of JPEG", in_range(1, 100));
+                   "with --size: store every image as raw RGB, 3 bytes a pixel, so that training decodes nothing");
+  options.add("quality", &o.resizing.quality, "with --size: quality of JPEG", in_range(1, 100));
   options.add("train_shards", &o.build.train_shards, "shards of the training subset", in_range(1, 99999));
   options.add("test_shards", &o.build.test_shards, "shards of the test subset", in_range(1, 99999));
   options.add("seed", &o.build.seed, "of the order of the images");

@@ -31,6 +31,7 @@ class RawImages : public ImageSource {
             .channels = image.channels,
             .label = label(index)};
   }
+  std::string name(std::size_t index) const override { return fmt::format("image {}", index); }
   std::string key(std::size_t index) const override {
     return fmt::format("{} {}", label(index), crc32c(raw(index).pixels));
   }

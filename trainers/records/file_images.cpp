@@ -51,6 +51,8 @@ class FileImages final : public ImageSource {
             .boxes = image.boxes};
   }
 
+  std::string name(std::size_t index) const override { return images_[index].path.string(); }
+
   std::string key(std::size_t index) const override {
     const ListedImage& image = images_[index];
     // Without the folder, which may move between two calls.

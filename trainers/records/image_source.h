@@ -17,6 +17,8 @@ class ImageSource {
   virtual std::size_t size() const = 0;
   /// Image `index` with label, names, sides and boxes. @throws DataError, naming the image, if it is damaged
   virtual ImageExample example(std::size_t index) const = 0;
+  /// Image `index` for messages: its file with its folder, where it has one.
+  virtual std::string name(std::size_t index) const = 0;
   /// What tells image `index` from others, its label included: whether a build may be continued.
   virtual std::string key(std::size_t index) const = 0;
 };

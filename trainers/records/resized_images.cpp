@@ -28,10 +28,12 @@ class ResizedImages final : public ImageSource {
     ImageExample example = source_->example(index);
     const bool is_small = std::min(example.height, example.width) <= resizing_.size;
     if (is_small && !resizing_.is_raw) return example;
-    const DecodedImage whole = decoded(example);
+    const DecodedImage whole = decoded(index, example);
     store(is_small ? whole : resize_shorter_side(whole, resizing_.size), example);
     return example;
   }
+
+  std::string name(std::size_t index) const override { return source_->name(index); }
 
   std::string key(std::size_t index) const override {
     const std::string how = resizing_.is_raw ? "raw" : fmt::format("quality {}", resizing_.quality);
@@ -39,9 +41,9 @@ class ResizedImages final : public ImageSource {
   }
 
  private:
-  DecodedImage decoded(const ImageExample& example) const {
+  DecodedImage decoded(std::size_t index, const ImageExample& example) const {
     const std::span bytes(reinterpret_cast<const std::uint8_t*>(example.encoded.data()), example.encoded.size());
-    return decode_image(example.filename, bytes, resizing_.is_raw || example.channels != 1 ? 3 : 1);
+    return decode_image(name(index), bytes, resizing_.is_raw || example.channels != 1 ? 3 : 1);
   }
 
   void store(const DecodedImage& image, ImageExample& example) const {

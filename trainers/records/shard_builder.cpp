@@ -88,7 +88,7 @@ RecordIndex::Shard write_shard(const fs::path& path, const ImageSource& source, 
       const ImageExample example = source.example(image);
       const std::string data = serialize_image_example(example);
       if (data.size() > kMaxTfRecordBytes) {
-        TERNGRAD_THROW(DataError, "'", example.filename, "' has ", data.size(), " bytes, a record at most ",
+        TERNGRAD_THROW(DataError, "'", source.name(image), "' has ", data.size(), " bytes, a record at most ",
                        kMaxTfRecordBytes);
       }
       shard.records.push_back({.offset = shard.num_bytes,

@@ -77,6 +77,7 @@ TEST_F(RecordsCommand, BuildsSmallerImages) {
   for (const std::string& folder : {out(), raw}) {
     EXPECT_THAT(printed({"show", folder}),
                 AllOf(HasSubstr("height         16\n"), HasSubstr("width          24\n")));  // of 20 x 30
+    EXPECT_THAT(printed({"show", folder}), HasSubstr(folder == raw ? " bytes, raw" : " bytes, JPEG"));
     EXPECT_THAT(printed({"check", folder, "--decode"}), HasSubstr("0 damaged"));
   }
   expect_error(kExitUsage, {"build", "--input", images(), "--out", out(), "--raw"}, "--raw");

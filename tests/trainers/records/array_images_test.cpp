@@ -83,6 +83,7 @@ TEST(ArrayImages, Cifar10ComesBackFromRecords) {
     explicit First(const ImageSource& source) : source_(source) {}
     std::size_t size() const override { return 100; }
     ImageExample example(std::size_t index) const override { return source_.example(index); }
+    std::string name(std::size_t index) const override { return source_.name(index); }
     std::string key(std::size_t index) const override { return source_.key(index); }
 
    private:

@@ -1,5 +1,6 @@
 #include "trainers/records/resized_images.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -32,6 +33,7 @@ class FourImages final : public ImageSource {
             .filename = "image",
             .boxes = {{.x_min = 0.25f, .y_min = 0, .x_max = 1, .y_max = 0.5f}}};
   }
+  std::string name(std::size_t index) const override { return "photographs/" + std::to_string(index); }
   std::string key(std::size_t index) const override { return std::to_string(index); }
 };
 
@@ -83,6 +85,45 @@ TEST(ResizedImages, AreOfThreeChannelsWhereRaw) {
     EXPECT_EQ(example.encoded, std::string(example.encoded.size(), '\x64'));
     EXPECT_EQ(example.height, (std::array{10, 30, 6, 10})[index]);
     EXPECT_NO_THROW(serialize_image_example(example));
+  }
+}
+
+/// An image whose pixels differ, or the first half of its file.
+class OneImage final : public ImageSource {
+ public:
+  explicit OneImage(bool is_damaged) : is_damaged_(is_damaged) {}
+  std::size_t size() const override { return 1; }
+  ImageExample example(std::size_t) const override {
+    DecodedImage image = plain_image(40, 40, 3, 0);
+    for (std::size_t i = 0; i < image.pixels.size(); ++i) image.pixels[i] = static_cast<std::uint8_t>(i * i / 7);
+    std::string png = encode_png(image);
+    if (is_damaged_) png.resize(png.size() / 2);
+    return {.encoded = png, .height = 40, .width = 40, .filename = "1.png"};
+  }
+  std::string name(std::size_t) const override { return "photographs/cat/1.png"; }
+  std::string key(std::size_t) const override { return ""; }
+
+ private:
+  bool is_damaged_;
+};
+
+std::unique_ptr<const ImageSource> one(bool is_damaged, const Resizing& resizing) {
+  return resized_images({.train = std::make_unique<OneImage>(is_damaged), .test = nullptr, .names = {}}, resizing)
+      .train;
+}
+
+TEST(ResizedImages, AreEncodedWithTheQuality) {
+  const auto num_bytes = [](int quality) {
+    return one(false, {.size = 30, .quality = quality})->example(0).encoded.size();
+  };
+  EXPECT_LT(num_bytes(20), num_bytes(60));
+  EXPECT_LT(num_bytes(60), num_bytes(95));
+  EXPECT_EQ(num_bytes(95), one(false, {.size = 30})->example(0).encoded.size());
+}
+
+TEST(ResizedImages, OfADamagedFileAreRefusedByItsWholeName) {
+  for (const Resizing& resizing : {Resizing{.size = 30}, Resizing{.size = 90, .is_raw = true}}) {
+    EXPECT_THAT(data_error([&] { one(true, resizing)->example(0); }), ::testing::HasSubstr("photographs/cat/1.png"));
   }
 }
 

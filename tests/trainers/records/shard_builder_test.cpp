@@ -33,6 +33,7 @@ class FakeImages final : public ImageSource {
     if (static_cast<int>(index) == failing) throw DataError("image is damaged");
     return png_example(static_cast<std::int64_t>(index), first_ + static_cast<int>(index));
   }
+  std::string name(std::size_t index) const override { return "image " + std::to_string(index); }
   std::string key(std::size_t index) const override { return std::to_string(first_ + static_cast<int>(index)); }
   mutable std::atomic<int> num_read = 0;
   int failing = -1;
