@@ -16,13 +16,13 @@
 #include "kernels/codes/code_sum.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/model_layouts.h"
+#include "trainers/command_line/option_set.h"
 #include "trainers/commands/launched_command.h"
 #include "trainers/io/atomic_file.h"
 #include "trainers/launch/command_main.h"
 #include "trainers/launch/process_group.h"
 #include "trainers/options/codec_list.h"
 #include "trainers/options/compared_codec_options.h"
-#include "trainers/options/option_set.h"
 
 namespace terngrad::bench {
 namespace {
@@ -78,11 +78,16 @@ struct Options {
   int threads = 0;
   double exchange_timeout = 600;
   std::string json;
+  int num_launched = 1;  // processes
 };
 
 ExchangeAlgorithm algorithm_from(const std::string& name) {
   return *std::ranges::find_if(algorithms(), [&](ExchangeAlgorithm algorithm) { return to_string(algorithm) == name; });
 }
+
+bool travels_whole(const std::string& codec) { return codec == "fp32" || codec == "fp16"; }
+
+bool is_vendor(const std::string& exchange) { return exchange == kVendorExchange; }
 
 void declare(OptionSet& options, Options& o) {
   options.group("Exchange");
@@ -98,20 +103,30 @@ void declare(OptionSet& options, Options& o) {
               "how messages travel, repeatable. vendor: an all-reduce of the MPI library, with the codecs that it can "
               "add (fp32, bf16, fp16)",
               one_of(exchange_names()));
-  options.add_flag("quantize_logits", &o.quantize_logits,
-                   "compress the logits' weights and biases too, else they travel as fp32");
-  options.add("clip_factor", &o.clip_factor,
-              "ternary whose spec names no clip_factor: clip at this many standard deviations; 0: no clipping",
-              at_least(0));
+  options
+      .add_flag("quantize_logits", &o.quantize_logits,
+                "compress the logits' weights and biases too, else they travel as fp32")
+      .needs("a --codec other than fp32 and an --exchange other than vendor", [&o] {
+        return !std::ranges::all_of(o.codecs, travels_whole) && !std::ranges::all_of(o.exchanges, is_vendor);
+      });
+  options
+      .add("clip_factor", &o.clip_factor,
+           "ternary whose spec names no clip_factor: clip at this many standard deviations; 0: no clipping",
+           at_least(0))
+      .needs("--codec t2 or t5, or a spec of ternary",
+             [&o] { return std::ranges::any_of(o.codecs, is_compared_ternary); });
   options.group("Measuring");
   options.add("repetitions", &o.repetitions, "exchanges that count, of each codec; the median is shown",
               in_range(1, 1000000));
   options.add("warm_up", &o.warm_up, "exchanges before them that do not count", in_range(0, 1000000));
   options.add_flag("predict", &o.predict,
                    "measure codecs and the link by themselves and print what they predict beside what was measured");
-  options.add("threads", &o.threads, "threads of this process; 0: all of the machine", at_least(0));
-  options.add("exchange_timeout", &o.exchange_timeout, "seconds after which a process that others wait for has failed",
-              greater_than(0));
+  options.add("threads", &o.threads, "threads of this process; 0: all of the machine", at_least(0))
+      .role(OptionRole::kPlace);
+  options
+      .add("exchange_timeout", &o.exchange_timeout, "seconds after which a process that others wait for has failed",
+           greater_than(0))
+      .needs("several processes (mpirun -np N)", [&o] { return o.num_launched > 1; });
   options.add("json", &o.json, "file to write all numbers to, those of every process too");
 }
 
@@ -144,6 +159,7 @@ void check_pairs(const OptionSet& options, const Options& o) {
 
 /// Refuses what cannot be measured as asked. @param num_processes  of the launch
 void check(const OptionSet& options, Options& o, int num_processes) {
+  o.num_launched = num_processes;
   if (o.num_nodes == 0) o.num_nodes = num_processes;
   if (o.num_nodes < num_processes) {
     TERNGRAD_THROW(UsageError, "--num_nodes ", o.num_nodes, ": each of the ", num_processes,
@@ -154,15 +170,8 @@ void check(const OptionSet& options, Options& o, int num_processes) {
         "--num_nodes 1: one worker exchanges nothing; accepted without a launch (mpirun -np N): 2 or more, whose "
         "messages stay in this process");
   }
-  if (num_processes == 1) refuse_unused(options, {"exchange_timeout"}, "several processes (mpirun -np N)");
   check_compared_codecs(options, o.codecs, o.clip_factor, {"fp16"});
-  const bool has_ternary = std::ranges::any_of(o.codecs, is_compared_ternary);
-  if (!has_ternary) refuse_unused(options, {"clip_factor"}, "--codec t2 or t5, or a spec of ternary");
-  const auto travels_whole = [](const std::string& codec) { return codec == "fp32" || codec == "fp16"; };
-  const auto is_vendor = [](const std::string& exchange) { return exchange == kVendorExchange; };
-  if (std::ranges::all_of(o.codecs, travels_whole) || std::ranges::all_of(o.exchanges, is_vendor)) {
-    refuse_unused(options, {"quantize_logits"}, "a --codec other than fp32 and an --exchange other than vendor");
-  }
+  options.require_needs();
   check_pairs(options, o);
   if (std::ranges::find(o.exchanges, "integer_sum") == o.exchanges.end()) return;
   if (o.codecs.size() != 1 || !travels_in_lanes(o.codecs[0])) {

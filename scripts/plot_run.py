@@ -26,11 +26,8 @@ import missing_package
 SKIPPED = 77
 # Options that a label shows at most.
 MOST_OPTIONS = 4
-# What may differ between runs of one group: the seed, places, and how often things are reported.
-NOT_COMPARED = {"seed", "train_dir", "data_dir", "resume", "threads", "num_preprocess_threads", "log_steps",
-                "telemetry_steps", "eval_steps", "eval_at", "save_iter", "keep_checkpoints", "tensorboard", "histogram_steps",
-                "stop_after_secs", "on_save_error", "device", "profile", "trace_steps", "dump_messages", "dump_steps",
-                "dump_gradients"}
+# What may differ between runs of one group: the seed, places, and what is reported. scripts/dev/option_tables.py writes it.
+NOT_COMPARED = set(json.loads((pathlib.Path(__file__).resolve().parent / "common/train_options.json").read_text())["not_compared"])
 # By --x: the axis' name, and what it counts per unit.
 AXES = {"step": ("step", 1), "bytes": ("MB sent or received by a worker, the busier direction", 1e6),
         "seconds": ("seconds of steps", 1)}

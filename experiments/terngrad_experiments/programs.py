@@ -1,5 +1,6 @@
 """The commands that the driver starts: where they are, of which commit, and which options they know."""
 
+import json
 import pathlib
 import re
 import shutil
@@ -51,7 +52,6 @@ class Programs:
         return found.group(1) + (found.group(2) or "") if found else "unknown"
 
     def options(self, name="terngrad_train"):
-        """The names of the options in --help, aliases included."""
-        text = self.output(name, "--help")
-        names = set(re.findall(r"^\s+--([a-z0-9_]+)", text, re.MULTILINE))
-        return names | set(re.findall(r"--([a-z0-9_]+)\)", text))
+        """The names of its options, aliases included."""
+        listed = json.loads(self.output(name, "--list_options_json"))["options"]
+        return {each for option in listed for each in (option["name"], *option["aliases"])}

@@ -30,7 +30,7 @@ FLOORS = {
     "compress": [["comm"], ["coding"], ["codecs"], ["plan"], ["wire", "memory"], ["exchange"], ["cost"]],
     "nets": [],
     "datasets": [],
-    "trainers": [["io", "optim"], ["checkpoint", "loop"], ["async", "options"], ["launch", "evaluate", "inspect", "records"], ["hooks"], ["run"], ["commands"]],
+    "trainers": [["io", "optim"], ["checkpoint", "loop"], ["async", "command_line"], ["options"], ["launch", "evaluate", "inspect", "records"], ["hooks"], ["run"], ["commands"]],
     "python": [],
     "capi": [],
 }

@@ -15,13 +15,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = "docs/codecs.md"
 
 
-def marks(name):
-    return f"<!-- {name}: scripts/dev/codec_tables.py -->", f"<!-- end of {name} -->"
+def marks(name, script="codec_tables"):
+    return f"<!-- {name}: scripts/dev/{script}.py -->", f"<!-- end of {name} -->"
 
 
-def with_lines(text, name, lines):
-    """The text with these lines between the marks of that name. @throws ValueError unless they are there once"""
-    begin, end = marks(name)
+def with_lines(text, name, lines, script="codec_tables"):
+    """The text with these lines between the marks of that name. @param script  that writes them. @throws ValueError unless they
+    are there once"""
+    begin, end = marks(name, script)
     if text.count(begin) != 1 or text.count(end) != 1:
         raise ValueError(f"expected one line '{begin}' and one '{end}'")
     before, rest = text.split(begin)

@@ -19,8 +19,9 @@ NUM = 1000
 
 def main():
     kind = os.environ.get("STAND_IN_EVAL")
-    if "--help" in sys.argv:
-        print("  --checkpoint_dir TEXT  text" + ("" if kind == "old" else "\n  --predictions TEXT  text"))
+    if "--list_options_json" in sys.argv:
+        names = ["checkpoint_dir"] if kind == "old" else ["checkpoint_dir", "predictions"]
+        print(json.dumps({"options": [{"name": name, "aliases": []} for name in names]}))
         return 0
     if kind == "fail":
         print("terngrad_eval: error: told to fail", file=sys.stderr)

@@ -20,8 +20,8 @@ def main():
     if "--version" in sys.argv:
         print("terngrad_train 0.0.1 (0123456789ab)")
         return 0
-    if "--help" in sys.argv:
-        print("\n".join(f"  --{name} TEXT  text" for name in OPTIONS))
+    if "--list_options_json" in sys.argv:
+        print(json.dumps({"options": [{"name": name, "aliases": []} for name in OPTIONS]}))
         return 0
     options = dict(word[2:].split("=", 1) if "=" in word else (word[2:], "true") for word in sys.argv[1:])
     folder = pathlib.Path(options["train_dir"])

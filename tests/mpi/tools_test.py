@@ -134,9 +134,9 @@ class Advise(Tool):
         self.assertIn("5 workers in 2 processes", out)
 
     def test_a_measured_link_is_not_given(self):
-        self.assertIn("--bandwidth_mbit 100: has no effect here; the link between the 2 processes",
+        self.assertIn("--bandwidth_mbit 100: needs one process: the link between those of a launch",
                       self.refused(2, self.NAME, "--bandwidth_mbit", "100"))
-        self.assertIn("--latency_us 5: has no effect here", self.refused(2, self.NAME, "--latency_us", "5"))
+        self.assertIn("--latency_us 5: needs one process", self.refused(2, self.NAME, "--latency_us", "5"))
         self.assertIn("--cluster x.json: nothing is measured; accepted: one process, this launch has 2",
                       self.refused(2, self.NAME, "--cluster", "x.json"))
 

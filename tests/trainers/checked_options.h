@@ -9,6 +9,7 @@
 
 #include "kernels/runtime/errors.h"
 #include "tests/trainers/temporary_directory.h"
+#include "trainers/options/dataset_recipes.h"
 #include "trainers/options/train_option_checks.h"
 #include "trainers/options/train_options.h"
 

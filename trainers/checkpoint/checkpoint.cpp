@@ -232,8 +232,8 @@ void Checkpoint::read_group(std::string_view group, const Layout& layout, std::s
   }
 }
 
-void Checkpoint::check_same_run(const CheckpointState& expected) const {
-  terngrad::check_same_run(identity_of(expected), identity_of(state_), "checkpoint '" + source() + "'");
+void Checkpoint::check_same_run(const RunIdentity& expected) const {
+  terngrad::check_same_run(expected, recorded_identity(state_), "checkpoint '" + source() + "'");
 }
 
 fs::path checkpoint_path(const fs::path& directory, std::uint64_t step) {

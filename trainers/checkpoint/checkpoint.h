@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/tensor/layout.h"
+#include "trainers/checkpoint/run_identity.h"
 #include "trainers/io/folder.h"
 #include "trainers/io/safetensors.h"
 
@@ -89,9 +90,9 @@ class Checkpoint {
   /// @throws DataError as check_matches does if the group has no tensor of this name and shape
   void read_tensor(std::string_view group, const Segment& segment, std::span<float> values) const;
 
-  /// Throws unless this checkpoint can be continued by a run with `expected`; the step may differ.
+  /// Throws unless this checkpoint can be continued by a run with `expected`.
   /// @throws UsageError as check_same_run of run_identity.h
-  void check_same_run(const CheckpointState& expected) const;
+  void check_same_run(const RunIdentity& expected) const;
 
  private:
   friend Checkpoint parse_checkpoint(std::vector<std::byte> content, std::string source);

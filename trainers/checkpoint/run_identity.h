@@ -2,38 +2,52 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace terngrad {
 
-/// The identity's "strategy" of all strategies but async, which have the same bits.
-inline constexpr const char* kSynchronousStrategies = "synchronous";
-
 struct CheckpointState;
 
-/// Values by name: net, dataset, optimizer, num_workers, seed, and each entry of CheckpointState::more. Most are named
-/// as the option that sets them.
-using RunIdentity = std::map<std::string, std::string>;
+/// What a checkpoint or a run directory recorded of a run, by key: net, dataset, optimizer, num_workers, seed, and each
+/// entry of CheckpointState::extra_metadata. Most keys are the names of the options that set them.
+using RecordedIdentity = std::map<std::string, std::string>;
+
+/// Something that a start has in common with the run that it continues.
+struct IdentityEntry {
+  std::string key;
+  std::string value;
+  std::string name;                                 // for messages: "--num_nodes"
+  std::optional<std::string> if_not_recorded = {};  // the value of a run that recorded none; nullopt: it is another run
+  /// Whether a recorded value that is another text is the same, or one that a run may be continued from. Empty: it is
+  /// not
+  std::function<bool(const std::string& ours, const std::string& recorded)> is_same = {};
+  std::function<std::string(const std::string& value)> shown = {};      // a value for messages; empty: as it is
+  std::function<std::string(const std::string& recorded)> advice = {};  // ends the message of a difference
+};
+
+/// In the order in which they are compared: differences with a name of their own before fingerprints.
+using RunIdentity = std::vector<IdentityEntry>;
 
 /// All of a state but its step.
-RunIdentity identity_of(const CheckpointState& state);
+RecordedIdentity recorded_identity(const CheckpointState& state);
+/// The keys and values of what is expected.
+RecordedIdentity recorded_identity(const RunIdentity& expected);
 
-/// Throws unless a run with `expected` can continue with what `recorded` says: each entry of `expected` must be equal;
-/// further ones of `recorded` may be anything. Two entries are left out: max_steps, see check_max_steps, and
-/// on_nonfinite if `recorded` has "stop" there: such a run has met nothing yet that the policies treat differently. A
-/// run on GPUs records no threads_per_worker and one on a CPU no math, and runs before there were specs of codecs no
-/// codec_spec: they may continue with any.
-/// Fingerprints are compared last, when all that has its own name is equal.
+/// Throws unless a run with `expected` can continue what was recorded: each entry of `expected` must be the same there;
+/// further ones of `recorded` may be anything.
 /// @param source  what recorded it, e.g. "checkpoint 'FILE'"
-/// @throws UsageError that names the option (or, for data, what differs) with both values
-void check_same_run(const RunIdentity& expected, const RunIdentity& recorded, std::string_view source);
+/// @throws UsageError that names the first entry that differs, with both values
+void check_same_run(const RunIdentity& expected, const RecordedIdentity& recorded, std::string_view source);
 
 /// Compares --max_steps, which a resumed run may change; that stretches its learning-rate schedule.
 /// @param is_given  the user set it for this start
 /// @returns a line that names both numbers if they differ, else nothing
 /// @throws UsageError if they differ and the new one is only the default
-std::string check_max_steps(const RunIdentity& recorded, std::int64_t max_steps, bool is_given);
+std::string check_max_steps(const RecordedIdentity& recorded, std::int64_t max_steps, bool is_given);
 
 }  // namespace terngrad

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <iostream>
 #include <limits>
 #include <memory>
@@ -23,18 +24,17 @@
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/model_layouts.h"
 #include "nets/net_plan.h"
+#include "trainers/command_line/option_set.h"
 #include "trainers/commands/advice.h"
 #include "trainers/commands/advised_model.h"
 #include "trainers/commands/cluster_command.h"
 #include "trainers/commands/compute_benchmark.h"
 #include "trainers/commands/launched_command.h"
 #include "trainers/io/atomic_file.h"
-#include "trainers/launch/command_main.h"
 #include "trainers/launch/process_group.h"
 #include "trainers/launch/progress.h"
 #include "trainers/options/codec_list.h"
 #include "trainers/options/compared_codec_options.h"
-#include "trainers/options/option_set.h"
 
 namespace terngrad {
 namespace {
@@ -63,6 +63,7 @@ struct AdviseOptions : AdvisedModelOptions {
   double exchange_timeout = 600;
   std::string cluster;
   std::string json;
+  int num_launched = 1;  // processes
 };
 
 std::vector<std::string> with_none(std::vector<std::string> names) {
@@ -74,12 +75,18 @@ void declare(OptionSet& options, AdviseOptions& o) {
   options.group("What is exchanged");
   options.add("layout", &o.layout, "a well-known model's tensors, in place of a net's",
               one_of(with_none(model_names())));
-  options.add("dataset", &o.dataset, "data set whose images and classes the net is for; its files are not read",
-              one_of(constant_image_sets()));
-  options.add("net", &o.net, "network; empty: the data set's", one_of(with_none(net_names())));
-  options.add("image_size", &o.image_size, "height and width of the net's input; 0: the data set's", in_range(0, 1024));
-  options.add("channels", &o.channels, "channels of its images; 0: the data set's", in_range(0, 1024));
-  options.add("num_classes", &o.num_classes, "classes; 0: the data set's", in_range(0, 1 << 20));
+  options
+      .add("dataset", &o.dataset, "data set whose images and classes the net is for; its files are not read",
+           one_of(constant_image_sets()))
+      .needs("a net: --layout is a whole model's, of which nothing is computed", [&o] { return o.layout.empty(); });
+  options.add("net", &o.net, "network; empty: the data set's", one_of(with_none(net_names())))
+      .needs("a net: --layout is a whole model's, of which nothing is computed", [&o] { return o.layout.empty(); });
+  options.add("image_size", &o.image_size, "height and width of the net's input; 0: the data set's", in_range(0, 1024))
+      .needs("a net: --layout is a whole model's, of which nothing is computed", [&o] { return o.layout.empty(); });
+  options.add("channels", &o.channels, "channels of its images; 0: the data set's", in_range(0, 1024))
+      .needs("a net: --layout is a whole model's, of which nothing is computed", [&o] { return o.layout.empty(); });
+  options.add("num_classes", &o.num_classes, "classes; 0: the data set's", in_range(0, 1 << 20))
+      .needs("a net: --layout is a whole model's, of which nothing is computed", [&o] { return o.layout.empty(); });
   options.add_flag("quantize_logits", &o.quantize_logits,
                    "compress the logits' weights and biases too, else they travel as fp32");
   options.add(
@@ -87,27 +94,36 @@ void declare(OptionSet& options, AdviseOptions& o) {
       "codec to compare with fp32 and bf16, by a spec (--list_codecs), repeatable; t2 and t5 are ternary in 2 and "
       "1.6 bits");
   declare_codec_list(options);
-  options.add("clip_factor", &o.clip_factor,
-              "ternary whose spec names no clip_factor: clip at this many standard deviations; 0: no clipping",
-              at_least(0));
+  options
+      .add("clip_factor", &o.clip_factor,
+           "ternary whose spec names no clip_factor: clip at this many standard deviations; 0: no clipping",
+           at_least(0))
+      .needs("a codec that is ternary", [&o] { return std::ranges::any_of(o.codecs, is_compared_ternary); });
   options.group("Between whom");
   options.add("num_nodes", &o.num_nodes,
               "workers, spread over the processes of the launch (0: one for each); without a launch each is taken to "
               "have a machine like this one",
               in_range(0, kMaxSummedWorkers));
-  options.add("batch_size", &o.batch_size,
-              "examples of a step, all workers together; 0: the data set's, in whole examples for each worker",
-              in_range(0, 1 << 20));
+  options
+      .add("batch_size", &o.batch_size,
+           "examples of a step, all workers together; 0: the data set's, in whole examples for each worker",
+           in_range(0, 1 << 20))
+      .needs("a net: --layout is a whole model's, of which nothing is computed", [&o] { return o.layout.empty(); })
+      .needs("--compute_ms -1, which measures what a step computes", [&o] { return o.compute_ms < 0; });
   options.add(
       "compute_ms", &o.compute_ms,
       "milliseconds that a step computes beside its exchange, for GPUs say, which are not measured; 0: exchanges "
       "alone decide; -1: a net's are measured, on CPUs",
       at_least(-1));
-  options.add("bandwidth_mbit", &o.bandwidth_mbit,
-              "without a launch: megabits (10^6) per second that a process sends, and receives at the same time",
-              at_least(0));
-  options.add("latency_us", &o.latency_us, "without a launch: microseconds that a round of messages takes at least",
-              at_least(0));
+  options
+      .add("bandwidth_mbit", &o.bandwidth_mbit,
+           "without a launch: megabits (10^6) per second that a process sends, and receives at the same time",
+           at_least(0))
+      .needs("one process: the link between those of a launch is measured", [&o] { return o.num_launched == 1; });
+  options
+      .add("latency_us", &o.latency_us, "without a launch: microseconds that a round of messages takes at least",
+           at_least(0))
+      .needs("one process: the link between those of a launch is measured", [&o] { return o.num_launched == 1; });
   options.add(
       "cluster", &o.cluster,
       "file that describes a cluster: steps of its nets are predicted for up to 100,000 workers, and nothing is "
@@ -118,14 +134,22 @@ void declare(OptionSet& options, AdviseOptions& o) {
       "times that each exchange is measured; the median counts. At most: of the MPI library's no more than take "
       "10 s, and two of an exchange that takes half as long again as another",
       in_range(1, 1000000));
-  options.add("threads", &o.threads, "threads of this process; 0: all of the machine", at_least(0));
-  options.add("exchange_timeout", &o.exchange_timeout, "seconds after which a process that others wait for has failed",
-              greater_than(0));
+  options.add("threads", &o.threads, "threads of this process; 0: all of the machine", at_least(0))
+      .role(OptionRole::kPlace);
+  options
+      .add("exchange_timeout", &o.exchange_timeout, "seconds after which a process that others wait for has failed",
+           greater_than(0))
+      .needs("several processes (mpirun -np N)", [&o] { return o.num_launched > 1 || !o.cluster.empty(); });
   options.add("json", &o.json, "file to write all numbers to");
+  for (const char* name : {"layout", "dataset", "net", "image_size", "channels", "num_classes", "codec",
+                           "quantize_logits", "clip_factor", "num_nodes", "batch_size", "compute_ms", "bandwidth_mbit",
+                           "latency_us", "repetitions", "threads", "exchange_timeout"}) {
+    options.declaration(name).needs("a run without --cluster, whose file says all of it, and nothing is measured",
+                                    [&o] { return o.cluster.empty(); });
+  }
 }
 
-void check_alone(const OptionSet& options, const AdviseOptions& o) {
-  refuse_without_effect(options, {"exchange_timeout"}, "it needs several processes (mpirun -np N)");
+void check_alone(const AdviseOptions& o) {
   if (o.num_nodes < 2) {
     TERNGRAD_THROW(UsageError, "--num_nodes ", o.num_nodes,
                    ": one worker exchanges nothing; accepted without a launch (mpirun -np N): 2 or more");
@@ -138,58 +162,39 @@ void check_alone(const OptionSet& options, const AdviseOptions& o) {
   }
 }
 
-void check_batch(const OptionSet& options, const AdviseOptions& o) {
+void check_batch(const AdviseOptions& o) {
   if (o.compute_ms < 0 && o.compute_ms != -1) {
     TERNGRAD_THROW(UsageError, "--compute_ms ", o.compute_ms, ": accepted: 0 or more; -1: measured on CPUs");
-  }
-  if (o.compute_ms >= 0) {
-    refuse_without_effect(options, {"batch_size"}, "--compute_ms says what a step computes");
   }
   if (o.batch_size % o.num_nodes == 0) return;
   TERNGRAD_THROW(UsageError, "--batch_size ", o.batch_size, ": must divide evenly over --num_nodes ", o.num_nodes,
                  " (each worker takes the same number of examples)");
 }
 
-void check_cluster_options(const OptionSet& options, const AdviseOptions& o, int num_processes) {
-  if (num_processes != 1) {
-    TERNGRAD_THROW(UsageError, "--cluster ", o.cluster,
-                   ": nothing is measured; accepted: one process, this launch has ", num_processes);
-  }
-  refuse_without_effect(options,
-                        {"layout", "dataset", "net", "image_size", "channels", "num_classes", "codec",
-                         "quantize_logits", "clip_factor", "num_nodes", "batch_size", "compute_ms", "bandwidth_mbit",
-                         "latency_us", "repetitions", "threads", "exchange_timeout"},
-                        "--cluster names a file that says all of it, and nothing is measured");
-}
-
 void check(const OptionSet& options, AdviseOptions& o, int num_processes) {
+  o.num_launched = num_processes;
   if (options.was_set("cluster")) {
     if (o.cluster.empty()) throw UsageError("--cluster: accepted: the name of a file");
-    check_cluster_options(options, o, num_processes);
+    if (num_processes != 1) {
+      TERNGRAD_THROW(UsageError, "--cluster ", o.cluster,
+                     ": nothing is measured; accepted: one process, this launch has ", num_processes);
+    }
+    options.require_needs();
     return;
   }
   check_compared_codecs(options, o.codecs, o.clip_factor, {});
-  if (!std::ranges::any_of(o.codecs, is_compared_ternary)) {
-    refuse_without_effect(options, {"clip_factor"}, "none of the codecs is ternary");
-  }
-  if (!o.layout.empty()) {
-    refuse_without_effect(options, {"dataset", "net", "image_size", "channels", "num_classes", "batch_size"},
-                          "--layout is a whole model's, of which nothing is computed");
-  }
+  options.require_needs();
   if (num_processes == 1) {
-    check_alone(options, o);
-    check_batch(options, o);
+    check_alone(o);
+    check_batch(o);
     return;
   }
-  refuse_without_effect(
-      options, {"bandwidth_mbit", "latency_us"},
-      "the link between the " + std::to_string(num_processes) + " processes of this launch is measured");
   if (o.num_nodes == 0) o.num_nodes = num_processes;
   if (o.num_nodes < num_processes) {
     TERNGRAD_THROW(UsageError, "--num_nodes ", o.num_nodes, ": each of the ", num_processes,
                    " processes needs a worker; accepted: 0, ", num_processes, " or more");
   }
-  check_batch(options, o);
+  check_batch(o);
 }
 
 /// What a step computes: as was said, or of a net what the slowest process takes for its workers, all of them at the
@@ -298,7 +303,7 @@ int run(const AdviseOptions& o, ProcessGroup& processes) {
     std::cout << to_text(advice);
     if (!o.json.empty()) write_file_atomically(o.json, to_json(advice).dump(2) + "\n");
   });
-  return kExitSuccess;
+  return EXIT_SUCCESS;
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 #include "datasets/sets/constant_images.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/model_layouts.h"
-#include "trainers/options/option_set.h"
+#include "trainers/command_line/option_set.h"
+#include "trainers/options/dataset_recipes.h"
 #include "trainers/options/train_options.h"
 
 namespace terngrad {

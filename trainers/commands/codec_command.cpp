@@ -18,6 +18,8 @@
 #include "datasets/formats/npy.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/runtime/errors.h"
+#include "trainers/command_line/help_text.h"
+#include "trainers/command_line/option_set.h"
 #include "trainers/commands/launched_command.h"
 #include "trainers/inspect/codec_inspection.h"
 #include "trainers/inspect/encoded_file.h"
@@ -27,11 +29,8 @@
 #include "trainers/io/atomic_file.h"
 #include "trainers/io/safetensors.h"
 #include "trainers/io/terminal_width.h"
-#include "trainers/launch/build_info.h"
 #include "trainers/launch/command_main.h"
 #include "trainers/options/codec_list.h"
-#include "trainers/options/help_text.h"
-#include "trainers/options/option_set.h"
 
 namespace terngrad {
 namespace {
@@ -105,20 +104,6 @@ void declare(OptionSet& options, EncodeOptions& o) {
   declare_codec_list(options);
 }
 
-/// Answers --help, --version and other questions. @returns whether one was asked
-bool answer(const OptionSet& options, const ParseResult& parsed) {
-  if (parsed.help_requested) {
-    std::cout << options.help(text_width(stdout));
-  } else if (parsed.answer) {
-    std::cout << parsed.answer(text_width(stdout));
-  } else if (parsed.version_requested) {
-    std::cout << version_text(kName);
-  } else {
-    return false;
-  }
-  return true;
-}
-
 /// Runs `make` for the codec of --codec. @throws UsageError for what it refuses as InvalidArgument or NotSupported
 template <class Make>
 auto with_codec(const std::string& codec, const Make& make) {
@@ -183,7 +168,7 @@ int run_inspect(int argc, const char* const* argv) {
       "terngrad_codec inspect: what codecs do to gradients.\n"
       "Example: terngrad_codec inspect runs/dumped --codec qsgd --plot rate.svg");
   declare(options, o);
-  if (answer(options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
   check_output_file("json", o.json);
   check_output_file("plot", o.plot);
   return inspect(o);
@@ -195,7 +180,7 @@ int run_encode(int argc, const char* const* argv) {
       "terngrad_codec encode: writes a gradient as a worker would send it.\n"
       "Example: terngrad_codec encode gradient.npy gradient.tgrd --codec ternary");
   declare(options, o);
-  if (answer(options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
   if (o.codec.empty()) throw UsageError("--codec: is missing; --list_codecs shows what there is");
   with_codec(o.codec, [&] { return make_codec(o.codec, {}); });
   if (is_folder(o.in)) TERNGRAD_THROW(UsageError, "IN ", o.in, ": is a folder; encode takes one file");
@@ -239,7 +224,7 @@ int run_decode(int argc, const char* const* argv) {
       "Example: terngrad_codec decode gradient.tgrd decoded.npy");
   options.add_positional("IN", &in, "a file of terngrad_codec encode; all of it is checked");
   options.add_positional("OUT", &out, ".npy, for one tensor, or .safetensors");
-  if (answer(options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
   const fs::path path(out);
   const bool is_npy = path.extension() == ".npy";
   if (!is_npy && path.extension() != ".safetensors") {
@@ -273,7 +258,7 @@ int run_alone(int argc, const char* const* argv) {
   if (argc > 1 && argv[1][0] != '-') {
     TERNGRAD_THROW(UsageError, "unknown command '", argv[1], "'; accepted: inspect, encode, decode");
   }
-  if (answer(options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
   throw UsageError("a command is missing; accepted: inspect, encode, decode; --help says more");
 }
 

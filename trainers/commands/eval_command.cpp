@@ -24,6 +24,7 @@
 #include "kernels/runtime/errors.h"
 #include "nets/device_net.h"
 #include "trainers/checkpoint/checkpoint.h"
+#include "trainers/command_line/option_set.h"
 #include "trainers/commands/launched_command.h"
 #include "trainers/evaluate/evaluate.h"
 #include "trainers/evaluate/evaluation_log.h"
@@ -31,14 +32,12 @@
 #include "trainers/evaluate/predictions.h"
 #include "trainers/hooks/net_state.h"
 #include "trainers/io/folder.h"
-#include "trainers/io/terminal_width.h"
-#include "trainers/launch/build_info.h"
 #include "trainers/launch/command_main.h"
 #include "trainers/launch/out_of_memory.h"
 #include "trainers/launch/stop_signal.h"
 #include "trainers/loop/data_fingerprint.h"
 #include "trainers/options/device_choice.h"
-#include "trainers/options/option_set.h"
+#include "trainers/options/train_options.h"
 #include "trainers/run/dataset_factory.h"
 #include "trainers/run/recorded_data.h"
 
@@ -69,11 +68,13 @@ void declare(OptionSet& options, EvalOptions& o) {
   options.add_flag("restore_avg_var", &o.restore_avg_var, "evaluate the averaged weights; =false: the raw ones");
   options.group("Data");
   std::vector<std::string> names = dataset_names();
-  options.add("dataset", &o.dataset, "data set; empty: the one the checkpoint was trained on",
-              text_where(fmt::format("one of {}", fmt::join(names, ", ")), [names](const std::string& name) {
-                return name.empty() || std::ranges::find(names, name) != names.end();
-              }));
-  options.alias("dataset_name", "dataset");
+  options
+      .add("dataset", &o.dataset, "data set; empty: the one the checkpoint was trained on",
+           text_where(fmt::format("one of {}", fmt::join(names, ", ")),
+                      [names](const std::string& name) {
+                        return name.empty() || std::ranges::find(names, name) != names.end();
+                      }))
+      .alias("dataset_name");
   options.add("data_dir", &o.data_dir, "folder with the data set's files; empty: the run's, as its config.json says");
   options.add("subset", &o.subset, "which part of it", one_of({"train", "test"}));
   options.add("num_examples", &o.num_examples, "evaluate the first n examples only; 0: all", at_least(0));
@@ -92,10 +93,12 @@ void declare(OptionSet& options, EvalOptions& o) {
                          [](const std::string& name) { return name.empty() || name.ends_with(".npy"); }));
   options.add("device", &o.device, "where to compute; auto: on a GPU if there is one, else on the CPU",
               one_of({"auto", "cpu", "cuda"}));
-  options.add(
-      "math", &o.math,
-      "products of nets on a GPU: tf32 rounds factors for tensor cores, fp32 does not; auto: as the run was trained",
-      one_of({"auto", "tf32", "fp32"}));
+  options
+      .add("math", &o.math,
+           "products of nets on a GPU: tf32 rounds factors for tensor cores, fp32 does not; auto: as the run was "
+           "trained",
+           one_of({"auto", "tf32", "fp32"}))
+      .needs("a GPU (--device cuda)", [&o] { return !choose_devices(o.device, {}, o.math).is_cpu(); });
   options.add("threads", &o.threads, "threads; 0: all of the machine", at_least(0));
   // Options of the original that cannot be honoured here; docs/options.md has the whole list.
   options.refuse("batch_size", "how examples are batched does not change the result");
@@ -106,7 +109,7 @@ void declare(OptionSet& options, EvalOptions& o) {
 }
 
 void check(const OptionSet& options, const EvalOptions& o) {
-  if (choose_devices(o.device, {}, o.math).is_cpu()) refuse_unused(options, {"math"}, "a GPU (--device cuda)");
+  options.require_needs();
   if (o.checkpoint.empty() == o.checkpoint_dir.empty()) {
     throw UsageError("give exactly one of --checkpoint_dir (a run directory) and --checkpoint (a file)");
   }
@@ -385,14 +388,7 @@ int run_eval(int argc, char** argv) {
       "Example: terngrad_eval --checkpoint_dir runs/quickstart");
   declare(options, o);
   const ParseResult parsed = options.parse(argc, argv);
-  if (parsed.help_requested) {
-    std::cout << options.help(text_width(stdout));
-    return 0;
-  }
-  if (parsed.version_requested) {
-    std::cout << version_text("terngrad_eval");
-    return 0;
-  }
+  if (answer_questions("terngrad_eval", options, parsed)) return 0;
   check(options, o);
   if (o.eval_interval_secs > 0) return follow(o);
   evaluate_once(o);

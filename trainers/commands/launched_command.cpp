@@ -22,6 +22,18 @@ bool is_question(const ParseResult& parsed) {
 
 }  // namespace
 
+bool answer_questions(const char* name, const OptionSet& options, const ParseResult& parsed) {
+  if (!is_question(parsed)) return false;
+  if (parsed.help_requested) {
+    std::cout << options.help(text_width(stdout));
+  } else if (parsed.answer) {
+    std::cout << parsed.answer(text_width(stdout));
+  } else {
+    std::cout << version_text(name);
+  }
+  return true;
+}
+
 bool answer_questions(const char* name, const OptionSet& options, const ParseResult& parsed,
                       const ProcessGroup& processes) {
   const bool chief_is_asked = !processes.broadcast_string(is_question(parsed) ? "asked" : "").empty();
@@ -31,14 +43,7 @@ bool answer_questions(const char* name, const OptionSet& options, const ParseRes
     }
   });
   if (!chief_is_asked || !processes.is_chief()) return chief_is_asked;
-  if (parsed.help_requested) {
-    std::cout << options.help(text_width(stdout));
-  } else if (parsed.answer) {
-    std::cout << parsed.answer(text_width(stdout));
-  } else {
-    std::cout << version_text(name);
-  }
-  return true;
+  return answer_questions(name, options, parsed);
 }
 
 int run_launched_command(const char* name, OptionSet& options, int argc, const char* const* argv,

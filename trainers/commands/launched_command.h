@@ -4,8 +4,8 @@
 #include <functional>
 #include <string>
 
+#include "trainers/command_line/option_set.h"
 #include "trainers/launch/process_group.h"
-#include "trainers/options/option_set.h"
 
 namespace terngrad {
 
@@ -23,6 +23,9 @@ struct LaunchedCommand {
 /// @returns the exit code; throws what command_main maps to one
 int run_launched_command(const char* name, OptionSet& options, int argc, const char* const* argv,
                          const LaunchedCommand& command);
+
+/// Answers --help, --version and other questions of a command of one process. @returns whether one was asked
+bool answer_questions(const char* name, const OptionSet& options, const ParseResult& parsed);
 
 /// Answers --help, --version and other questions, on the chief; a collective call. @returns whether one of them was
 /// asked for

@@ -21,14 +21,12 @@
 #include "datasets/transforms/resize.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/errors.h"
+#include "trainers/command_line/help_text.h"
+#include "trainers/command_line/option_set.h"
 #include "trainers/commands/launched_command.h"
 #include "trainers/io/atomic_file.h"
-#include "trainers/io/terminal_width.h"
-#include "trainers/launch/build_info.h"
 #include "trainers/launch/command_main.h"
 #include "trainers/launch/progress.h"
-#include "trainers/options/help_text.h"
-#include "trainers/options/option_set.h"
 #include "trainers/records/array_images.h"
 #include "trainers/records/file_images.h"
 #include "trainers/records/record_check.h"
@@ -79,18 +77,6 @@ struct LookOptions {
 };
 
 int num_threads(int asked) { return asked == 0 ? num_hardware_threads() : asked; }
-
-/// Answers --help, --version. @returns whether one was asked
-bool answer(const OptionSet& options, const ParseResult& parsed) {
-  if (parsed.help_requested) {
-    std::cout << options.help(text_width(stdout));
-  } else if (parsed.version_requested) {
-    std::cout << version_text(kName);
-  } else {
-    return false;
-  }
-  return true;
-}
 
 void declare_threads(OptionSet& options, int& threads) {
   options.add("threads", &threads, "threads; 0: all of the machine; changes no byte", at_least(0));
@@ -156,6 +142,9 @@ class BuildDisplay {
   Clock::time_point shown_ = begin_;
 };
 
+/// Whether it is a set of images of one size in an order of its own.
+bool has_fixed_order(const BuildOptions& o) { return o.from == "mnist" || o.from == "cifar10"; }
+
 void check(const OptionSet& options, const BuildOptions& o) {
   if (o.input.empty()) throw UsageError("--input: must name the folder with the images");
   if (o.build.folder.empty()) throw UsageError("--out: must name the folder for the shards");
@@ -163,13 +152,7 @@ void check(const OptionSet& options, const BuildOptions& o) {
   if (o.from == "imagenet" && o.labels.empty()) {
     throw UsageError("--labels: must name the file of synsets, one a line in the order of their labels");
   }
-  if (o.from != "imagenet") refuse_unused(options, {"labels", "boxes"}, "--from imagenet");
-  if (o.from == "mnist" || o.from == "cifar10") {
-    refuse_unused(options, {"seed"}, "a set whose order is drawn, as --from folder");
-    refuse_unused(options, {"size"}, "images of any size, as of --from folder");
-  }
-  if (o.resizing.size == 0) refuse_unused(options, {"raw", "quality"}, "--size");
-  if (o.resizing.is_raw) refuse_unused(options, {"quality"}, "images in JPEG; --raw stores pixels");
+  options.require_needs();
 }
 
 int run_build(int argc, const char* const* argv) {
@@ -188,20 +171,29 @@ int run_build(int argc, const char* const* argv) {
               "npy: what --dataset of that name reads, written as PNG without loss",
               one_of({"folder", "csv", "imagenet", "mnist", "cifar10", "npy"}));
   options.add("out", &o.build.folder, "folder for the shards; made if it is missing");
-  options.add("labels", &o.labels, "of imagenet: file with the synset of label 1, 2 and so on in its lines");
-  options.add("boxes", &o.boxes, "of imagenet: file with lines FILE,XMIN,YMIN,XMAX,YMAX in fractions of the sides");
-  options.add("size", &o.resizing.size,
-              "shrink larger images until their shorter side has this many pixels, and encode them as JPEG again; 0: "
-              "images keep their bytes",
-              in_range(0, kMaxResizedSide));
-  options.add_flag("raw", &o.resizing.is_raw,
-                   "with --size: store every image as raw RGB, 3 bytes a pixel, so that training decodes nothing");
-  options.add("quality", &o.resizing.quality, "with --size: quality of JPEG", in_range(1, 100));
+  options.add("labels", &o.labels, "of imagenet: file with the synset of label 1, 2 and so on in its lines")
+      .needs("--from imagenet", [&o] { return o.from == "imagenet"; });
+  options.add("boxes", &o.boxes, "of imagenet: file with lines FILE,XMIN,YMIN,XMAX,YMAX in fractions of the sides")
+      .needs("--from imagenet", [&o] { return o.from == "imagenet"; });
+  options
+      .add("size", &o.resizing.size,
+           "shrink larger images until their shorter side has this many pixels, and encode them as JPEG again; 0: "
+           "images keep their bytes",
+           in_range(0, kMaxResizedSide))
+      .needs("images of any size, as of --from folder", [&o] { return !has_fixed_order(o); });
+  options
+      .add_flag("raw", &o.resizing.is_raw,
+                "with --size: store every image as raw RGB, 3 bytes a pixel, so that training decodes nothing")
+      .needs("--size", [&o] { return o.resizing.size != 0; });
+  options.add("quality", &o.resizing.quality, "with --size: quality of JPEG", in_range(1, 100))
+      .needs("--size", [&o] { return o.resizing.size != 0; })
+      .needs("images in JPEG; --raw stores pixels", [&o] { return !o.resizing.is_raw; });
   options.add("train_shards", &o.build.train_shards, "shards of the training subset", in_range(1, 99999));
   options.add("test_shards", &o.build.test_shards, "shards of the test subset", in_range(1, 99999));
-  options.add("seed", &o.build.seed, "of the order of the images");
+  options.add("seed", &o.build.seed, "of the order of the images")
+      .needs("a set whose order is drawn, as --from folder", [&o] { return !has_fixed_order(o); });
   declare_threads(options, o.threads);
-  if (answer(options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
   check(options, o);
   o.build.num_threads = num_threads(o.threads);
   const ImageSources sources = sources_of(o);
@@ -218,7 +210,7 @@ int run_index(int argc, const char* const* argv) {
       "Example: terngrad_records index imagenet-records");
   declare_folder(options, o);
   declare_subset(options, o);
-  if (answer(options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
   for (const Subset subset : subsets_of(o)) {
     const std::size_t count = make_index_file(o.folder, subset, num_threads(o.threads));
     std::cout << fmt::format("{}: {} records\n", index_path(o.folder, subset).string(), count);
@@ -243,7 +235,7 @@ int run_check(int argc, const char* const* argv) {
   declare_folder(options, o);
   declare_subset(options, o);
   options.add_flag("decode", &o.decode, "decode every image too; else its header is looked at");
-  if (answer(options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
   int code = kExitSuccess;
   for (const Subset subset : subsets_of(o)) {
     code = std::max(code, report("good", subset,
@@ -263,7 +255,7 @@ int run_show(int argc, const char* const* argv) {
   options.add("subset", &o.subset, "of which subset", one_of({"train", "test"}));
   options.add("record", &o.record, "its number in the subset, from 0", at_least(0));
   options.add("image", &o.image, "file to write its image to, as it is stored");
-  if (answer(options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
   check_output_file("image", o.image);
   const RecordStore store(o.folder, subsets_of(o)[0], num_threads(o.threads));
   if (o.record >= static_cast<std::int64_t>(store.size())) {
@@ -290,7 +282,7 @@ int run_copy(int argc, const char* const* argv) {
   options.add_flag("without-bad", &without_bad,
                    "leave damaged records out; must be given, for the copy may be shorter");
   options.add_flag("decode", &o.decode, "count images that cannot be decoded as damaged");
-  if (answer(options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
   if (!without_bad) throw UsageError("--without-bad: must be given; shards as they are are copied with cp");
   for (const Subset subset : subsets_of(o)) {
     report("copied", subset, copy_good_records(o.folder, o.out, subset, o.decode, num_threads(o.threads)));
@@ -307,7 +299,7 @@ int run_stats(int argc, const char* const* argv) {
       "Example: terngrad_records stats records");
   declare_folder(options, o);
   declare_subset(options, o);
-  if (answer(options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
   const LabelNames names = read_label_names(o.folder).value_or(LabelNames());
   for (const Subset subset : subsets_of(o)) {
     const RecordStatistics statistics = record_statistics(o.folder, subset, num_threads(o.threads));
@@ -330,7 +322,7 @@ int run_alone(int argc, const char* const* argv) {
   if (argc > 1 && argv[1][0] != '-') {
     TERNGRAD_THROW(UsageError, "unknown command '", argv[1], "'; accepted: ", kVerbs);
   }
-  if (answer(options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
   TERNGRAD_THROW(UsageError, "a command is missing; accepted: ", kVerbs, "; --help says more");
 }
 

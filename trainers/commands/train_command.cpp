@@ -12,6 +12,7 @@
 
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/version.h"
+#include "trainers/command_line/option_set.h"
 #include "trainers/commands/eval_command.h"
 #include "trainers/commands/launched_command.h"
 #include "trainers/launch/command_main.h"
@@ -20,7 +21,7 @@
 #include "trainers/launch/stop_signal.h"
 #include "trainers/loop/training_data.h"
 #include "trainers/options/async_options.h"
-#include "trainers/options/option_set.h"
+#include "trainers/options/dataset_recipes.h"
 #include "trainers/options/train_option_checks.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/memory_report.h"
@@ -118,7 +119,7 @@ void find_gpus(TrainOptions& o, const ProcessGroup& processes) {
   if (o.num_processes == 1) return;
   const GpuUse use = o.exchanges_on_host() ? GpuUse::kShared : GpuUse::kExclusive;
   // Processes that only serve are the last ones, and need no GPU.
-  const int num_serving = o.strategy == "ps" ? o.num_servers : 0;
+  const int num_serving = o.strategy == TrainStrategy::kParameterServers ? o.num_servers : 0;
   const int num_computing = std::max(1, o.num_processes - num_serving);
   const bool computes = processes.rank() < num_computing;
   ProcessGpus own;
@@ -140,11 +141,9 @@ void find_gpus(TrainOptions& o, const ProcessGroup& processes) {
 }
 
 /// Everything that options alone decide, and what GPUs there are.
-void check_options(const OptionSet& options, TrainOptions& o, const ProcessGroup& processes) {
-  const int num_training = processes.size() - (o.last_rank_evaluates ? 1 : 0);
-  if (is_async(o) && num_training > 1) apply_async_launch(options, o);
-  check_launch(options, o, processes.size());
+void check_options(const OptionSet& options, TrainOptions& o) {
   check_train_options(options, o);
+  apply_async_launch(o);
   if (o.train_dir.empty()) o.train_dir = default_train_dir(o);
 }
 
@@ -165,7 +164,7 @@ int run_train(int argc, char** argv) {
                      .num_processes = processes.size(),
                      .num_sharing = processes.num_sharing_processors()});
     find_gpus(o, processes);
-    processes.run_collective([&] { check_options(options, o, processes); });
+    processes.run_collective([&] { check_options(options, o); });
     RunDescription description;
     description.command = "terngrad_train";
     description.arguments.assign(argv + 1, argv + argc);

@@ -9,6 +9,7 @@
 
 #include "kernels/runtime/buffer.h"
 #include "trainers/checkpoint/checkpoint.h"
+#include "trainers/checkpoint/on_save_error.h"
 #include "trainers/hooks/interval.h"
 #include "trainers/hooks/state_gather.h"
 #include "trainers/io/folder.h"
@@ -16,12 +17,6 @@
 #include "trainers/loop/hook.h"
 
 namespace terngrad {
-
-/// What a run does when a checkpoint cannot be written.
-enum class OnSaveError {
-  kStop,      // the error is passed on
-  kContinue,  // it is shown, training continues, and the next save is tried at its time; only the last one must succeed
-};
 
 struct CheckpointHookOptions {
   Folder folder;

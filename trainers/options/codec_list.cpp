@@ -7,8 +7,8 @@
 
 #include "compress/plan/codec_facts.h"
 #include "compress/plan/codec_registry.h"
-#include "trainers/options/help_text.h"
-#include "trainers/options/option_set.h"
+#include "trainers/command_line/help_text.h"
+#include "trainers/command_line/option_set.h"
 
 namespace terngrad {
 namespace {

@@ -6,7 +6,7 @@
 #include "compress/cost/compared_codecs.h"
 #include "compress/plan/codec_registry.h"
 #include "kernels/runtime/errors.h"
-#include "trainers/options/option_set.h"
+#include "trainers/command_line/option_set.h"
 
 namespace terngrad {
 namespace {

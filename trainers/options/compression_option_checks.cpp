@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,26 +14,16 @@
 #include "compress/plan/codec_plan.h"
 #include "compress/plan/codec_registry.h"
 #include "kernels/runtime/errors.h"
+#include "trainers/command_line/option_set.h"
+#include "trainers/options/choice_words.h"
 #include "trainers/options/codec_choice.h"
 #include "trainers/options/device_choice.h"
 #include "trainers/options/memory_choice.h"
-#include "trainers/options/option_set.h"
+#include "trainers/options/train_conditions.h"
 #include "trainers/options/train_options.h"
 
 namespace terngrad {
 namespace {
-
-/// Whether any tensor may travel as something else than fp32.
-bool compresses(const TrainOptions& o) {
-  if (o.codec_name() != "fp32") return true;
-  return std::ranges::any_of(chosen_codecs(o), [](const ChosenCodec& c) { return c.spec.name != "fp32"; });
-}
-
-/// Whether some of the codecs are ternary and `holds` for them.
-template <class Holds>
-bool any_ternary(const std::vector<ChosenCodec>& codecs, const Holds& holds) {
-  return std::ranges::any_of(codecs, [&](const ChosenCodec& c) { return c.is_ternary() && holds(c); });
-}
 
 /// Refuses a long name of a key that no codec takes its value from, since the specs that were given say another.
 void check_key_option(const OptionSet& options, const std::vector<ChosenCodec>& codecs, const TernaryKeyOption& names,
@@ -54,31 +43,12 @@ void check_key_option(const OptionSet& options, const std::vector<ChosenCodec>& 
                  " in ", other->given, "; give one of them, or values that agree");
 }
 
-/// Options that the codecs in use do not have.
-void check_options_of_codecs(const OptionSet& options, const TrainOptions& o) {
-  if (!uses_ternary(o)) {
-    for (const TernaryKeyOption& names : kTernaryKeyOptions) {
-      refuse_unused(options, {names.option}, "the codec ternary (--grad_bits 1)");
-    }
-  }
-  if (o.codec_name() == "fp32")
-    refuse_unused(options, {"size_to_binarize", "quantize_logits"}, "a codec other than fp32");
-  if (o.has_floating_steps() && !compresses(o)) {
-    refuse_unused(options, {"floating_grad_epoch"}, "a codec other than fp32 for the other epochs");
-    refuse_unused(options, {"compress_from"}, "a codec other than fp32 for the steps from there on");
-  }
-  if (o.compress_from > 0 && o.compress_from >= o.max_steps) {
-    TERNGRAD_THROW(UsageError, "--compress_from ", o.compress_from, ": --max_steps ", o.max_steps,
-                   " are over before; accepted: 0 to ", o.max_steps - 1);
-  }
-}
-
 /// What the library's own all-reduce leaves to say: the type of the elements.
-void check_vendor(const OptionSet& options, const TrainOptions& o) {
-  if (o.exchange != "vendor") {
+void check_vendor(const TrainOptions& o) {
+  if (o.exchange != TrainExchange::kVendor) {
     if (o.codec == "fp16") {
-      TERNGRAD_THROW(UsageError, "--codec fp16: is for --exchange vendor; accepted with --exchange ", o.exchange,
-                     ": auto, ", fmt::format("{}", fmt::join(codec_names(), ", ")));
+      TERNGRAD_THROW(UsageError, "--codec fp16: is for --exchange vendor; accepted with --exchange ",
+                     word_of(o.exchange), ": auto, ", fmt::format("{}", fmt::join(codec_names(), ", ")));
     }
     return;
   }
@@ -88,10 +58,7 @@ void check_vendor(const OptionSet& options, const TrainOptions& o) {
         UsageError, "--exchange vendor: adds floating-point numbers of one type, so the codec must be fp32, ",
         "bf16 or fp16 for all tensors; got ", o.codec_name(), o.codec_for.empty() ? "" : " with --codec_for");
   }
-  refuse_unused(options,
-                {"downlink_codec", "size_to_binarize", "quantize_logits", "floating_grad_epoch", "compress_from"},
-                "an --exchange other than vendor");
-  if (o.on_nonfinite == "zero") {
+  if (o.on_nonfinite == OnNonfinite::kZero) {
     throw UsageError(
         "--on_nonfinite zero: with --exchange vendor a sum does not tell whose gradient it was; accepted: stop, skip");
   }
@@ -117,12 +84,9 @@ void check_memory_of(const ChosenCodec& codec, MemoryKind kind, const std::strin
 /// What workers keep from step to step.
 void check_memory(const OptionSet& options, const TrainOptions& o) {
   const MemoryOptions memory = parse_memory(memory_spec(o));
-  if (memory.kind != MemoryKind::kErrorFeedback) {
-    refuse_unused(options, {"error_feedback_decay"}, "--codec_memory ef (--error_feedback true)");
-  }
   if (memory.kind == MemoryKind::kNone) return;
   const std::string given = o.codec_memory != "auto" ? "--codec_memory " + o.codec_memory
-                            : o.error_feedback == "true"
+                            : o.error_feedback == ErrorFeedback::kTrue
                                 ? "--error_feedback true"
                                 : "the memory " + memory_name(memory.kind) + " of " + chosen_codecs(o).front().given;
   if (options.was_set("error_feedback_decay") && memory.kind == MemoryKind::kErrorFeedback &&
@@ -130,7 +94,7 @@ void check_memory(const OptionSet& options, const TrainOptions& o) {
     TERNGRAD_THROW(UsageError, "--error_feedback_decay ", o.error_feedback_decay, ": contradicts ", given,
                    "; give one of them, or values that agree");
   }
-  if (o.exchange == "vendor") {
+  if (o.exchange == TrainExchange::kVendor) {
     TERNGRAD_THROW(UsageError, given, ": --exchange vendor sends gradients as they are; accepted with it: none");
   }
   for (const ChosenCodec& codec : chosen_codecs(o)) check_memory_of(codec, memory.kind, given);
@@ -174,14 +138,8 @@ void refuse_key_without_effect(const ChosenCodec& codec, const char* key, const 
                  "; accepted here: ", neutral, ", its default");
 }
 
-void check_scalers(const OptionSet& options, const TrainOptions& o) {
+void check_scalers(const TrainOptions& o) {
   const std::vector<ChosenCodec> codecs = chosen_codecs(o);
-  if (!any_ternary(codecs, [](const ChosenCodec& c) { return c.value("scope") == "block"; })) {
-    refuse_unused(options, {"block_size"}, "--scaler_scope block");
-  }
-  if (!any_ternary(codecs, [](const ChosenCodec& c) { return c.value("clip_factor") != "0"; })) {
-    refuse_unused(options, {"clip_scope", "scaler"}, "a --clip_factor above 0");
-  }
   const auto is_local = [](const ChosenCodec& c) { return c.value("clip_scope") == "local"; };
   const auto is_shared = [](const ChosenCodec& c) { return c.value("sharing") != "none"; };
   if (o.clip_scope == "local" && any_ternary(codecs, is_local) &&
@@ -213,42 +171,44 @@ void check_shards(const TrainOptions& o) {
 }
 
 /// What needs codes that add up as integers.
-void check_code_sums(const OptionSet& options, const TrainOptions& o) {
+void check_code_sums(const TrainOptions& o) {
   const std::vector<ChosenCodec> codecs = chosen_codecs(o);
   const bool any_adds_up = std::ranges::any_of(codecs, [](const ChosenCodec& c) { return c.codec->traits().summable; });
-  const bool returns_codes = o.downlink_codec == "sums" || o.downlink_codec == "ternary";
+  const bool returns_codes = o.downlink_codec == DownlinkCodec::kSums || o.downlink_codec == DownlinkCodec::kTernary;
   const auto has_own_scalers = [](const ChosenCodec& c) { return c.codec->sharing() == ScalerSharing::kNone; };
   const auto own = std::ranges::find_if(codecs, has_own_scalers);
   if (returns_codes && own != codecs.end()) {
-    TERNGRAD_THROW(UsageError, "--downlink_codec ", o.downlink_codec, ": needs a scaler that all workers share; ",
+    TERNGRAD_THROW(UsageError, "--downlink_codec ", word_of(o.downlink_codec),
+                   ": needs a scaler that all workers share; ",
                    own->names("sharing") || !own->is_ternary() ? own->given : "--scaler_sharing none",
                    " gives each its own (accepted with it: fp32, bf16)");
   }
   const auto returns_none = [](const ChosenCodec& c) { return !may_return_codes(*c.codec); };
   const auto decoded = std::ranges::find_if(codecs, returns_none);
   if (returns_codes && decoded != codecs.end()) {
-    TERNGRAD_THROW(UsageError, "--downlink_codec ", o.downlink_codec, ": needs codes that add up as integers, which ",
-                   decoded->given, " does not have (accepted with it: fp32, bf16)");
+    TERNGRAD_THROW(UsageError, "--downlink_codec ", word_of(o.downlink_codec),
+                   ": needs codes that add up as integers, which ", decoded->given,
+                   " does not have (accepted with it: fp32, bf16)");
   }
   if (returns_codes && !any_adds_up) {
-    TERNGRAD_THROW(UsageError, "--downlink_codec ", o.downlink_codec,
+    TERNGRAD_THROW(UsageError, "--downlink_codec ", word_of(o.downlink_codec),
                    ": needs codes that add up as integers, those of the codec ternary (--grad_bits 1) or of qsgd with "
                    "sharing=max; accepted with ",
                    o.codec_name(), ": fp32, bf16");
   }
   const auto votes = [](const ChosenCodec& c) { return c.codec->traits().votes; };
   const auto voting = std::ranges::find_if(codecs, votes);
-  if (o.downlink_codec == "ternary" && voting != codecs.end()) {
+  if (o.downlink_codec == DownlinkCodec::kTernary && voting != codecs.end()) {
     TERNGRAD_THROW(UsageError, "--downlink_codec ternary: draws from sums of codes, which the votes of ", voting->given,
                    " are not; accepted with it: fp32, bf16, sums");
   }
   const auto is_sparse = [](const ChosenCodec& c) { return c.codec->traits().is_sparse; };
-  if (o.downlink_codec == "sparse" && std::ranges::none_of(codecs, is_sparse)) {
+  if (o.downlink_codec == DownlinkCodec::kSparse && std::ranges::none_of(codecs, is_sparse)) {
     TERNGRAD_THROW(UsageError,
                    "--downlink_codec sparse: needs a sparse codec, topk or randomk; accepted with any "
                    "codec: fp32, bf16");
   }
-  if (o.exchange == "integer_sum") {
+  if (o.exchange == TrainExchange::kIntegerSum) {
     if (!any_adds_up) {
       TERNGRAD_THROW(
           UsageError,
@@ -257,19 +217,19 @@ void check_code_sums(const OptionSet& options, const TrainOptions& o) {
     }
     const std::string other = "an --exchange other than integer_sum, which sends lanes";
     const auto sends_lanes = [](const ChosenCodec& c) { return c.codec->traits().summable; };
-    if (!any_ternary(codecs, std::not_fn(sends_lanes))) refuse_unused(options, {"ternary_format"}, other);
     for (const ChosenCodec& codec : codecs) {
       if (codec.is_ternary() && sends_lanes(codec)) refuse_key_without_effect(codec, "format", other);
     }
   }
-  if (o.downlink_codec == "sums" && o.exchange == "all_gather") {
+  if (o.downlink_codec == DownlinkCodec::kSums && o.exchange == TrainExchange::kAllGather) {
     TERNGRAD_THROW(
         UsageError,
         "--downlink_codec sums: has no effect with --exchange all_gather, where no mean travels back; accepted "
         "with it: fp32, bf16, ternary; accepted with sums: --exchange auto, scatter_reduce, integer_sum");
   }
-  if (o.downlink_codec == "sparse" && (o.exchange == "all_gather" || o.exchange == "integer_sum")) {
-    TERNGRAD_THROW(UsageError, "--downlink_codec sparse: has no effect with --exchange ", o.exchange,
+  if (o.downlink_codec == DownlinkCodec::kSparse &&
+      (o.exchange == TrainExchange::kAllGather || o.exchange == TrainExchange::kIntegerSum)) {
+    TERNGRAD_THROW(UsageError, "--downlink_codec sparse: has no effect with --exchange ", word_of(o.exchange),
                    ", where no mean travels back; accepted with it: fp32, bf16; accepted with sparse: --exchange auto, "
                    "scatter_reduce");
   }
@@ -285,7 +245,8 @@ void check_stages(const TrainOptions& o) {
     TERNGRAD_THROW(UsageError, staged->given, ": stage_steps counts from step 0, steps of --floating_grad_epoch and ",
                    "--compress_from too, in which nothing is compressed; accepted with it: neither");
   }
-  if (o.trains && !devices_of(o).is_cpu_run() && o.strategy_name() != "simple" && !o.exchanges_on_host()) {
+  if (o.trains && !devices_of(o).is_cpu_run() && o.chosen_strategy() != TrainStrategy::kSimple &&
+      !o.exchanges_on_host()) {
     TERNGRAD_THROW(UsageError, staged->given,
                    ": stage_steps is not there for GPUs, where each step would send as many ",
                    "bytes as the first; it needs --device cpu");
@@ -294,10 +255,10 @@ void check_stages(const TrainOptions& o) {
 
 /// What GPUs have no kernels for. A process that does not train, such as one that evaluates, needs no GPU.
 void check_codecs_on_gpus(const TrainOptions& o) {
-  if (!o.trains || devices_of(o).is_cpu_run() || o.strategy_name() == "simple") return;
+  if (!o.trains || devices_of(o).is_cpu_run() || o.chosen_strategy() == TrainStrategy::kSimple) return;
   const std::vector<ChosenCodec> codecs = chosen_codecs(o);
   if (o.exchanges_on_host()) return;
-  if (o.downlink_codec == "sparse") {
+  if (o.downlink_codec == DownlinkCodec::kSparse) {
     TERNGRAD_THROW(UsageError,
                    "--downlink_codec sparse has no kernels for GPUs; it needs --device cpu, or an exchange on "
                    "the host (--strategy ps with --num_servers 1 or more); accepted on GPUs: fp32, bf16, and with "
@@ -310,17 +271,6 @@ void check_codecs_on_gpus(const TrainOptions& o) {
                    " has no kernels for GPUs; it needs --device cpu, or an exchange on the host (--strategy ps with "
                    "--num_servers 1 or more); accepted on GPUs: t2, t5, tmask");
   }
-}
-
-/// Options of what workers send each other.
-void check_number_of_workers(const OptionSet& options, const TrainOptions& o) {
-  if (o.num_nodes > 1) return;
-  const std::string needs = "--num_nodes 2 or more: one worker shares and sends nothing";
-  refuse_unused(options, {"scaler_sharing", "clip_scope", "reduce"}, needs);
-  const bool has_server = o.strategy == "ps";  // to which it sends
-  if (!has_server) refuse_unused(options, {"exchange"}, needs);
-  if ((o.downlink_codec == "sums" || o.downlink_codec == "sparse") && !has_server)
-    refuse_unused(options, {"downlink_codec"}, needs);
 }
 
 /// Whether the codec is ternary with scalers of c sigma, and some scaler of a tensor is of one element alone.
@@ -356,16 +306,14 @@ void check_codec_options(const OptionSet& options, const TrainOptions& o) {
 }
 
 void check_compression_options(const OptionSet& options, const TrainOptions& o) {
-  check_options_of_codecs(options, o);
-  check_vendor(options, o);
+  check_vendor(o);
   check_memory(options, o);
   check_unit_signs(o);
-  check_scalers(options, o);
+  check_scalers(o);
   check_shards(o);
-  check_code_sums(options, o);
+  check_code_sums(o);
   check_codecs_on_gpus(o);
   check_stages(o);
-  check_number_of_workers(options, o);
 }
 
 void check_codec_plan(const TrainOptions& o, const CodecPlan& plan) {

@@ -6,6 +6,7 @@
 
 #include "compress/memory/memory_options.h"
 #include "kernels/runtime/errors.h"
+#include "trainers/options/choice_words.h"
 #include "trainers/options/codec_choice.h"
 #include "trainers/options/train_options.h"
 
@@ -14,11 +15,13 @@ namespace {
 
 /// --codec_memory and --error_feedback; empty: they leave it open.
 std::string asked_memory(const TrainOptions& o) {
-  std::string by_feedback = o.error_feedback == "auto" ? "" : o.error_feedback == "true" ? "ef" : "none";
+  std::string by_feedback = o.error_feedback == ErrorFeedback::kAuto   ? ""
+                            : o.error_feedback == ErrorFeedback::kTrue ? "ef"
+                                                                       : "none";
   if (o.codec_memory == "auto") return by_feedback;
   if (!by_feedback.empty() && memory_name(parse_memory(o.codec_memory).kind) != by_feedback) {
-    TERNGRAD_THROW(UsageError, "--error_feedback ", o.error_feedback, ": contradicts --codec_memory ", o.codec_memory,
-                   "; give one of them, or values that agree");
+    TERNGRAD_THROW(UsageError, "--error_feedback ", word_of(o.error_feedback), ": contradicts --codec_memory ",
+                   o.codec_memory, "; give one of them, or values that agree");
   }
   return o.codec_memory;
 }

@@ -7,13 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "compress/exchange/bucket_plan.h"
-#include "compress/exchange/on_nonfinite.h"
-#include "trainers/optim/schedule.h"
 #include "trainers/options/gpu_range.h"
+#include "trainers/options/train_choices.h"
 
 namespace terngrad {
 
+class Layout;
 struct ShuffleOptions;
 
 class OptionSet;
@@ -41,21 +40,21 @@ struct TrainOptions {
   int threads = 0;             // 0 = all of the machine's
   int threads_per_worker = 0;  // 0 = all for one worker, else 1
   int num_preprocess_threads = 1;
-  std::string shuffle = "exact";
+  Shuffle shuffle = Shuffle::kExact;
   int num_readers = 4;
   int input_queue_memory_factor = 16;
   // Model and optimization
   std::string net = "lenet";
   int image_size = 28;
   std::string preprocessing = "auto";
-  std::string augment = "on";
+  Augment augment = Augment::kOn;
   int label_offset = 0;
   std::int64_t batch_size = 64;
   std::int64_t max_steps = 3000;
   std::string optimizer = "momentum";
   double initial_learning_rate = 0.01;
   double momentum = 0.9;
-  std::string learning_rate_decay_type = "polynomial";
+  ScheduleKind learning_rate_decay_type = ScheduleKind::kPolynomial;
   double num_epochs_per_decay = 20;
   double learning_rate_decay_factor = 0.1;
   std::string learning_rate_boundaries;  // as parse_step_list reads it
@@ -66,16 +65,16 @@ struct TrainOptions {
   double dropout_keep_prob = 0.5;
   // Workers and exchange
   int num_nodes = 1;
-  std::string strategy = "auto";
+  TrainStrategy strategy = TrainStrategy::kAuto;
   int num_servers = 0;
-  std::string pull = "gradient";
+  Pull pull = Pull::kGradient;
   double async_scale = 0;           // 0: 1 / num_nodes
   std::int64_t max_staleness = -1;  // -1: any
-  std::string exchange = "auto";
-  std::string downlink_codec = "fp32";
-  std::string reduce = "average";
-  std::string on_nonfinite = "stop";
-  std::string overlap = "auto";
+  TrainExchange exchange = TrainExchange::kAuto;
+  DownlinkCodec downlink_codec = DownlinkCodec::kFloat32;
+  Reduce reduce = Reduce::kAverage;
+  OnNonfinite on_nonfinite = OnNonfinite::kStop;
+  Overlap overlap = Overlap::kAuto;
   double bucket_mb = 0;  // 0: kDefaultBucketMb, or one bucket where a GPU is alone
   double exchange_timeout = 600;
   bool last_rank_evaluates = false;
@@ -96,8 +95,8 @@ struct TrainOptions {
   bool quantize_logits = false;
   std::int64_t floating_grad_epoch = 0;
   std::int64_t compress_from = 0;
-  std::string codec_memory = "auto";    // a spec (parse_memory), or auto
-  std::string error_feedback = "auto";  // auto, true or false
+  std::string codec_memory = "auto";                    // a spec (parse_memory), or auto
+  ErrorFeedback error_feedback = ErrorFeedback::kAuto;  // auto, true or false
   double error_feedback_decay = 1;
   // Reports
   std::int64_t log_steps = 100;
@@ -113,9 +112,10 @@ struct TrainOptions {
   std::string eval_at;  // as parse_step_list reads it
   std::int64_t save_iter = 1000;
   int keep_checkpoints = 5;
-  std::string on_save_error = "stop";
+  OnSaveError on_save_error = OnSaveError::kStop;
 
   // What the launch adds: see apply_launch
+  int num_launched = 1;   // processes, those that train and one that evaluates
   int num_processes = 1;  // that train
   bool trains = true;     // whether this one does; else it evaluates
   GpuRange gpus;          // this process's
@@ -125,11 +125,11 @@ struct TrainOptions {
   /// The spec that they ask for: what --codec says, or what --grad_bits stands for.
   std::string codec_spec() const;
   /// The strategy that `auto` stands for.
-  std::string strategy_name() const;
+  TrainStrategy chosen_strategy() const;
   /// What the mean is multiplied by: --reduce.
-  float mean_factor() const { return reduce == "sum" ? static_cast<float>(num_nodes) : 1.0f; }
+  float mean_factor() const { return reduce == Reduce::kSum ? static_cast<float>(num_nodes) : 1.0f; }
   /// Whether servers update the parameters and send these, rather than the mean gradient.
-  bool pulls_parameters() const { return strategy == "ps" && pull == "parameters"; }
+  bool pulls_parameters() const { return strategy == TrainStrategy::kParameterServers && pull == Pull::kParameters; }
   /// Whether gradients are encoded, exchanged and applied in host memory, even where GPUs compute them: by asynchronous
   /// servers, by those that update parameters or are processes of their own, and by MPI's own all-reduce.
   bool exchanges_on_host() const;
@@ -139,6 +139,11 @@ struct TrainOptions {
   bool splits_gradients() const;
 };
 
+/// Ends the name of the data set in the identity of runs in benchmark mode.
+inline constexpr const char* kConstantImagesSuffix = " (constant images)";
+
+/// Whether training is asynchronous: --strategy async.
+inline bool is_async(const TrainOptions& o) { return o.strategy == TrainStrategy::kAsync; }
 /// Whether any tensor may travel as ternary codes.
 bool uses_ternary(const TrainOptions& o);
 /// Whether on GPUs the host waits in every step for the sizes of payloads, which depend on the data: those of codecs
@@ -152,9 +157,6 @@ std::string overlap_unsupported_reason(const TrainOptions& o);
 
 /// Declares every option over `o`.
 void declare_train_options(OptionSet& options, TrainOptions& o);
-
-/// Gives `o` the defaults of its data set for what the user did not set.
-void apply_dataset_defaults(OptionSet& options, const TrainOptions& o);
 
 /// A process among those of a launch.
 struct LaunchPlace {
@@ -174,9 +176,6 @@ int threads_per_worker(const TrainOptions& o);
 /// What --device, --num_gpus and --math come to for this process. @throws UsageError as choose_devices
 DeviceChoice devices_of(const TrainOptions& o);
 
-/// --on_nonfinite.
-OnNonfinite on_nonfinite_of(const TrainOptions& o);
-
 /// The exchange's part of the options, for any but --exchange vendor. @param run_id  of this run, the same on all ranks
 CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads);
 
@@ -191,11 +190,11 @@ inline constexpr double kDefaultBucketMb = 1;
 /// Which steps are floating. @param num_examples  of an epoch
 std::function<bool(std::uint64_t step)> floating_steps(const TrainOptions& o, std::int64_t num_examples);
 
-/// The buckets that the options ask for, the same with or without overlap.
+/// The Buckets (bucket_plan.h) that the options ask for, the same with or without overlap.
 /// @param order       as Net::gradient_order
 /// @param default_mb  MiB where the options leave it open
-Buckets exchange_buckets(const TrainOptions& o, const Layout& layout, std::span<const int> order,
-                         double default_mb = kDefaultBucketMb);
+std::vector<std::vector<int>> exchange_buckets(const TrainOptions& o, const Layout& layout, std::span<const int> order,
+                                               double default_mb = kDefaultBucketMb);
 
 /// Whether gradients are exchanged while others are computed, by one of that many ranks: processes, or GPUs of all
 /// processes.

@@ -20,7 +20,8 @@ std::shared_ptr<const PushProtocol> make_protocol(const TrainOptions& o, const N
   codecs.context.num_workers = o.num_nodes;
   const CodecPlan plan(net.layout(), codecs);
   check_codec_plan(o, plan);
-  const auto width = o.downlink_codec == "bf16" ? FloatCodec::Width::kBfloat16 : FloatCodec::Width::kFloat32;
+  const auto width =
+      o.downlink_codec == DownlinkCodec::kBfloat16 ? FloatCodec::Width::kBfloat16 : FloatCodec::Width::kFloat32;
   return std::make_shared<const PushProtocol>(net.layout(), net.state_layout(), plan, width, run_id, async_settings(o),
                                               o.seed);
 }
@@ -37,7 +38,7 @@ std::vector<std::unique_ptr<AsyncWorker>> make_workers(const TrainOptions& o, co
     worker.transforms = parts.make_transforms(*worker.net);
     worker.protocol = protocol;
     worker.memory = memory_spec(o);
-    worker.keeps_state_of_nonfinite = on_nonfinite_of(o) == OnNonfinite::kZero;
+    worker.keeps_state_of_nonfinite = o.on_nonfinite == OnNonfinite::kZero;
     workers.push_back(std::make_unique<AsyncWorker>(std::move(worker), o.num_nodes, parts.trainer));
   }
   return workers;
@@ -66,7 +67,7 @@ AsyncSetup make_async_setup(const TrainOptions& o, const AsyncSetupParts& parts)
   serving.server.num_workers = o.num_nodes;
   serving.server.scale = async_scale(o);
   if (o.max_staleness >= 0) serving.server.max_staleness = static_cast<std::uint64_t>(o.max_staleness);
-  serving.server.on_nonfinite = on_nonfinite_of(o);
+  serving.server.on_nonfinite = o.on_nonfinite;
   serving.server.num_threads = parts.trainer.num_threads;
   if (is_alone) serving.workers = make_workers(o, parts, worker_range(o.num_nodes, 0, 1), protocol);
   serving.threads_per_worker = parts.threads_per_worker;

@@ -46,7 +46,7 @@ std::shared_ptr<const Dataset> open_dataset(const TrainOptions& o, Subset subset
   options.subset = subset;
   options.image_size = o.image_size;
   options.preprocessing = preprocessing_of(o.dataset, o.net, o.preprocessing);
-  options.augment = o.augment == "on";
+  options.augment = o.augment == Augment::kOn;
   options.label_offset = o.label_offset;
   options.num_threads = num_threads(o);
   try {

@@ -10,9 +10,6 @@ namespace terngrad {
 
 struct TrainOptions;
 
-/// Ends CheckpointState::dataset of runs in benchmark mode.
-inline constexpr const char* kConstantImagesSuffix = " (constant images)";
-
 /// A subset, or the constant images of benchmark mode.
 /// @throws UsageError for options that it refuses, DataError for missing or damaged files
 std::shared_ptr<const Dataset> open_dataset(const TrainOptions& o, Subset subset);

@@ -13,6 +13,7 @@
 #include "trainers/loop/device_replica.h"
 #include "trainers/loop/device_trainer.h"
 #include "trainers/loop/training_data.h"
+#include "trainers/options/choice_words.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/device_replica_factory.h"
 
@@ -70,7 +71,7 @@ DeviceSetup make_device_setup(const TrainOptions& o, const DeviceChoice& choice,
   }
   DeviceReplica& chief = *parts.replicas[0];
   setup.plan_fingerprint =
-      o.strategy_name() == "simple" ? chief.net().layout().fingerprint() : chief.plan_fingerprint();
+      o.chosen_strategy() == TrainStrategy::kSimple ? chief.net().layout().fingerprint() : chief.plan_fingerprint();
   setup.notes = chief.net().notes();
   if (chief.examples_placement() == ExamplesPlacement::kStreamed) {
     setup.notes.emplace_back("examples are prepared by the CPU and uploaded step by step");
@@ -85,12 +86,12 @@ DeviceSetup make_device_setup(const TrainOptions& o, const DeviceChoice& choice,
         "codec " + codec +
         " has no kernels for GPUs: gradients go through the host, which waits for them in every step");
   }
-  if (o.on_nonfinite != "stop") {
-    setup.notes.push_back("--on_nonfinite " + o.on_nonfinite + ": the host looks after every step");
+  if (o.on_nonfinite != OnNonfinite::kStop) {
+    setup.notes.push_back("--on_nonfinite " + word_of(o.on_nonfinite) + ": the host looks after every step");
   }
   parts.schedule = schedule;
   parts.workers = workers;
-  parts.on_nonfinite = on_nonfinite_of(o);
+  parts.on_nonfinite = o.on_nonfinite;
   parts.timeout_seconds = timeout_seconds;
   parts.on_hang = end_process(process_text(*workers.communicator));
   if (o.has_floating_steps()) {

@@ -85,7 +85,7 @@ std::unique_ptr<DeviceReplica> make_device_replica(const TrainOptions& o, const 
   parts.exchanges = make_exchanges(o, *parts.net, place.workers, stream, place.communicator, options.overlap);
   parts.memory = memory_spec(o);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, layout.flat_elements(), stream.device());
-  parts.transforms = make_transforms(o, *parts.net, parts.num_workers, on_nonfinite_of(o), stream.device());
+  parts.transforms = make_transforms(o, *parts.net, parts.num_workers, o.on_nonfinite, stream.device());
   parts.communicator = place.communicator;
   parts.mean_factor = options.mean_factor;
   parts.timeout_seconds = place.timeout_seconds;

@@ -4,16 +4,18 @@
 #include <cstdint>
 
 #include "trainers/checkpoint/checkpoint.h"
+#include "trainers/checkpoint/run_identity.h"
 
 namespace terngrad {
 
-struct DeviceChoice;
 struct TrainingData;
 struct TrainOptions;
 
-/// The state of a run at step 0: every option and number that decides the bits of its steps.
+/// What decides the bits of a run's steps: what its options declare (OptionSet::identity), its data and its exchange.
 /// @param plan_fingerprint  of the exchange's codec plan
-CheckpointState initial_state(const TrainOptions& o, const DeviceChoice& devices, const TrainingData& data,
-                              std::uint64_t plan_fingerprint);
+RunIdentity run_identity(const TrainOptions& o, const TrainingData& data, std::uint64_t plan_fingerprint);
+
+/// The state of the run at step 0.
+CheckpointState initial_state(const RunIdentity& identity);
 
 }  // namespace terngrad

@@ -34,16 +34,16 @@ double async_message_bytes(const TrainOptions& o, const NetPlan& plan, int num_l
   check_codec_plan(o, codecs);
   const auto push =
       static_cast<double>(gradient_message_bytes(codecs, whole_segments(plan.layout), PayloadForm::kNatural));
-  const double width = o.downlink_codec == "bf16" ? 2 : 4;
+  const double width = o.downlink_codec == DownlinkCodec::kBfloat16 ? 2 : 4;
   const double answer = width * static_cast<double>(plan.layout.num_elements());
   return num_local_workers * push + push + answer + (serves ? answer : 0);
 }
 
 /// Of the exchanges that a run in host memory has.
 double exchange_message_bytes(const TrainOptions& o, const NetPlan& plan, const WorkerGroup& workers) {
-  if (o.strategy_name() == "simple") return 0;
+  if (o.chosen_strategy() == TrainStrategy::kSimple) return 0;
   const auto num_elements = static_cast<double>(plan.layout.num_elements());
-  if (o.exchange == "vendor") return num_elements * (o.codec_name() == "fp32" ? 4 : 6);
+  if (o.exchange == TrainExchange::kVendor) return num_elements * (o.codec_name() == "fp32" ? 4 : 6);
   const Buckets buckets = exchange_buckets(o, plan.layout, backward_order(plan));
   const CompressedAllReduceOptions options = exchange_options(o, o.seed, 1);
   check_codec_plan(o, CodecPlan(plan.layout, with_workers(options.codecs, o.num_nodes)));
@@ -59,8 +59,8 @@ double served_bytes(const TrainOptions& o, const NetPlan& plan, const WorkerGrou
   if (!o.pulls_parameters()) return 0;
   const double parameters = 4.0 * static_cast<double>(plan.layout.flat_elements());
   const auto own = static_cast<double>(shards_of(workers, ShardOwners::kServers, workers.communicator->rank()).count);
-  return parameters *
-         ((2 + num_slots) * own / num_shards(workers, ShardOwners::kServers) + (o.downlink_codec == "bf16" ? 1 : 0));
+  return parameters * ((2 + num_slots) * own / num_shards(workers, ShardOwners::kServers) +
+                       (o.downlink_codec == DownlinkCodec::kBfloat16 ? 1 : 0));
 }
 
 MemoryUse use_of_process(const TrainOptions& o, const ProcessGroup& processes, const NetPlan& plan) {

@@ -1,10 +1,7 @@
 #include "trainers/run/rank_consistency.h"
 
-#include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 #include <variant>
 
 #include "kernels/runtime/errors.h"
@@ -15,18 +12,15 @@
 namespace terngrad {
 namespace {
 
-constexpr std::array<std::string_view, 5> kOwnOfEachRank = {"data_dir", "threads", "num_preprocess_threads",
-                                                            "train_dir", "config"};
-
 using Values = std::map<std::string, std::string>;
 
-Values values_of(const std::vector<OptionValue>& options, const RunIdentity& identity) {
+Values values_of(const std::vector<OptionValue>& options, const RecordedIdentity& identity) {
   Values values;
   // In order of names it is the first to be compared.
   values["(program)"] = std::string("terngrad ") + version() + " (" + commit() + "), " + cpu_library();
   for (const auto& [name, value] : identity) values[name] = value;
   for (const OptionValue& option : options) {
-    if (std::ranges::find(kOwnOfEachRank, option.name) != kOwnOfEachRank.end()) continue;
+    if (!option.same_on_all_ranks) continue;
     values["--" + option.name] =
         std::visit([](const auto& value) { return nlohmann::json(value).dump(); }, option.value);
   }
@@ -41,7 +35,7 @@ std::string text_of(const Values& values, const std::string& name) {
 }  // namespace
 
 void require_same_on_all_ranks(const ProcessGroup& processes, const std::vector<OptionValue>& options,
-                               const RunIdentity& identity) {
+                               const RecordedIdentity& identity) {
   const Values own = values_of(options, identity);
   const Values chief = nlohmann::json::parse(processes.broadcast_string(nlohmann::json(own).dump())).get<Values>();
   processes.run_collective([&] {

@@ -165,9 +165,9 @@ bool RunDirectory::restore_config() const {
   return true;
 }
 
-RunIdentity RunDirectory::recorded_identity() const {
+RecordedIdentity RunDirectory::recorded_identity() const {
   const Json config = read_config(folder_);
-  RunIdentity identity;
+  RecordedIdentity identity;
   if (!config.contains("identity")) return identity;
   for (const auto& [name, value] : config["identity"].items()) {
     if (!value.is_string()) {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "trainers/checkpoint/run_identity.h"
+#include "trainers/command_line/option_value.h"
 #include "trainers/io/folder.h"
-#include "trainers/options/option_set.h"
 
 namespace terngrad {
 
@@ -20,8 +20,8 @@ struct RunDescription {
   std::vector<OptionValue> options;
   std::string version;
   std::string commit;
-  RunIdentity identity;     // what a later start must agree in
-  std::string device = {};  // what it computes on, human-readable
+  RecordedIdentity identity;  // what a later start must agree in
+  std::string device = {};    // what it computes on, human-readable
   /// The host of each process that takes part, in order of ranks.
   std::vector<std::string> hosts = {};
 };
@@ -67,7 +67,7 @@ class RunDirectory {
 
   /// The identity in config.json, which says whose run it is while there is no checkpoint; empty if it has none.
   /// @throws DataError if config.json is damaged
-  RunIdentity recorded_identity() const;
+  RecordedIdentity recorded_identity() const;
 
   /// What the latest start computed on (RunDescription::device); empty if that is not recorded.
   /// @throws DataError if config.json is damaged

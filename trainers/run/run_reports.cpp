@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "trainers/command_line/step_list.h"
 #include "trainers/hooks/checkpoint_hook.h"
 #include "trainers/hooks/evaluation_hook.h"
 #include "trainers/hooks/gradient_dump_hook.h"
@@ -18,7 +19,6 @@
 #include "trainers/io/metrics_events.h"
 #include "trainers/launch/progress.h"
 #include "trainers/loop/trainer.h"
-#include "trainers/options/step_list.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/run_start.h"
 #include "trainers/run/train_factory.h"
@@ -26,17 +26,15 @@
 namespace terngrad {
 namespace {
 
-bool continues_after_errors(const TrainOptions& o) { return o.on_save_error == "continue"; }
-
 OnWriteError on_write_error(const TrainOptions& o) {
-  return continues_after_errors(o) ? OnWriteError::kKeep : OnWriteError::kThrow;
+  return o.on_save_error == OnSaveError::kContinue ? OnWriteError::kKeep : OnWriteError::kThrow;
 }
 
 CheckpointHookOptions checkpoint_options(const TrainOptions& o, const RunDirectory& directory) {
   return {.folder = directory.folder(),
           .save_steps = static_cast<std::uint64_t>(o.save_iter),
           .keep_last = o.keep_checkpoints,
-          .on_error = continues_after_errors(o) ? OnSaveError::kContinue : OnSaveError::kStop,
+          .on_error = o.on_save_error,
           .save_at_start = !o.init_from.empty()};
 }
 
@@ -82,7 +80,7 @@ void add_report_hooks(const TrainOptions& o, const TrainSetup& setup, const Star
   if (o.dump_gradients > 0) {
     trainer.add_hook(make_gradient_dump_hook({.run = run.directory.folder(),
                                               .dump_steps = static_cast<std::uint64_t>(o.dump_gradients),
-                                              .continues_after_errors = continues_after_errors(o)},
+                                              .continues_after_errors = o.on_save_error == OnSaveError::kContinue},
                                              display));
   }
   trainer.add_hook(make_progress_hook(display, log_steps, interval));

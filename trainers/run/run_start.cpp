@@ -12,10 +12,10 @@
 #include "kernels/runtime/errors.h"
 #include "trainers/checkpoint/run_identity.h"
 #include "trainers/checkpoint/warm_start.h"
+#include "trainers/command_line/step_list.h"
 #include "trainers/io/atomic_file.h"
 #include "trainers/io/metrics.h"
 #include "trainers/launch/process_group.h"
-#include "trainers/options/step_list.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/train_factory.h"
 #include "trainers/run/training_state.h"
@@ -79,7 +79,7 @@ void apply(const TrainOptions& o, const TrainSetup& setup, RunStart& start) {
   if (!start.checkpoint || setup.trainer == nullptr) return;
   const Checkpoint& checkpoint = *start.checkpoint;
   if (o.resume) {
-    restore(checkpoint, setup.state, static_cast<std::uint64_t>(o.max_steps), *setup.trainer, start.interval);
+    restore(checkpoint, setup.identity, static_cast<std::uint64_t>(o.max_steps), *setup.trainer, start.interval);
     start.first_step = checkpoint.state().step;
     return;
   }
@@ -109,14 +109,14 @@ void share_checkpoint(const ProcessGroup& processes, std::optional<Checkpoint>& 
 StartedRun resume_run(const TrainOptions& o, const RunDescription& description, const TrainSetup& setup,
                       const RunStart& start, RunDirectory directory) {
   StartedRun run{.directory = std::move(directory)};
-  RunIdentity recorded;
+  RecordedIdentity recorded;
   if (start.checkpoint) {
-    recorded = identity_of(start.checkpoint->state());
+    recorded = recorded_identity(start.checkpoint->state());
   } else {
     require_no_warm_start(run.directory);
     recorded = run.directory.recorded_identity();
     if (!recorded.empty()) {
-      check_same_run(identity_of(setup.state), recorded, "the run in '" + run.directory.path().string() + "'");
+      check_same_run(setup.identity, recorded, "the run in '" + run.directory.path().string() + "'");
     }
   }
   run.max_steps_note = check_max_steps(recorded, o.max_steps, is_set_by_user(description, "max_steps"));

@@ -26,7 +26,7 @@ std::unique_ptr<ServedParameters> make_served_parameters(const TrainOptions& o, 
   };
   served.schedule = schedule;
   served.mean_factor = o.mean_factor();
-  served.is_rounded = o.downlink_codec == "bf16";
+  served.is_rounded = o.downlink_codec == DownlinkCodec::kBfloat16;
   served.num_threads = num_threads(o);
   return std::make_unique<ServedParameters>(net.layout(), workers, served);
 }
@@ -34,11 +34,12 @@ std::unique_ptr<ServedParameters> make_served_parameters(const TrainOptions& o, 
 HostStrategy make_host_strategy(const TrainOptions& o, const Net& net, const WorkerGroup& workers,
                                 const HostStrategyContext& context) {
   const Layout& layout = net.layout();
-  if (o.strategy_name() == "simple") return {make_simple_strategy(layout, on_nonfinite_of(o)), layout.fingerprint()};
-  if (o.exchange == "vendor") {
+  if (o.chosen_strategy() == TrainStrategy::kSimple)
+    return {make_simple_strategy(layout, o.on_nonfinite), layout.fingerprint()};
+  if (o.exchange == TrainExchange::kVendor) {
     VendorAllReduceOptions vendor;
     vendor.type = vendor_element_type(o.codec_name());
-    vendor.on_nonfinite = on_nonfinite_of(o);
+    vendor.on_nonfinite = o.on_nonfinite;
     vendor.mean_factor = o.mean_factor();
     vendor.num_threads = num_threads(o);
     return {make_replicated_strategy(layout, std::make_unique<VendorAllReduce>(layout, workers, vendor)),

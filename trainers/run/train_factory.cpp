@@ -16,7 +16,6 @@
 #include "trainers/launch/out_of_memory.h"
 #include "trainers/loop/host_trainer.h"
 #include "trainers/optim/gradient_transform.h"
-#include "trainers/options/async_options.h"
 #include "trainers/options/compression_option_checks.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/async_factory.h"
@@ -38,7 +37,7 @@ std::vector<std::unique_ptr<GradientTransform>> make_transforms(const TrainOptio
   if (o.weight_decay > 0) transforms.push_back(make_weight_decay(net, o.weight_decay));
   if (o.clip_by_global_norm > 0) {
     transforms.push_back(
-        make_clip_by_global_norm(net.layout(), o.clip_by_global_norm, workers.num_local_workers, on_nonfinite_of(o)));
+        make_clip_by_global_norm(net.layout(), o.clip_by_global_norm, workers.num_local_workers, o.on_nonfinite));
   }
   return transforms;
 }
@@ -159,7 +158,8 @@ void make_trainer(const TrainOptions& o, const RunContext& context, const Traini
   if (is_async(o)) {
     check_async_memory(o, *data.dataset, context.mailbox.get(), context.devices.is_cpu());
     plan_fingerprint = make_async(o, context, data.dataset, schedule, options, setup);
-    setup.state = initial_state(o, setup.devices, data, plan_fingerprint);
+    setup.identity = run_identity(o, data, plan_fingerprint);
+    setup.state = initial_state(setup.identity);
     return;
   }
   const WorkerGroup workers = make_worker_group(o.num_nodes, context.communicator, o.num_servers);
@@ -177,7 +177,8 @@ void make_trainer(const TrainOptions& o, const RunContext& context, const Traini
       throw UsageError(error.what());
     }
   }
-  setup.state = initial_state(o, setup.devices, data, plan_fingerprint);
+  setup.identity = run_identity(o, data, plan_fingerprint);
+  setup.state = initial_state(setup.identity);
 }
 
 }  // namespace

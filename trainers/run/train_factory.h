@@ -31,7 +31,8 @@ struct TrainSetup {
   std::string data_summary;                 // human-readable: see data_summary
   std::vector<std::string> notes;           // human-readable: what was found out about the devices
   std::function<std::string()> conclusion;  // human-readable, when the run has ended; may be empty
-  CheckpointState state;                    // of step 0: what a checkpoint must agree in to be resumed from
+  RunIdentity identity;                     // what a checkpoint must agree in to be resumed from
+  CheckpointState state;                    // of step 0
 };
 
 /// What a run is connected to: ranks, data, devices.

@@ -69,7 +69,7 @@ int train(const TrainOptions& o, RunDescription description, const ProcessGroup&
     setup = make_train_setup(o, context);
     if (o.last_rank_evaluates) setup.test_set.reset();
   });
-  description.identity = identity_of(setup.state);
+  description.identity = recorded_identity(setup.identity);
   description.device = setup.devices.model();
   description.hosts = processes.hosts();
   require_same_on_all_ranks(processes, description.options, description.identity);

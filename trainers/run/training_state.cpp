@@ -15,7 +15,7 @@ std::optional<Checkpoint> load_newest(const std::filesystem::path& directory) {
   return load_checkpoint(latest->path);
 }
 
-void restore(const Checkpoint& checkpoint, const CheckpointState& expected, std::uint64_t total_steps, Trainer& trainer,
+void restore(const Checkpoint& checkpoint, const RunIdentity& expected, std::uint64_t total_steps, Trainer& trainer,
              Interval& interval) {
   checkpoint.check_same_run(expected);
   const std::uint64_t step = checkpoint.state().step;

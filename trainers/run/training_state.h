@@ -22,7 +22,7 @@ std::optional<Checkpoint> load_newest(const std::filesystem::path& directory);
 /// @param expected  of the run that is to continue
 /// @param interval  out: of the metrics, if the save fell between two of their lines
 /// @throws UsageError if the checkpoint is of another run or beyond `total_steps`; DataError if something is missing
-void restore(const Checkpoint& checkpoint, const CheckpointState& expected, std::uint64_t total_steps, Trainer& trainer,
+void restore(const Checkpoint& checkpoint, const RunIdentity& expected, std::uint64_t total_steps, Trainer& trainer,
              Interval& interval);
 
 /// Begins a new run with the parameters of a checkpoint and, if the net has state, that of its first worker for all

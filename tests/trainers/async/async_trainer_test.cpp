@@ -16,6 +16,7 @@
 #include "tests/nets/branched_net.h"
 #include "tests/support/bits.h"
 #include "tests/support/thread_mailbox.h"
+#include "tests/trainers/expected_identity.h"
 #include "tests/trainers/small_async.h"
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/hooks/checkpoint_hook.h"
@@ -294,7 +295,7 @@ TEST(AsyncTrainer, ContinuesFromTheCheckpointOfItsStart) {
   whole->run();
   const auto resumed = make_small_async(async);
   Interval unused;
-  restore(load_checkpoint(checkpoint_path(folder.path(), 0)), state, 4, *resumed, unused);
+  restore(load_checkpoint(checkpoint_path(folder.path(), 0)), testing::expected_identity(state), 4, *resumed, unused);
   resumed->run();
   EXPECT_EQ(testing::state_bits(*resumed), testing::state_bits(*whole));
 }
@@ -324,7 +325,7 @@ TEST(AsyncTrainer, ContinuesFromItsCheckpoints) {
     const Checkpoint checkpoint = load_checkpoint(checkpoint_path(folder.path(), 3));
     const auto resumed = make_small_async(async);
     Interval unused;
-    restore(checkpoint, state, 7, *resumed, unused);
+    restore(checkpoint, testing::expected_identity(state), 7, *resumed, unused);
     const TemporaryDirectory other;
     save_in(*resumed, other.path());
     resumed->run();
@@ -485,12 +486,12 @@ TEST(AsyncTrainerRanks, ContinueWhereTheCheckpointSays) {
   // On ranks, and alone: what was pulled is not there, so workers pull from scratch.
   const RanksResult on_ranks = run_over_ranks(async, 2, [&](AsyncTrainer& trainer) {
     Interval unused;
-    restore(checkpoint, state, 6, trainer, unused);
+    restore(checkpoint, testing::expected_identity(state), 6, trainer, unused);
   });
   EXPECT_EQ(on_ranks.counts.total(), 12u);
   const auto alone = make_small_async(async);
   Interval unused;
-  restore(checkpoint, state, 6, *alone, unused);
+  restore(checkpoint, testing::expected_identity(state), 6, *alone, unused);
   alone->run();
   EXPECT_EQ(alone->push_counts().total(), 12u);
 }

@@ -216,7 +216,7 @@ TEST(AdviseCommand, AClusterIsAllThatItTakes) {
                                                                                     {"--repetitions", "3"},
                                                                                     {"--threads", "1"},
                                                                                     {"--exchange_timeout", "5"}}) {
-    expect_refused(advise(cluster + more), {more[0], "--cluster names a file"});
+    expect_refused(advise(cluster + more), {more[0], "needs a run without --cluster"});
   }
 }
 

@@ -140,9 +140,9 @@ TEST_F(RecordsCommand, MistakesAreNamed) {
   expect_error(kExitUsage, {"build", "--input", images() + "x", "--out", out()}, "there is no such folder");
   expect_error(kExitUsage, {"build", "--input", images(), "--out", out(), "--from", "imagenet"}, "--labels: must name");
   expect_error(kExitUsage, {"build", "--input", images(), "--out", out(), "--boxes", "b.csv"},
-               "--boxes b.csv: has no effect");
+               "--boxes b.csv: needs --from imagenet");
   expect_error(kExitUsage, {"build", "--input", images(), "--out", out(), "--from", "mnist", "--seed", "2"},
-               "--seed 2: has no effect");
+               "--seed 2: needs");
   expect_error(kExitFailure, {"build", "--input", images(), "--out", out()},
                "12 images, which do not fill 1024 shards");
   expect_error(kExitFailure, {"check", images()}, "has no shards of the training subset");

@@ -24,9 +24,8 @@ TrainOptions accept(const std::vector<std::string>& arguments, int num_processes
   testing::parse(options, o, arguments);
   apply_async_defaults(options, o);
   apply_launch(o, {.rank = 0, .num_processes = num_processes, .num_sharing = 1});
-  if (is_async(o) && num_processes > 1) apply_async_launch(options, o);
-  check_launch(options, o, num_processes);
   check_train_options(options, o);
+  apply_async_launch(o);
   return o;
 }
 
@@ -65,14 +64,14 @@ TEST(AsyncOptions, WhatItDoesNotGoWithIsRefusedByName) {
       {{"--codec", "ternary:levels=asymmetric,sharing=max"},
        {"--codec ternary:levels=asymmetric,sharing=max", "accepted: sharing=none"}},
       {{"--codec_for", "*=ternary:sharing=mean"}, {"--codec_for *=ternary:sharing=mean", "accepted: sharing=none"}},
-      {{"--exchange", "all_gather"}, {"--exchange all_gather", "accepted: auto"}},
+      {{"--exchange", "all_gather"}, {"--exchange all_gather", "accepted here: auto"}},
       {{"--exchange", "integer_sum"}, {"--exchange integer_sum"}},
       {{"--codec_for", "*=sign:reduce=vote"}, {"--codec_for *=sign:reduce=vote", "accepted: reduce=mean"}},
       {{"--downlink_codec", "sums"}, {"--downlink_codec sums", "fp32, bf16"}},
       {{"--downlink_codec", "ternary"}, {"--downlink_codec ternary", "fp32, bf16"}},
       {{"--reduce", "sum"}, {"--reduce sum", "--async_scale 1"}},
-      {{"--floating_grad_epoch", "2"}, {"--floating_grad_epoch 2", "accepted: 0"}},
-      {{"--compress_from", "2"}, {"--compress_from 2", "accepted: 0"}},
+      {{"--floating_grad_epoch", "2"}, {"--floating_grad_epoch 2", "accepted here: 0"}},
+      {{"--compress_from", "2"}, {"--compress_from 2", "accepted here: 0"}},
       {{"--overlap", "on"}, {"--overlap on", "--strategy replicated"}},
       {{"--bucket_mb", "1"}, {"--bucket_mb", "--strategy replicated"}},
       {{"--num_servers", "1"}, {"--num_servers", "--strategy ps"}},

@@ -122,8 +122,10 @@ TEST(TrainCodecClasses, KeepWhatTheirMessagesLeaveOutUnlessTheyVoteOrScaleUp) {
 TEST(TrainCodecClasses, OneScalerForTheModelGoesWithoutBuckets) {
   EXPECT_THAT(testing::refuse({"--num_nodes", "2", "--codec", "ternary:scope=model", "--bucket_mb", "1"}),
               HasSubstr("--bucket_mb"));
-  EXPECT_THAT(testing::refuse({"--num_nodes", "2", "--codec", "ternary:scope=model", "--overlap", "on"}),
-              HasSubstr("--overlap on: needs another --scaler_scope than model"));
+  EXPECT_THAT(
+      testing::refuse({"--num_nodes", "2", "--codec", "ternary:scope=model", "--overlap", "on"}),
+      HasSubstr(
+          "--overlap on: needs an exchange beside the backward pass; this needs another --scaler_scope than model"));
 }
 
 // One of each column trains by each strategy; ternary has its own scalers with async by default.

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "compress/plan/codec_registry.h"
-#include "trainers/options/option_set.h"
+#include "trainers/command_line/option_set.h"
 
 namespace terngrad::codec_list_test {
 namespace {

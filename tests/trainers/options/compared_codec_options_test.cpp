@@ -8,7 +8,7 @@
 
 #include "kernels/runtime/errors.h"
 #include "tests/trainers/temporary_directory.h"
-#include "trainers/options/option_set.h"
+#include "trainers/command_line/option_set.h"
 
 namespace terngrad::compared_codec_options_test {
 namespace {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compress/exchange/all_reduce_options.h"
+#include "compress/exchange/bucket_plan.h"
 #include "kernels/runtime/device.h"
 #include "tests/trainers/checked_options.h"
 
@@ -23,47 +24,8 @@ TEST(TrainOptions, DefaultsTrainLenetOnTheBuiltInSet) {
   EXPECT_EQ(o.dataset, "synthetic");
   EXPECT_EQ(o.net, "lenet");
   EXPECT_EQ(o.codec_name(), "fp32");
-  EXPECT_EQ(o.strategy_name(), "simple");
+  EXPECT_EQ(o.chosen_strategy(), TrainStrategy::kSimple);
   EXPECT_EQ(o.max_steps, 3000);
-}
-
-TEST(TrainOptions, DataSetsBringTheirDefaults) {
-  const TrainOptions o = accept({"--dataset", "mnist", "--data_dir", "d"});
-  EXPECT_EQ(o.max_steps, 10000);
-  EXPECT_EQ(o.batch_size, 64);
-  EXPECT_EQ(o.learning_rate_decay_type, "polynomial");
-  EXPECT_EQ(o.weight_decay, 0.0005);
-  for (const char* own : {"npy", "folder"})
-    EXPECT_EQ(accept({"--dataset", own, "--data_dir", "d"}).net, "lenet") << own;
-  EXPECT_EQ(accept({"--dataset", "npy", "--data_dir", "d"}).image_size, 0);  // the arrays' own
-  EXPECT_EQ(accept({"--dataset", "folder", "--data_dir", "d"}).image_size, 28);
-  // What the user says wins, also where it is another set's default.
-  EXPECT_EQ(accept({"--dataset", "mnist", "--data_dir", "d", "--max_steps", "3000"}).max_steps, 3000);
-}
-
-TEST(TrainOptions, NetsOfADataSetMayHaveARecipeOfTheirOwn) {
-  const TrainOptions o = accept({"--dataset", "cifar10", "--data_dir", "d", "--net", "resnet_20"});
-  EXPECT_EQ(o.image_size, 32);
-  EXPECT_EQ(o.preprocessing, "padded");
-  EXPECT_EQ(o.max_steps, 64000);
-  EXPECT_EQ(o.optimizer, "momentum");
-  EXPECT_EQ(o.initial_learning_rate, 0.1);
-  EXPECT_EQ(o.learning_rate_decay_type, "steps");
-  EXPECT_EQ(o.learning_rate_boundaries, "32000,48000");
-  EXPECT_EQ(o.weight_decay, 0.0001);
-  EXPECT_EQ(o.ema_decay, 0);
-  EXPECT_EQ(accept({"--dataset", "cifar10", "--data_dir", "d"}).preprocessing, "auto");
-  EXPECT_EQ(accept({"--dataset", "imagenet", "--data_dir", "d"}).net, "alexnet");
-  EXPECT_EQ(accept({"--dataset", "imagenet", "--data_dir", "d", "--net", "vgg_a"}).learning_rate_decay_type,
-            "exponential");
-  EXPECT_EQ(accept({"--dataset", "imagenet", "--data_dir", "d", "--net", "googlenet"}).weight_decay, 0.00004);
-  EXPECT_EQ(accept({"--dataset", "imagenet", "--data_dir", "d", "--net", "resnet_50"}).max_steps, 450000);
-  EXPECT_EQ(accept({"--dataset", "mnist", "--data_dir", "d", "--net", "resnet_20"}).image_size, 28);
-  // What the user says wins.
-  EXPECT_EQ(
-      accept({"--dataset", "cifar10", "--data_dir", "d", "--net", "resnet_20", "--learning_rate_decay_type", "fixed"})
-          .learning_rate_decay_type,
-      "fixed");
 }
 
 TEST(TrainOptions, RecordsArePreprocessedAsTheirNetWas) {
@@ -75,36 +37,6 @@ TEST(TrainOptions, RecordsArePreprocessedAsTheirNetWas) {
   EXPECT_EQ(preprocessing_of("records", "lenet", "auto"), "standard");
   EXPECT_EQ(preprocessing_of("records", "alexnet", "vgg"), "vgg");
   EXPECT_EQ(preprocessing_of("cifar10", "alexnet", "auto"), "auto");
-}
-
-TEST(TrainOptions, AugmentationCanBeTurnedOffWhereThereIsOne) {
-  EXPECT_EQ(accept({"--dataset", "cifar10", "--data_dir", "d", "--augment", "off"}).augment, "off");
-  EXPECT_THAT(refuse({"--dataset", "mnist", "--data_dir", "d", "--augment", "off"}),
-              HasSubstr("--augment off: has no effect here; --dataset mnist is never augmented"));
-}
-
-TEST(TrainOptions, OptionsOfRecordsNeedRecords) {
-  const TrainOptions o = accept({"--dataset", "records", "--data_dir", "d", "--shuffle", "window", "--num_readers", "8",
-                                 "--input_queue_memory_factor", "2", "--label_offset", "-1"});
-  EXPECT_EQ(shuffle_of(o), (ShuffleOptions{.kind = ShuffleOptions::Kind::kWindow, .num_readers = 8, .window = 2048}));
-  EXPECT_EQ(shuffle_of(accept({"--dataset", "records", "--data_dir", "d"})), ShuffleOptions{});
-  EXPECT_THAT(refuse({"--dataset", "records", "--data_dir", "d", "--num_readers", "8"}),
-              HasSubstr("it needs --shuffle window"));
-  EXPECT_THAT(refuse({"--dataset", "mnist", "--data_dir", "d", "--shuffle", "window"}),
-              HasSubstr("--shuffle window: needs --dataset imagenet, flowers or records"));
-  EXPECT_THAT(refuse({"--dataset", "mnist", "--data_dir", "d", "--label_offset", "-1"}),
-              HasSubstr("it needs --dataset imagenet, flowers or records"));
-}
-
-TEST(TrainOptions, HelpShowsTheDefaultsOfTheDataSet) {
-  TrainOptions o;
-  OptionSet options("test");
-  declare_train_options(options, o);
-  const char* argv[] = {"terngrad_train", "--dataset=mnist"};
-  options.parse(2, argv);
-  apply_dataset_defaults(options, o);
-  EXPECT_THAT(options.help(), HasSubstr("10000"));
-  EXPECT_THAT(options.help(), HasSubstr("--dataset_name"));
 }
 
 TEST(TrainOptions, TheOriginalsNameOfTheDataSetWorks) {
@@ -122,11 +54,11 @@ TEST(TrainOptions, GradBitsNamesACodec) {
 }
 
 TEST(TrainOptions, AutoStrategyExchangesWhereThereIsSomethingTo) {
-  EXPECT_EQ(accept({}).strategy_name(), "simple");
-  EXPECT_EQ(accept({"--num_nodes", "2"}).strategy_name(), "replicated");
-  EXPECT_EQ(accept({"--grad_bits", "1"}).strategy_name(), "replicated");
-  EXPECT_EQ(accept({"--codec_for", "conv*=ternary"}).strategy_name(), "replicated");
-  EXPECT_EQ(accept({"--strategy", "replicated"}).strategy_name(), "replicated");
+  EXPECT_EQ(accept({}).chosen_strategy(), TrainStrategy::kSimple);
+  EXPECT_EQ(accept({"--num_nodes", "2"}).chosen_strategy(), TrainStrategy::kReplicated);
+  EXPECT_EQ(accept({"--grad_bits", "1"}).chosen_strategy(), TrainStrategy::kReplicated);
+  EXPECT_EQ(accept({"--codec_for", "conv*=ternary"}).chosen_strategy(), TrainStrategy::kReplicated);
+  EXPECT_EQ(accept({"--strategy", "replicated"}).chosen_strategy(), TrainStrategy::kReplicated);
 }
 
 TEST(TrainOptions, WrongValuesAreRefused) {
@@ -326,7 +258,7 @@ TEST(TrainOptions, FloatingExchangeIsTheSameInFp32) {
   // Nor is the mean of fp32 sparse.
   TrainOptions sparse;
   sparse.codec = "topk";
-  sparse.downlink_codec = "sparse";
+  sparse.downlink_codec = DownlinkCodec::kSparse;
   EXPECT_EQ(exchange_options(sparse, 77, 3).downlink_codec, DownlinkCodec::kSparse);
   EXPECT_EQ(floating_exchange_options(sparse, 77, 3).downlink_codec, DownlinkCodec::kFloat32);
 }
@@ -352,22 +284,6 @@ TEST(TrainOptions, ScheduleCarriesItsOptions) {
   EXPECT_EQ(steps.decay_factor, 0.5);
 }
 
-TEST(TrainOptions, OptionsOfTheOriginalAreRefusedWithAReason) {
-  const std::vector<std::string> names = {"subset",
-                                          "log_device_placement",
-                                          "pretrained_model_checkpoint_path",
-                                          "use_encoding",
-                                          "save_tower",
-                                          "job_name",
-                                          "ps_hosts",
-                                          "worker_hosts",
-                                          "task_id",
-                                          "num_replicas_to_aggregate",
-                                          "save_interval_secs",
-                                          "save_summaries_secs"};
-  for (const std::string& name : names) EXPECT_THAT(refuse({"--" + name, "1"}), HasSubstr("--" + name + ": refused: "));
-}
-
 TEST(TrainOptions, ThreadsAreTheMachinesUnlessGiven) {
   TrainOptions o;
   EXPECT_EQ(num_threads(o), num_hardware_threads());
@@ -379,8 +295,11 @@ TEST(TrainOptions, ThreadsAreTheMachinesUnlessGiven) {
 }
 
 TEST(TrainOptions, EarlierNamesAreAliases) {
-  EXPECT_EQ(accept({"--num_nodes", "2", "--return_codec", "bf16"}).downlink_codec, "bf16");
-  EXPECT_TRUE(accept({"--dataset", "mnist", "--data_dir", "d", "--data_shares"}).data_shards);
+  EXPECT_EQ(accept({"--num_nodes", "2", "--return_codec", "bf16"}).downlink_codec, DownlinkCodec::kBfloat16);
+  TrainOptions o;
+  OptionSet options("test");
+  testing::parse(options, o, {"--dataset", "mnist", "--data_dir", "d", "--data_shares"});
+  EXPECT_TRUE(o.data_shards);
 }
 
 }  // namespace

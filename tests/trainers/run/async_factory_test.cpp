@@ -20,7 +20,7 @@ using testing::message_of;
 
 TrainOptions small_options() {
   TrainOptions o;
-  o.strategy = "async";
+  o.strategy = TrainStrategy::kAsync;
   o.scaler_sharing = "none";
   o.grad_bits = 1;
   o.num_nodes = 4;
@@ -64,21 +64,21 @@ TEST(AsyncSetup, ItsOptionsDecideTheBits) {
   };
   EXPECT_TRUE(differs([](TrainOptions& o) { o.async_scale = 0.5; }));
   EXPECT_TRUE(differs([](TrainOptions& o) { o.max_staleness = 3; }));
-  EXPECT_TRUE(differs([](TrainOptions& o) { o.strategy = "replicated"; }));
+  EXPECT_TRUE(differs([](TrainOptions& o) { o.strategy = TrainStrategy::kReplicated; }));
   EXPECT_FALSE(differs([](TrainOptions& o) { o.async_scale = 0.25; }));  // what it is by default
 }
 
 TEST(AsyncSetup, IsAnotherRunThanASynchronousOne) {
   TrainOptions o = small_options();
-  const RunIdentity async = identity_of(make_train_setup(o).state);
-  o.strategy = "replicated";
-  const RunIdentity replicated = identity_of(make_train_setup(o).state);
+  const RunIdentity async = make_train_setup(o).identity;
+  o.strategy = TrainStrategy::kReplicated;
+  const RunIdentity replicated = make_train_setup(o).identity;
   for (const auto& [ours, theirs] : {std::pair{async, replicated}, {replicated, async}}) {
-    EXPECT_THAT(message_of<UsageError>([&] { check_same_run(ours, theirs, "there"); }),
+    EXPECT_THAT(message_of<UsageError>([&] { check_same_run(ours, recorded_identity(theirs), "there"); }),
                 AllOf(HasSubstr("--strategy"), HasSubstr("'async'"), HasSubstr("'simple, replicated or ps'")));
   }
   // Runs from before there was a difference are synchronous ones.
-  RunIdentity old = replicated;
+  RecordedIdentity old = recorded_identity(replicated);
   old.erase("strategy");
   EXPECT_NO_THROW(check_same_run(replicated, old, "there"));
   EXPECT_THROW(check_same_run(async, old, "there"), UsageError);

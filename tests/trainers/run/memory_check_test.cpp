@@ -70,7 +70,7 @@ TEST(MemoryUse, IsByOptions) {
 
 TEST(MemoryUse, OfAsynchronousRanksIsThatOfAServerOrOfWorkers) {
   TrainOptions o = options_with(8);
-  o.strategy = "async";
+  o.strategy = TrainStrategy::kAsync;
   const MemoryUse alone = async_memory_use(o, 0, 1, /*is_cpu=*/true);
   EXPECT_TRUE(alone.has_parameters && alone.has_replicas);
   EXPECT_EQ(alone.num_workers, 8);

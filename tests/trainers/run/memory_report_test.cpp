@@ -120,16 +120,16 @@ TEST(MemoryReport, IsWhatARunAllocates) {
       {"gather",
        [](TrainOptions& o) {
          o.grad_bits = 16;
-         o.exchange = "all_gather";
+         o.exchange = TrainExchange::kAllGather;
        }},
       {"servers that update",
        [](TrainOptions& o) {
-         o.strategy = "ps";
-         o.pull = "parameters";
+         o.strategy = TrainStrategy::kParameterServers;
+         o.pull = Pull::kParameters;
        }},
       {"asynchronous",
        [](TrainOptions& o) {
-         o.strategy = "async";
+         o.strategy = TrainStrategy::kAsync;
          o.scaler_sharing = "none";
          o.grad_bits = 1;
        }},
@@ -158,7 +158,7 @@ TEST(MemoryReport, GrowsWithWhatTakesMemory) {
   EXPECT_TRUE(grows([](TrainOptions& o) { o.batch_size = 512; }));
   EXPECT_TRUE(grows([](TrainOptions& o) { o.threads = 4; }));
   EXPECT_TRUE(grows([](TrainOptions& o) { o.optimizer = "adam"; }));
-  EXPECT_TRUE(grows([](TrainOptions& o) { o.strategy = "async"; }));
+  EXPECT_TRUE(grows([](TrainOptions& o) { o.strategy = TrainStrategy::kAsync; }));
   EXPECT_TRUE(grows([](TrainOptions& o) { o.floating_grad_epoch = 2; }));
   EXPECT_FALSE(grows([](TrainOptions& o) { o.grad_bits = 1; }));
   EXPECT_TRUE(grows([](TrainOptions& o) { o.codec = "terngrad_ef"; }));

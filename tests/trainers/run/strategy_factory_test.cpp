@@ -64,8 +64,8 @@ TEST(MakeHostStrategy, RefusesToDumpWhatHasNoMessages) {
 TEST(MakeServedParameters, AreThereWhereServersUpdate) {
   TrainOptions o = options_with(2, 1);
   EXPECT_EQ(make_served_parameters(o, *Alone(o).net, Alone(o).workers, {}), nullptr);
-  o.strategy = "ps";
-  o.pull = "parameters";
+  o.strategy = TrainStrategy::kParameterServers;
+  o.pull = Pull::kParameters;
   const Alone served(o);
   EXPECT_NE(make_served_parameters(o, *served.net, served.workers, {}), nullptr);
 }

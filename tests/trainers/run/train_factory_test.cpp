@@ -51,7 +51,7 @@ TEST(TrainSetup, PartsThatRefuseAreUsageErrors) {
   o.data_dir = "/nowhere";
   EXPECT_THAT(message_of<UsageError>([&] { make_train_setup(o); }), HasSubstr("--data_dir /nowhere"));
   o = small_options();
-  o.learning_rate_decay_type = "exponential";
+  o.learning_rate_decay_type = ScheduleKind::kExponential;
   o.num_epochs_per_decay = 1e300;
   EXPECT_THAT(message_of<UsageError>([&] { make_train_setup(o); }), HasSubstr("--num_epochs_per_decay 1e+300"));
 }

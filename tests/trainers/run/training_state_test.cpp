@@ -10,6 +10,7 @@
 #include "kernels/runtime/errors.h"
 #include "tests/nets/branched_net.h"
 #include "tests/support/bits.h"
+#include "tests/trainers/expected_identity.h"
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/hooks/checkpoint_hook.h"
@@ -65,7 +66,7 @@ TEST(Restore, ContinuesAsTheRunThatSaved) {
   const std::optional<Checkpoint> newest = load_newest(folder.path());
   ASSERT_TRUE(newest.has_value());
   EXPECT_EQ(newest->state().step, kSaved);
-  restore(*newest, state_of_run(), kSteps, *resumed, interval);
+  restore(*newest, testing::expected_identity(state_of_run()), kSteps, *resumed, interval);
   EXPECT_EQ(interval.steps, 3u);
   EXPECT_NE(state_bits(*resumed), state_bits(*whole));
   resumed->run();
@@ -89,9 +90,11 @@ TEST(Restore, RefusesOtherRunsAndFewerSteps) {
   ASSERT_TRUE(newest.has_value());
   CheckpointState other = state_of_run();
   other.seed = 9;
-  EXPECT_THAT(message_of<UsageError>([&] { restore(*newest, other, kSteps, *trainer, interval); }),
-              HasSubstr("seed '9'"));
-  EXPECT_THAT(message_of<UsageError>([&] { restore(*newest, state_of_run(), 3, *trainer, interval); }),
+  EXPECT_THAT(
+      message_of<UsageError>([&] { restore(*newest, testing::expected_identity(other), kSteps, *trainer, interval); }),
+      HasSubstr("seed '9'"));
+  EXPECT_THAT(message_of<UsageError>(
+                  [&] { restore(*newest, testing::expected_identity(state_of_run()), 3, *trainer, interval); }),
               AllOf(HasSubstr("--max_steps 3"), HasSubstr("4 or more")));
 }
 

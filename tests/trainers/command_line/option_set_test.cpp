@@ -1,4 +1,4 @@
-#include "trainers/options/option_set.h"
+#include "trainers/command_line/option_set.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 
 #include "kernels/runtime/errors.h"
 #include "tests/trainers/temporary_directory.h"
+#include "trainers/checkpoint/run_identity.h"
 
 namespace terngrad::option_set_test {
 namespace {
@@ -48,9 +49,8 @@ class Options : public ::testing::Test {
     options.add("max_steps", &o.max_steps, "steps", at_least(1));
     options.add("seed", &o.seed, "seed of everything");
     options.add("momentum", &o.momentum, "of the optimizer", from_up_to(0, 1));
-    options.add("dataset", &o.dataset, "data set");
+    options.add("dataset", &o.dataset, "data set").alias("dataset_name");
     options.add("optimizer", &o.optimizer, "update rule", one_of({"gd", "momentum", "adam"}));
-    options.alias("dataset_name", "dataset");
   }
 
   ParseResult parse(std::vector<const char*> arguments) {
@@ -304,8 +304,8 @@ TEST_F(Options, DeclarationMistakesAreRefused) {
   EXPECT_THROW(options.add("seed", &value, ""), InvalidArgument);
   EXPECT_THROW(options.add("dataset_name", &value, ""), InvalidArgument);
   EXPECT_THROW(options.add("five", &value, "", one_of({1, 2})), InvalidArgument);
-  EXPECT_THROW(options.alias("seed", "dataset"), InvalidArgument);
-  EXPECT_THROW(options.alias("x", "none"), InvalidArgument);
+  EXPECT_THROW(options.declaration("dataset").alias("seed"), InvalidArgument);
+  EXPECT_THROW(options.declaration("none"), InvalidArgument);
   EXPECT_THROW(options.was_set("none"), InvalidArgument);
 }
 
@@ -338,37 +338,88 @@ TEST(OptionSet, RefusedNamesGiveTheReason) {
   EXPECT_THROW(options.refuse("taken", ""), InvalidArgument);
 }
 
-TEST_F(Options, WhatTheUserChangedAndNothingLooksAtIsRefused) {
-  parse({"--num_gpus=2", "--seed=3", "--quantize_logits", "--codec_for=a=b"});
-  options.set_default("momentum", "0.8");
-  EXPECT_NO_THROW(refuse_unused(options, {"momentum", "grad_bits"}, "more"));
-  const auto refused = [&](const char* name) {
-    return message_of<UsageError>([&] { refuse_unused(options, {"momentum", name, "seed"}, "--device cuda"); });
+TEST_F(Options, WhatTheUserChangedAndNeedsSomethingElseIsRefused) {
+  bool on_gpu = false;
+  for (const char* name : {"momentum", "num_gpus", "quantize_logits", "codec_for"}) {
+    options.declaration(name).needs("--device cuda", [&] { return on_gpu; });
+  }
+  const auto refused = [&](const std::vector<const char*>& arguments) {
+    Values values = o;
+    const std::string message = message_of<UsageError>([&] {
+      parse(arguments);
+      options.require_needs();
+    });
+    o = values;
+    return message;
   };
-  EXPECT_EQ(refused("num_gpus"),
-            "--num_gpus 2: has no effect here; it needs --device cuda; accepted here: 1, its default");
-  EXPECT_EQ(refused("quantize_logits"),
-            "--quantize_logits=true: has no effect here; it needs --device cuda; accepted here: false, its default");
-  EXPECT_EQ(refused("codec_for"), "--codec_for a=b: has no effect here; it needs --device cuda");
-  EXPECT_THROW(refuse_unused(options, {"none"}, "more"), InvalidArgument);
+  options.set_default("momentum", "0.8");
+  parse({"--seed=3"});
+  EXPECT_NO_THROW(options.require_needs());
+  EXPECT_EQ(refused({"--num_gpus=2"}), "--num_gpus 2: needs --device cuda; accepted here: 1, its default");
+  EXPECT_EQ(options.unmet_need("num_gpus"), "--device cuda");
+  EXPECT_EQ(options.unmet_need("seed"), "");
+  on_gpu = true;
+  EXPECT_NO_THROW(options.require_needs());
+  on_gpu = false;
+  parse({"--num_gpus=1"});
+  EXPECT_EQ(refused({"--quantize_logits"}),
+            "--quantize_logits=true: needs --device cuda; accepted here: false, its default");
+  parse({"--quantize_logits=false"});
+  EXPECT_EQ(refused({"--codec_for=a=b"}), "--codec_for a=b: needs --device cuda");
+  EXPECT_THROW(options.unmet_need("none"), InvalidArgument);
+}
+
+TEST_F(Options, TheFirstNeedThatIsNotMetIsNamedWithItsDetail) {
+  options.declaration("seed")
+      .needs("a beginning", [] { return true; })
+      .needs(
+          "an end", [] { return false; }, [&] { return "there are " + std::to_string(o.max_steps); })
+      .needs("more", [] { return false; });
+  parse({"--seed=3"});
+  EXPECT_EQ(message_of<UsageError>([&] { options.require_needs(); }),
+            "--seed 3: needs an end; there are 10; accepted here: 1, its default");
 }
 
 TEST_F(Options, TheDefaultIsAsGoodAsNotGiven) {
+  for (const char* name : {"seed", "momentum", "clip_factor", "quantize_logits", "max_steps"}) {
+    options.declaration(name).needs("more", [] { return false; });
+  }
   path = folder.write("run.cfg", "seed = 3\nclip_factor = 0.0\n").string();
   parse({"--config", path.c_str(), "--seed=1", "--momentum=0.90", "--quantize_logits=false", "--max_steps=77"});
-  const auto check_all = [&] {
-    refuse_unused(options, {"seed", "momentum", "clip_factor", "quantize_logits", "max_steps"}, "more");
-  };
-  EXPECT_THAT(message_of<UsageError>(check_all), HasSubstr("--max_steps 77:"));
+  EXPECT_THAT(message_of<UsageError>([&] { options.require_needs(); }), HasSubstr("--max_steps 77:"));
   options.set_default("max_steps", "77");
-  EXPECT_NO_THROW(check_all());
+  EXPECT_NO_THROW(options.require_needs());
   // What a command makes of an option is not what the user gave.
   o.momentum = 0;
-  EXPECT_NO_THROW(check_all());
+  EXPECT_NO_THROW(options.require_needs());
   EXPECT_TRUE(options.was_set("momentum"));
   EXPECT_FALSE(options.was_changed("momentum"));
   options.set_default("momentum", "0.5");
   EXPECT_TRUE(options.was_changed("momentum"));
+}
+
+TEST_F(Options, TheIdentityHasWhatDecidesBits) {
+  options.declaration("num_gpus").role(OptionRole::kSpeed);
+  options.declaration("dataset").role(OptionRole::kPlace);
+  options.declaration("codec_for")
+      .identity({.key = "spec", .value = [&] { return "of " + o.codec_for.at(0); }, .is_compared_last = true});
+  options.declaration("optimizer").identity({.key = "rule", .name = "the rule"}).identity(part_of("other"));
+  parse({"--codec_for=a=b", "--clip_factor=2.50", "--quantize_logits", "--seed=4"});
+  options.set_default("momentum", "0.8");
+  std::string text;
+  for (const IdentityEntry& entry : options.identity()) {
+    text +=
+        entry.name + " " + entry.key + "=" + entry.value + " before " + entry.if_not_recorded.value_or("none") + "\n";
+  }
+  EXPECT_EQ(text,
+            "--grad_bits grad_bits=32 before 32\n"
+            "--clip_factor clip_factor=2.5 before 0\n"
+            "--quantize_logits quantize_logits=true before false\n"
+            "--max_steps max_steps=10 before 10\n"
+            "--seed seed=4 before 1\n"
+            "--momentum momentum=0.8 before 0.9\n"
+            "the rule rule=momentum before momentum\n"
+            "--codec_for spec=of a=b before none\n");
 }
 
 TEST_F(Options, PositionalArgumentsStandAnywhereAndAreNeeded) {

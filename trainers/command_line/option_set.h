@@ -4,28 +4,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
-#include "trainers/options/help_text.h"
-#include "trainers/options/option_constraint.h"
+#include "trainers/command_line/option_constraint.h"
+#include "trainers/command_line/option_declaration.h"
+#include "trainers/command_line/option_value.h"
 
 namespace terngrad {
 
-/// The value of an option, by type.
-using OptionScalar = std::variant<bool, std::int64_t, std::uint64_t, double, std::string, std::vector<std::string>>;
-
-/// An option as it stands after parsing.
-struct OptionValue {
-  std::string name;
-  OptionScalar value;
-  bool set_by_user = false;  // on the command line or in a --config file
-};
+struct HelpEntry;
+struct IdentityEntry;
+struct OptionDescription;
 
 /// What a command prints when it is asked, in lines of at most `width` characters.
 using OptionAnswer = std::function<std::string(int width)>;
@@ -50,8 +43,8 @@ struct ParseResult {
 /// `--config FILE` reads lines `name = value` with the same names (bare names for flags, `#` begins a comment line).
 /// Numbers are decimal, read in full and finite. Of an option that a command line gives several times the last value
 /// counts, though each must be one that is accepted; one over a vector collects them. What a file says counts less than
-/// a later file, and than the command line; twice in one file is a mistake. --config, --help and --version are declared
-/// by the constructor.
+/// a later file, and than the command line; twice in one file is a mistake. --config, --help, --version and
+/// --list_options_json are declared by the constructor.
 class OptionSet {
  public:
   /// @param usage  the first lines of --help
@@ -64,14 +57,18 @@ class OptionSet {
 
   /// Declares `--name` over `*target`, which outlives this object. @throws InvalidArgument for a name declared already,
   /// or a default that the constraint refuses
-  void add(std::string name, std::int32_t* target, std::string help, Constraint constraint = {});
-  void add(std::string name, std::int64_t* target, std::string help, Constraint constraint = {});
-  void add(std::string name, std::uint64_t* target, std::string help, Constraint constraint = {});
-  void add(std::string name, double* target, std::string help, Constraint constraint = {});
-  void add(std::string name, std::string* target, std::string help, Constraint constraint = {});
+  OptionDeclaration add(std::string name, std::int32_t* target, std::string help, Constraint constraint = {});
+  OptionDeclaration add(std::string name, std::int64_t* target, std::string help, Constraint constraint = {});
+  OptionDeclaration add(std::string name, std::uint64_t* target, std::string help, Constraint constraint = {});
+  OptionDeclaration add(std::string name, double* target, std::string help, Constraint constraint = {});
+  OptionDeclaration add(std::string name, std::string* target, std::string help, Constraint constraint = {});
   /// A repeatable option: values in the order given. The constraint holds for each.
-  void add(std::string name, std::vector<std::string>* target, std::string help, Constraint constraint = {});
-  void add_flag(std::string name, bool* target, std::string help);
+  OptionDeclaration add(std::string name, std::vector<std::string>* target, std::string help,
+                        Constraint constraint = {});
+  /// One of several words. @param choose  takes the number of the word that was given. @param word  that stands now
+  OptionDeclaration add_words(std::string name, std::string help, std::vector<std::string> words,
+                              std::function<void(std::size_t index)> choose, std::function<std::string()> word);
+  OptionDeclaration add_flag(std::string name, bool* target, std::string help);
   /// Declares an argument that is no option, such as the name of a file: the next one of the command line, which has to
   /// have it. Between options they may stand anywhere; what begins with '-' is none. @param target  outlives this
   /// object
@@ -79,8 +76,9 @@ class OptionSet {
   /// Declares `--name`, which only asks something, as --help does: the command is to print the answer and exit. It
   /// stands on the command line, and is none of values().
   void add_question(std::string name, std::string help, OptionAnswer answer);
-  /// Makes `--alias` another name of `--name`.
-  void alias(std::string alias, std::string name);
+
+  /// Of an option that is declared already, to say more of it. @throws InvalidArgument if it is not
+  OptionDeclaration declaration(std::string_view name);
 
   /// Makes `--name` a known name that is always refused, with `reason`, which says what to do instead: for options of
   /// other programs that users may bring along. @throws InvalidArgument for a name declared already
@@ -107,16 +105,36 @@ class OptionSet {
   std::string help(int width = 80) const;
   /// Every option but positional arguments, --config, --help, --version and other questions, in order of declaration.
   std::vector<OptionValue> values() const;
-  /// Throws UsageError that the option, which the user set, has no effect here. @param reason  why, and what would help
-  [[noreturn]] void throw_without_effect(std::string_view name, const std::string& reason) const;
+  /// What the option needs and does not have, if the user set it to another value than its default: "--strategy async"
+  /// of the example; else nothing. @throws InvalidArgument if it is not declared
+  std::string unmet_need(std::string_view name) const;
+  /// Refuses options that need something that is not there. @throws UsageError that names the first of them, its value,
+  /// what it needs and its default
+  void require_needs() const;
+
+  /// Of the run that the values make: the entries of all options whose role is OptionRole::kResult, in order of
+  /// declaration, those that are compared last behind all others.
+  std::vector<IdentityEntry> identity() const;
+  /// Of every option of values(), in the same order.
+  std::vector<OptionDescription> descriptions() const;
+  /// Names that are always refused, with the reasons, in order of declaration.
+  const std::vector<std::pair<std::string, std::string>>& refused() const { return refused_; }
 
  private:
+  friend class OptionDeclaration;
   struct Option {
     std::string name;
     std::string group;
     std::string help;
     std::string value_name;
+    std::string accepted;  // what the constraint accepts
     OptionScalar default_value;
+    OptionScalar declared_default;  // before set_default
+    OptionRole role = OptionRole::kResult;
+    bool is_compared = true;
+    std::vector<OptionIdentity> identity;  // empty: its value under its name
+    std::vector<OptionNeed> needs;
+    std::string original;
     std::optional<OptionScalar> given;  // by the user; a command may change the variable
     bool is_flag = false;
     bool is_repeatable = false;
@@ -139,8 +157,12 @@ class OptionSet {
   enum class Repeated { kLastCounts, kRefused };
 
   template <class Number>
-  void add_number(std::string name, Number* target, std::string help, Constraint constraint);
+  OptionDeclaration add_number(std::string name, Number* target, std::string help, Constraint constraint);
   Option& declare(std::string name, std::string help, std::string value_name);
+  OptionDeclaration declared_last();
+  void alias(std::string alias, std::string name);
+  static IdentityEntry identity_entry(const Option& option, const OptionIdentity& identity);
+  static const OptionNeed* find_unmet(const Option& option);
   const Option& declared(std::string_view name) const;
   const Option* find(std::string_view name) const;
   Option* find(std::string_view name);
@@ -164,13 +186,6 @@ class OptionSet {
   std::vector<std::pair<std::string, std::string>> aliases_;
   std::vector<std::pair<std::string, std::string>> refused_;  // name, reason
 };
-
-/// Refuses options that this run does not look at and that the user changed (was_changed).
-/// @param needs  what they need to have an effect. @throws UsageError naming the first of them, its value and default
-void refuse_unused(const OptionSet& options, std::initializer_list<const char*> names, const std::string& needs);
-/// The same. @param reason  why they have none
-void refuse_without_effect(const OptionSet& options, std::initializer_list<const char*> names,
-                           const std::string& reason);
 
 /// The number of insertions, deletions and replacements of characters that turn `a` into `b` (Levenshtein distance).
 int edit_distance(std::string_view a, std::string_view b);

@@ -1,4 +1,4 @@
-#include "trainers/options/option_constraint.h"
+#include "trainers/command_line/option_constraint.h"
 
 #include <gtest/gtest.h>
 

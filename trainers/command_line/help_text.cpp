@@ -1,4 +1,4 @@
-#include "trainers/options/help_text.h"
+#include "trainers/command_line/help_text.h"
 
 #include <algorithm>
 #include <cstddef>

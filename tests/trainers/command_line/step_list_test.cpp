@@ -1,4 +1,4 @@
-#include "trainers/options/step_list.h"
+#include "trainers/command_line/step_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernels/runtime/errors.h"
+#include "trainers/command_line/option_constraint.h"
 
 namespace terngrad::step_list_test {
 namespace {

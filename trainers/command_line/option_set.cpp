@@ -1,9 +1,10 @@
-#include "trainers/options/option_set.h"
+#include "trainers/command_line/option_set.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <boost/program_options.hpp>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <type_traits>
@@ -11,7 +12,10 @@
 
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/read_number.h"
-#include "trainers/options/config_file.h"
+#include "trainers/checkpoint/run_identity.h"
+#include "trainers/command_line/config_file.h"
+#include "trainers/command_line/help_text.h"
+#include "trainers/command_line/option_list.h"
 
 namespace terngrad {
 namespace {
@@ -36,6 +40,11 @@ std::string scalar_text(const OptionScalar& scalar) {
         if constexpr (std::is_arithmetic_v<Value>) return fmt::format("{}", value);
       },
       scalar);
+}
+
+const char* type_name(const OptionScalar& scalar) {
+  if (std::holds_alternative<std::string>(scalar)) return "text";
+  return std::holds_alternative<double>(scalar) ? "number" : "integer";
 }
 
 std::string expected(const std::string& words) { return ", expected " + words; }
@@ -67,6 +76,8 @@ OptionSet::OptionSet(std::string usage) : usage_(std::move(usage)) {
   options_.back().value_name = "FILE";
   add_flag("help", &help_, "print this text and exit");
   add_flag("version", &version_, "print the version and what is built in, and exit");
+  add_question("list_options_json", "print what there is to know of every option, for programs, and exit",
+               [this](int) { return option_list_json(*this); });
   for (Option& option : options_) option.is_built_in = true;
   for (const char* name : {"help", "version"}) find(name)->value_name.clear();
   group("Options");
@@ -84,8 +95,19 @@ OptionSet::Option& OptionSet::declare(std::string name, std::string help, std::s
   return options_.emplace_back(std::move(option));
 }
 
+OptionDeclaration OptionSet::declared_last() {
+  Option& option = options_.back();
+  option.default_value = option.value();
+  option.declared_default = option.default_value;
+  return {*this, options_.size() - 1};
+}
+
+OptionDeclaration OptionSet::declaration(std::string_view name) {
+  return {*this, static_cast<std::size_t>(&declared(name) - options_.data())};
+}
+
 template <class Number>
-void OptionSet::add_number(std::string name, Number* target, std::string help, Constraint constraint) {
+OptionDeclaration OptionSet::add_number(std::string name, Number* target, std::string help, Constraint constraint) {
   const auto accepts = [check = constraint.accepts_number](Number number) {
     return !check || check(static_cast<double>(number));
   };
@@ -96,6 +118,7 @@ void OptionSet::add_number(std::string name, Number* target, std::string help, C
                    constraint.accepted);
   Option& option =
       declare(std::move(name), std::move(help), constraint.value_name.empty() ? "N" : constraint.value_name);
+  option.accepted = words;
   option.assign = [=, words = words.empty() ? type_words<Number>() : words](const std::string& text) -> std::string {
     const ReadNumber<Number> read = read_number<Number>(text);
     if (!read.problem.empty()) return ": " + read.problem + "; expected " + words;
@@ -107,39 +130,42 @@ void OptionSet::add_number(std::string name, Number* target, std::string help, C
     if constexpr (std::is_same_v<Number, std::int32_t>) return std::int64_t{*target};
     if constexpr (!std::is_same_v<Number, std::int32_t>) return *target;
   };
-  option.default_value = option.value();
+  return declared_last();
 }
 
-void OptionSet::add(std::string name, std::int32_t* target, std::string help, Constraint constraint) {
-  add_number(std::move(name), target, std::move(help), std::move(constraint));
+OptionDeclaration OptionSet::add(std::string name, std::int32_t* target, std::string help, Constraint constraint) {
+  return add_number(std::move(name), target, std::move(help), std::move(constraint));
 }
-void OptionSet::add(std::string name, std::int64_t* target, std::string help, Constraint constraint) {
-  add_number(std::move(name), target, std::move(help), std::move(constraint));
+OptionDeclaration OptionSet::add(std::string name, std::int64_t* target, std::string help, Constraint constraint) {
+  return add_number(std::move(name), target, std::move(help), std::move(constraint));
 }
-void OptionSet::add(std::string name, std::uint64_t* target, std::string help, Constraint constraint) {
-  add_number(std::move(name), target, std::move(help), std::move(constraint));
+OptionDeclaration OptionSet::add(std::string name, std::uint64_t* target, std::string help, Constraint constraint) {
+  return add_number(std::move(name), target, std::move(help), std::move(constraint));
 }
-void OptionSet::add(std::string name, double* target, std::string help, Constraint constraint) {
-  add_number(std::move(name), target, std::move(help), std::move(constraint));
+OptionDeclaration OptionSet::add(std::string name, double* target, std::string help, Constraint constraint) {
+  return add_number(std::move(name), target, std::move(help), std::move(constraint));
 }
 
-void OptionSet::add(std::string name, std::string* target, std::string help, Constraint constraint) {
+OptionDeclaration OptionSet::add(std::string name, std::string* target, std::string help, Constraint constraint) {
   TERNGRAD_REQUIRE(!constraint.accepts_text || constraint.accepts_text(*target), "[OptionSet] the default '", *target,
                    "' of '", name, "' is not ", constraint.accepted);
   Option& option =
       declare(std::move(name), std::move(help), constraint.value_name.empty() ? "TEXT" : constraint.value_name);
+  option.accepted = constraint.accepted;
   option.assign = [target, constraint = std::move(constraint)](const std::string& text) -> std::string {
     if (constraint.accepts_text && !constraint.accepts_text(text)) return expected(constraint.accepted);
     *target = text;
     return {};
   };
   option.value = [target]() -> OptionScalar { return *target; };
-  option.default_value = option.value();
+  return declared_last();
 }
 
-void OptionSet::add(std::string name, std::vector<std::string>* target, std::string help, Constraint constraint) {
+OptionDeclaration OptionSet::add(std::string name, std::vector<std::string>* target, std::string help,
+                                 Constraint constraint) {
   Option& option =
       declare(std::move(name), std::move(help), constraint.value_name.empty() ? "TEXT" : constraint.value_name);
+  option.accepted = constraint.accepted;
   option.is_repeatable = true;
   option.assign = [target, constraint = std::move(constraint)](const std::string& text) -> std::string {
     if (constraint.accepts_text && !constraint.accepts_text(text)) return expected(constraint.accepted);
@@ -148,10 +174,27 @@ void OptionSet::add(std::string name, std::vector<std::string>* target, std::str
   };
   option.value = [target]() -> OptionScalar { return *target; };
   option.clear = [target] { target->clear(); };
-  option.default_value = option.value();
+  return declared_last();
 }
 
-void OptionSet::add_flag(std::string name, bool* target, std::string help) {
+OptionDeclaration OptionSet::add_words(std::string name, std::string help, std::vector<std::string> words,
+                                       std::function<void(std::size_t index)> choose,
+                                       std::function<std::string()> word) {
+  const Constraint constraint = one_of(words);
+  Option& option = declare(std::move(name), std::move(help), constraint.value_name);
+  option.accepted = constraint.accepted;
+  option.assign = [words = std::move(words), choose = std::move(choose),
+                   accepted = constraint.accepted](const std::string& text) -> std::string {
+    const auto found = std::ranges::find(words, text);
+    if (found == words.end()) return expected(accepted);
+    choose(static_cast<std::size_t>(found - words.begin()));
+    return {};
+  };
+  option.value = [word = std::move(word)]() -> OptionScalar { return word(); };
+  return declared_last();
+}
+
+OptionDeclaration OptionSet::add_flag(std::string name, bool* target, std::string help) {
   Option& option = declare(std::move(name), std::move(help), "[=true|false]");
   option.is_flag = true;
   option.assign = [target](const std::string& text) -> std::string {
@@ -160,7 +203,7 @@ void OptionSet::add_flag(std::string name, bool* target, std::string help) {
     return {};
   };
   option.value = [target]() -> OptionScalar { return *target; };
-  option.default_value = option.value();
+  return declared_last();
 }
 
 void OptionSet::add_question(std::string name, std::string help, OptionAnswer answer) {
@@ -173,7 +216,7 @@ void OptionSet::add_question(std::string name, std::string help, OptionAnswer an
     return {};
   };
   option.value = []() -> OptionScalar { return false; };
-  option.default_value = option.value();
+  declared_last();
 }
 
 void OptionSet::add_positional(std::string name, std::string* target, std::string help) {
@@ -408,28 +451,91 @@ std::string OptionSet::help(int width) const {
 std::vector<OptionValue> OptionSet::values() const {
   std::vector<OptionValue> all;
   for (const Option& option : options_) {
-    if (!option.is_built_in) all.push_back({option.name, option.value(), option.given.has_value()});
+    if (!option.is_built_in)
+      all.push_back({option.name, option.value(), option.given.has_value(), option.role != OptionRole::kPlace});
   }
   return all;
 }
 
-void OptionSet::throw_without_effect(std::string_view name, const std::string& reason) const {
-  const Option& option = declared(name);
-  const std::string value = option.given ? scalar_text(*option.given) : "";
-  const std::string default_text = scalar_text(option.default_value);
-  TERNGRAD_THROW(UsageError, "--", name, option.is_flag ? "=" : " ", value, ": has no effect here; ", reason,
-                 default_text.empty() ? "" : "; accepted here: " + default_text + ", its default");
+const OptionNeed* OptionSet::find_unmet(const Option& option) {
+  if (!option.given || *option.given == option.default_value) return nullptr;
+  const auto unmet = std::ranges::find_if(option.needs, [](const OptionNeed& need) { return !need.holds(); });
+  return unmet == option.needs.end() ? nullptr : &*unmet;
 }
 
-void refuse_unused(const OptionSet& options, std::initializer_list<const char*> names, const std::string& needs) {
-  refuse_without_effect(options, names, "it needs " + needs);
+std::string OptionSet::unmet_need(std::string_view name) const {
+  const OptionNeed* const unmet = find_unmet(declared(name));
+  return unmet == nullptr ? "" : unmet->what;
 }
 
-void refuse_without_effect(const OptionSet& options, std::initializer_list<const char*> names,
-                           const std::string& reason) {
-  for (const char* name : names) {
-    if (options.was_changed(name)) options.throw_without_effect(name, reason);
+void OptionSet::require_needs() const {
+  for (const Option& option : options_) {
+    const OptionNeed* const unmet = find_unmet(option);
+    if (unmet == nullptr) continue;
+    const std::string default_text = scalar_text(option.default_value);
+    const std::string detail = unmet->detail ? unmet->detail() : "";
+    TERNGRAD_THROW(UsageError, "--", option.name, option.is_flag ? "=" : " ", scalar_text(*option.given), ": needs ",
+                   unmet->what, detail.empty() ? "" : "; " + detail,
+                   default_text.empty() ? "" : "; accepted here: " + default_text + ", its default");
   }
+}
+
+IdentityEntry OptionSet::identity_entry(const Option& option, const OptionIdentity& identity) {
+  IdentityEntry entry;
+  entry.key = identity.key.empty() ? option.name : identity.key;
+  entry.name = identity.name.empty() ? "--" + option.name : identity.name;
+  entry.value = scalar_text(option.value());
+  entry.if_not_recorded = identity.if_not_recorded;
+  if (!identity.value && !entry.if_not_recorded) entry.if_not_recorded = scalar_text(option.declared_default);
+  if (identity.value) entry.value = identity.value().value_or("");
+  if (identity.any_if_not_recorded) entry.if_not_recorded = entry.value;
+  if (identity.is_same) entry.is_same = identity.is_same;
+  entry.shown = identity.shown;
+  entry.advice = identity.advice;
+  return entry;
+}
+
+RunIdentity OptionSet::identity() const {
+  RunIdentity entries;
+  RunIdentity last;
+  for (const Option& option : options_) {
+    if (option.is_built_in || option.role != OptionRole::kResult) continue;
+    if (option.identity.empty()) entries.push_back(identity_entry(option, {}));
+    for (const OptionIdentity& identity : option.identity) {
+      if (identity.value && !identity.value()) continue;
+      (identity.is_compared_last ? last : entries).push_back(identity_entry(option, identity));
+    }
+  }
+  std::ranges::move(last, std::back_inserter(entries));
+  return entries;
+}
+
+std::vector<OptionDescription> OptionSet::descriptions() const {
+  std::vector<OptionDescription> all;
+  for (const Option& option : options_) {
+    if (option.is_built_in) continue;
+    OptionDescription description;
+    description.name = option.name;
+    description.group = option.group;
+    description.help = option.help;
+    description.type = option.is_flag ? "flag" : option.is_repeatable ? "list" : type_name(option.default_value);
+    description.accepted = option.accepted;
+    description.value_name = option.value_name;
+    description.default_text = scalar_text(option.default_value);
+    for (const auto& [other_name, real_name] : aliases_) {
+      if (real_name == option.name) description.aliases.push_back(other_name);
+    }
+    description.role = option.role;
+    description.is_compared = option.is_compared;
+    if (option.role == OptionRole::kResult && option.identity.empty()) description.entries.push_back(option.name);
+    for (const OptionIdentity& identity : option.identity) {
+      description.entries.push_back(identity.key.empty() ? option.name : identity.key);
+    }
+    for (const OptionNeed& need : option.needs) description.needs.push_back(need.what);
+    description.original = option.original;
+    all.push_back(std::move(description));
+  }
+  return all;
 }
 
 }  // namespace terngrad

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "trainers/options/option_constraint.h"
-
 namespace terngrad {
+
+struct Constraint;
 
 /// Most steps of one list.
 inline constexpr std::int64_t kMaxListedSteps = 1000000;

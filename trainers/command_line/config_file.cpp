@@ -1,4 +1,4 @@
-#include "trainers/options/config_file.h"
+#include "trainers/command_line/config_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>

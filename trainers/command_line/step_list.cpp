@@ -1,4 +1,4 @@
-#include "trainers/options/step_list.h"
+#include "trainers/command_line/step_list.h"
 
 #include <fmt/format.h>
 
@@ -6,6 +6,7 @@
 
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/read_number.h"
+#include "trainers/command_line/option_constraint.h"
 
 namespace terngrad {
 namespace {

@@ -1,0 +1,44 @@
+// What command lines make of a run's identity, and whether one may continue the run of another.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/runtime/errors.h"
+#include "tests/trainers/checked_options.h"
+#include "trainers/checkpoint/run_identity.h"
+#include "trainers/options/async_options.h"
+
+namespace terngrad::testing {
+
+inline RunIdentity identity_of(const std::vector<std::string>& arguments) {
+  TrainOptions o;
+  OptionSet options("test");
+  parse(options, o, arguments);
+  apply_async_defaults(options, o);
+  check_train_options(options, o);
+  return options.identity();
+}
+
+/// The value of an entry, "(none)" without one.
+inline std::string identity_entry(const std::vector<std::string>& arguments, const std::string& key) {
+  const RecordedIdentity identity = recorded_identity(identity_of(arguments));
+  const auto entry = identity.find(key);
+  return entry == identity.end() ? "(none)" : entry->second;
+}
+
+/// What is said when a run of one command line is to continue that of another, of which some entries were not recorded;
+/// empty if it may.
+inline std::string resume_refusal(const std::vector<std::string>& arguments, const std::vector<std::string>& of_run,
+                                  const std::vector<std::string>& not_recorded) {
+  RecordedIdentity recorded = recorded_identity(identity_of(of_run));
+  for (const std::string& key : not_recorded) recorded.erase(key);
+  try {
+    check_same_run(identity_of(arguments), recorded, "there");
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace terngrad::testing

@@ -1,0 +1,53 @@
+// What several options of terngrad_train need. All read the options when they are asked, so they follow later changes.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "trainers/command_line/option_declaration.h"
+#include "trainers/options/codec_choice.h"
+
+namespace terngrad {
+
+struct TrainOptions;
+
+/// Whether this process computes on the CPU. @throws UsageError as devices_of
+bool computes_on_cpu(const TrainOptions& o);
+/// Whether examples come from records, in shards.
+bool reads_records(const TrainOptions& o);
+/// Whether a rank of the launch only evaluates.
+bool has_evaluator(const TrainOptions& o);
+/// Whether any tensor may travel as something else than fp32.
+bool compresses(const TrainOptions& o);
+
+/// Whether some of the codecs are ternary and `holds` for them.
+template <class Holds>
+bool any_ternary(const std::vector<ChosenCodec>& codecs, const Holds& holds) {
+  return std::ranges::any_of(codecs, [&](const ChosenCodec& c) { return c.is_ternary() && holds(c); });
+}
+
+/// What --dump_messages needs and does not have here: exchanges that send messages. Empty if they do.
+std::string dump_unsupported_reason(const TrainOptions& o);
+
+// Needs by the name of what is needed.
+OptionNeed data_that_is_read(const TrainOptions& o);
+OptionNeed data_in_files(const TrainOptions& o);
+OptionNeed window_shuffle(const TrainOptions& o);
+OptionNeed gpu(const TrainOptions& o);
+OptionNeed steps(const TrainOptions& o);
+OptionNeed several_processes(const TrainOptions& o);
+OptionNeed several_replicas(const TrainOptions& o);
+OptionNeed several_workers(const TrainOptions& o);
+OptionNeed own_evaluation(const TrainOptions& o);
+OptionNeed exchanging_strategy(const TrainOptions& o);
+OptionNeed synchronous_strategy(const TrainOptions& o);
+OptionNeed async_strategy(const TrainOptions& o);
+OptionNeed parameter_servers(const TrainOptions& o);
+OptionNeed pulled_gradients(const TrainOptions& o);
+OptionNeed own_exchange(const TrainOptions& o);
+OptionNeed lossy_codec(const TrainOptions& o);
+OptionNeed ternary_codec(const TrainOptions& o);
+OptionNeed clipping(const TrainOptions& o);
+
+}  // namespace terngrad
