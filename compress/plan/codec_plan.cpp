@@ -1,5 +1,7 @@
 #include "compress/plan/codec_plan.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <map>
 
@@ -53,27 +55,13 @@ CodecRule parse_codec_rule(const std::string& text) {
 }
 
 bool matches_pattern(const std::string& pattern, const std::string& name) {
-  // The last star takes one character more whenever the rest does not fit.
-  std::size_t p = 0;
-  std::size_t n = 0;
-  std::size_t star = std::string::npos;
-  std::size_t star_name = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      star_name = n;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
-      ++p;
-      ++n;
-    } else if (star != std::string::npos) {
-      p = star + 1;
-      n = ++star_name;
-    } else {
-      return false;
-    }
+  // Brackets are a set of characters to fnmatch and usual in names (layers[0]/weights): here they stand for themselves.
+  std::string escaped;
+  for (const char character : pattern) {
+    if (character == '[' || character == '\\') escaped += '\\';
+    escaped += character;
   }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
+  return fnmatch(escaped.c_str(), name.c_str(), 0) == 0;
 }
 
 template <class MakeCodec>
