@@ -24,7 +24,6 @@ class SharedBuffers {
   void allocate(const Device& device);
   float* data(std::size_t buffer) { return buffers_[buffer].data(); }
 
-  std::size_t num_buffers() const { return sizes_.size(); }
   std::int64_t size(std::size_t buffer) const { return sizes_[buffer]; }
   /// Of all buffers together.
   std::int64_t num_elements() const;

@@ -97,12 +97,6 @@ const std::vector<PaperCluster>& paper_clusters() {
 
 const PaperCluster* find_paper_cluster(const std::string& name) { return find_by_name(paper_clusters(), name); }
 
-const PaperCluster& paper_cluster(const std::string& name) {
-  const PaperCluster* cluster = find_paper_cluster(name);
-  TERNGRAD_REQUIRE(cluster != nullptr, "[paper_cluster] '", name, "' is none of paper-ethernet, paper-infiniband");
-  return *cluster;
-}
-
 double message_bytes(const PaperNet& net, const PaperCodec& codec) {
   const auto coded = static_cast<double>(net.parameters - net.last_layer);
   return coded * (codec.uplink_bits + codec.downlink_bits) / 16 +

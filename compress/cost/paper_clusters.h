@@ -69,8 +69,6 @@ struct PaperCluster {
 const std::vector<PaperCluster>& paper_clusters();
 /// The cluster of that name; null if there is none.
 const PaperCluster* find_paper_cluster(const std::string& name);
-/// @throws InvalidArgument for another name
-const PaperCluster& paper_cluster(const std::string& name);
 
 /// Bits of an element on its way.
 struct PaperCodec {

@@ -15,9 +15,8 @@ namespace terngrad {
 
 struct PackedCodes;
 
-/// The largest E4M3 number, and the code of it.
+/// The largest E4M3 number.
 inline constexpr float kMaxE4M3 = 448.0f;
-inline constexpr std::uint8_t kMaxE4M3Code = 0x7e;
 
 /// E4M3 (Micikevicius et al., "FP8 formats for deep learning", 2022): a sign bit, 4 bits of exponent biased by 7 and 3
 /// of fraction; exponent 0 has the subnormal numbers, multiples of 2^-9; no infinity. 0x7f and 0xff are NaN, which no

@@ -41,14 +41,6 @@ std::string to_string(CodeFormat format) {
   TERNGRAD_THROW(InvalidArgument, "[codes] unknown format ", static_cast<int>(format));
 }
 
-TernaryFormat ternary_format_from(const std::string& name) {
-  if (name == "t2") return TernaryFormat::kT2;
-  if (name == "t5") return TernaryFormat::kT5;
-  if (name == "tmask") return TernaryFormat::kTMask;
-  if (name == "trans") return TernaryFormat::kTrans;
-  TERNGRAD_THROW(InvalidArgument, "[ternary] unknown format '", name, "'; accepted: t2, t5, tmask, trans");
-}
-
 int lane_bits(int num_workers, int levels) {
   TERNGRAD_REQUIRE(num_workers >= 1, "[lanes] num_workers must be at least 1, got ", num_workers);
   TERNGRAD_REQUIRE(levels >= 1, "[lanes] a lane must have at least 1 level, got ", levels);

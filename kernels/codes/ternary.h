@@ -65,9 +65,6 @@ std::string to_string(CodeFormat format);
 /// The formats of ternary codes, {-1, 0, +1}, are the first five.
 using TernaryFormat = CodeFormat;
 
-/// @throws InvalidArgument naming the accepted names
-TernaryFormat ternary_format_from(const std::string& name);
-
 /// Sums of codes are exact in float32 below this.
 inline constexpr std::int64_t kMaxExactSum = std::int64_t{1} << 24;
 

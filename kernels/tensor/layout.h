@@ -55,8 +55,6 @@ class Layout {
   std::int64_t num_elements() const { return num_elements_; }
   /// Length of a flat buffer, padding between tensors included; a multiple of kFlatAlignment.
   std::int64_t flat_elements() const { return flat_elements_; }
-  /// One past the last draw index in use.
-  std::int64_t num_draws() const { return num_draws_; }
 
   /// 64-bit FNV-1a hash of names, shapes and is_logits in order; of a selection, of draw offsets too. Ranks, messages
   /// and checkpoints compare it.
@@ -66,7 +64,7 @@ class Layout {
   std::vector<Segment> segments_;
   std::int64_t num_elements_ = 0;
   std::int64_t flat_elements_ = 0;
-  std::int64_t num_draws_ = 0;
+  std::int64_t num_draws_ = 0;  // one past the last draw index in use
   bool is_selection_ = false;
 };
 

@@ -48,6 +48,13 @@ inline void expect_usage_error(const CommandOutcome& outcome, const std::vector<
   for (const std::string& word : words) EXPECT_THAT(outcome.err, ::testing::HasSubstr(word));
 }
 
+/// Deletes the checkpoints of steps above `step`, so that a run continues from there.
+inline void remove_checkpoints_after(const std::filesystem::path& run, std::uint64_t step) {
+  for (const CheckpointFile& file : list_checkpoints(run)) {
+    if (file.step > step) std::filesystem::remove(file.path);
+  }
+}
+
 /// Runs to 20 steps, then again from the checkpoint of step `from`.
 inline void expect_equal_resume(const std::vector<std::string>& more, std::uint64_t from) {
   const SmallMnist mnist;

@@ -111,12 +111,6 @@ std::optional<std::uint64_t> step_of(std::string_view name) {
   return step;
 }
 
-void remove_file(const fs::path& path) {
-  std::error_code error;
-  fs::remove(path, error);
-  if (error) throw_file_error("remove", path, error.value());
-}
-
 std::vector<CheckpointFile> to_checkpoint_files(const std::vector<std::string>& names, const fs::path& directory) {
   std::vector<CheckpointFile> files;
   for (const std::string& name : names) {
@@ -302,16 +296,6 @@ Checkpoint load_checkpoint(const fs::path& path) {
                    file->path.string(), "' (remove the damaged file to continue from there)");
   }
   throw DataError(problem);
-}
-
-int remove_checkpoints_after(const fs::path& directory, std::uint64_t step) {
-  int num_removed = 0;
-  for (const CheckpointFile& file : list_checkpoints(directory)) {
-    if (file.step <= step) continue;
-    remove_file(file.path);
-    ++num_removed;
-  }
-  return num_removed;
 }
 
 }  // namespace terngrad

@@ -138,8 +138,4 @@ Checkpoint load_checkpoint(const std::filesystem::path& path);
 /// @throws DataError as load_checkpoint, without looking for another file
 Checkpoint parse_checkpoint(std::vector<std::byte> content, std::string source);
 
-/// Deletes the checkpoints of steps above `step`: what a run must do that continues from an older one, or the later
-/// ones would be taken for its own. @returns how many
-int remove_checkpoints_after(const std::filesystem::path& directory, std::uint64_t step);
-
 }  // namespace terngrad

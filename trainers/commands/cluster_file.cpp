@@ -303,21 +303,7 @@ nlohmann::json parse_json(const std::string& text, const std::string& file) {
   }
 }
 
-template <class Named, class Name>
-const Named* find_named(const std::vector<Named>& all, Name Named::*name, const std::string& wanted) {
-  const auto found = std::ranges::find(all, wanted, name);
-  return found == all.end() ? nullptr : &*found;
-}
-
 }  // namespace
-
-const ClusterNet* ClusterFile::find_net(const std::string& name) const {
-  return find_named(nets, &ClusterNet::name, name);
-}
-
-const CodecWork* ClusterFile::find_codec(const std::string& name) const {
-  return find_named(codecs, &CodecWork::codec, name);
-}
 
 ClusterFile parse_cluster(const std::string& text, const std::string& file) {
   const nlohmann::json json = parse_json(text, file);

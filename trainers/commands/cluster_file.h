@@ -49,10 +49,6 @@ struct ClusterFile {
   // What measured the measured ones; empty if nothing says so.
   std::string commit = {};
   std::string machine = {};
-
-  /// Null if the file has none of that name.
-  const ClusterNet* find_net(const std::string& name) const;
-  const CodecWork* find_codec(const std::string& name) const;
 };
 
 /// @param file  how messages name it

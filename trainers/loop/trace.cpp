@@ -121,11 +121,6 @@ void Trace::mark(Row row, std::string name) {
   if (is_recording()) events_.push_back({row, std::move(name), now, {}, true, step_, {}});
 }
 
-std::size_t Trace::num_events() const {
-  const std::lock_guard lock(mutex_);
-  return events_.size();
-}
-
 std::string Trace::to_json(int rank, const std::string& process_name) const {
   const std::lock_guard lock(mutex_);
   std::string text = name_event("process_name", rank, 0, process_name);

@@ -47,7 +47,6 @@ class Trace {
   /// Adds what happened just now.
   void mark(Row row, std::string name);
 
-  std::size_t num_events() const;
   /// The events as elements of a list in Chrome's trace-event format (times in microseconds), separated by commas:
   /// those of process `rank`, called `process_name`. Each has the number of its step among its arguments. They are in
   /// the order of their times, the longer first of those that begin at once: viewers nest them so.

@@ -12,7 +12,6 @@
 namespace terngrad::cuda {
 
 inline constexpr unsigned kSelectThreads = 256;
-inline constexpr int kSelectPasses = 3;
 inline constexpr std::uint32_t kSelectBins = 4096;     // of the first two passes
 inline constexpr std::uint32_t kLastSelectBins = 128;  // of the last
 static_assert(kSelectBins % kSelectThreads == 0 && kLastSelectBins <= kSelectThreads);

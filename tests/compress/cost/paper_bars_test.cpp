@@ -45,7 +45,7 @@ TEST(PaperBars, TwoThatAreThreePixelsHighWeighLess) {
 }
 
 TEST(PaperRmsPercent, IsOfWeightedLogarithms) {
-  PaperCluster slow = paper_cluster("paper-infiniband");
+  PaperCluster slow = *find_paper_cluster("paper-infiniband");
   const double fitted = paper_rms_percent(slow);
   for (double& seconds : slow.step_seconds) seconds *= 1000;
   // Computing is all that counts: every bar is off by about ln(1000) = 691 %.

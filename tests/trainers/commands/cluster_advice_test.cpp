@@ -16,12 +16,14 @@
 
 #include "compress/cost/paper_clusters.h"
 #include "kernels/runtime/errors.h"
+#include "tests/trainers/cluster_lookup.h"
 
 namespace terngrad::cluster_advice_test {
 namespace {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using testing::find_codec;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -121,7 +123,7 @@ TEST(ClusterAdvice, OneDownlinkIsTheBestOfItsCodec) {
       // And of each downlink no plan is faster.
       for (const ClusterPlan& plan : suitable_plans(advice.file.cluster, "t2", num_workers)) {
         const double seconds =
-            predict_step(advice.file.cluster, net.net, *advice.file.find_codec("t2"), plan, num_workers).seconds();
+            predict_step(advice.file.cluster, net.net, *find_codec(advice.file, "t2"), plan, num_workers).seconds();
         EXPECT_LE(step_of(net, num_workers, "t2", plan.downlink).prediction.seconds(), seconds);
       }
     }

@@ -13,10 +13,13 @@
 
 #include "compress/cost/paper_clusters.h"
 #include "kernels/runtime/errors.h"
+#include "tests/trainers/cluster_lookup.h"
 
 namespace terngrad::cluster_file_test {
 namespace {
 
+using testing::find_codec;
+using testing::find_net;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -105,7 +108,7 @@ TEST(ClusterFile, HasWhatTheTextSays) {
 
 TEST(ClusterFile, HasNetsAndCodecs) {
   const ClusterFile file = parsed(kFull);
-  const ClusterNet* net = file.find_net("lenet");
+  const ClusterNet* net = find_net(file, "lenet");
   ASSERT_NE(net, nullptr);
   EXPECT_EQ(net->examples_per_worker, 64);
   EXPECT_EQ(net->compute.value.seconds(128), 1.25);
@@ -115,12 +118,12 @@ TEST(ClusterFile, HasNetsAndCodecs) {
   EXPECT_TRUE(net->overlaps());
   EXPECT_EQ(net->buckets[1].plain_elements, 40);
   EXPECT_EQ(net->buckets[1].num_tensors, 2);
-  const CodecWork* codec = file.find_codec("t2");
+  const CodecWork* codec = find_codec(file, "t2");
   ASSERT_NE(codec, nullptr);
   EXPECT_EQ(codec->encode.value.seconds(500), 1);
   EXPECT_EQ(codec->decode.source, InputSource::kAssumed);
-  EXPECT_EQ(file.find_net("vgg_a"), nullptr);
-  EXPECT_EQ(file.find_codec("t5"), nullptr);
+  EXPECT_EQ(find_net(file, "vgg_a"), nullptr);
+  EXPECT_EQ(find_codec(file, "t5"), nullptr);
 }
 
 TEST(ClusterFile, MayLackWhatIsAssumedOrMeasuredElsewhere) {
@@ -273,8 +276,8 @@ TEST(ReadClusterFile, TheClustersOfThePaperAreThoseOfTheModel) {
       EXPECT_EQ(file.nets[i].examples_per_worker, net.examples_per_gpu);
       EXPECT_DOUBLE_EQ(file.nets[i].compute.value.seconds(net.examples_per_gpu), paper.step_seconds[i]);
     }
-    ASSERT_NE(file.find_codec("t2"), nullptr);
-    EXPECT_DOUBLE_EQ(file.find_codec("t2")->encode.value.seconds(paper.ternarized_per_second), 1);
+    ASSERT_NE(find_codec(file, "t2"), nullptr);
+    EXPECT_DOUBLE_EQ(find_codec(file, "t2")->encode.value.seconds(paper.ternarized_per_second), 1);
   }
 }
 
@@ -282,7 +285,7 @@ TEST(ReadClusterFile, TheClustersOfThePaperAreThoseOfTheModel) {
 /// counts them.
 double ring_step(const std::string& name, const PaperNet& net, const std::string& codec, int num_gpus) {
   const ClusterFile file = read_cluster_file("experiments/clusters/" + name + ".json");
-  return predict_step(file.cluster, *file.find_net(net.name), *file.find_codec(codec),
+  return predict_step(file.cluster, *find_net(file, net.name), *find_codec(file, codec),
                       {.exchange = ClusterExchange::kRing, .two_levels = true, .downlink = codec}, num_gpus)
       .seconds();
 }
@@ -291,7 +294,7 @@ TEST(ClusterFile, TwoLevelsAreTheFitOfFigure5) {
   for (const PaperNet& net : paper_nets()) {
     const auto expect_equal = [&](const std::string& cluster, int num_gpus, double tolerance) {
       const auto expect = [&](const char* name, const PaperCodec& codec) {
-        const double fit = paper_step(paper_cluster(cluster), net, codec, num_gpus).seconds();
+        const double fit = paper_step(*find_paper_cluster(cluster), net, codec, num_gpus).seconds();
         EXPECT_NEAR(ring_step(cluster, net, name, num_gpus) / fit, 1, tolerance) << cluster << net.name << num_gpus;
       };
       expect("fp32", kPaperFp32);
@@ -313,7 +316,7 @@ TEST(ClusterFile, BeyondAThousandWorkersLanesLoseToBf16) {
       if (plan.downlink != downlink) continue;
       seconds = std::min(
           seconds,
-          predict_step(file.cluster, *file.find_net("vgg_a"), *file.find_codec(codec), plan, num_workers).seconds());
+          predict_step(file.cluster, *find_net(file, "vgg_a"), *find_codec(file, codec), plan, num_workers).seconds());
     }
     return seconds;
   };

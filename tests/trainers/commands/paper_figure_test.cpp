@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-PaperFigure ethernet() { return make_paper_figure(paper_cluster("paper-ethernet")); }
+PaperFigure ethernet() { return make_paper_figure(*find_paper_cluster("paper-ethernet")); }
 
 TEST(PaperFigure, HasBarsAndModelOfItsCluster) {
   const PaperFigure figure = ethernet();
@@ -81,7 +81,7 @@ TEST(PaperFigure, HasAllItsNumbersInJson) {
 }
 
 TEST(PaperFigure, NeedsAClusterWithBars) {
-  PaperCluster other = paper_cluster("paper-ethernet");
+  PaperCluster other = *find_paper_cluster("paper-ethernet");
   other.name = "sixteen-hosts";
   EXPECT_THROW(make_paper_figure(other), InvalidArgument);
 }

@@ -25,6 +25,7 @@ using testing::expect_usage_error;
 using ::testing::HasSubstr;
 using testing::metrics_of;
 using ::testing::Not;
+using testing::remove_checkpoints_after;
 using testing::SmallMnist;
 using ::testing::StartsWith;
 using testing::TemporaryDirectory;

@@ -24,6 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::metrics_of;
+using testing::remove_checkpoints_after;
 using testing::SmallMnist;
 using testing::TemporaryDirectory;
 using testing::train;

@@ -26,6 +26,7 @@ using ::testing::Contains;
 using testing::expect_usage_error;
 using ::testing::HasSubstr;
 using testing::metrics_of;
+using testing::remove_checkpoints_after;
 using testing::TemporaryDirectory;
 using testing::train;
 using testing::operator+;

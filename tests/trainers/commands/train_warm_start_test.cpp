@@ -22,6 +22,7 @@ using testing::expect_usage_error;
 using testing::group_of;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testing::remove_checkpoints_after;
 using testing::SmallMnist;
 using testing::TemporaryDirectory;
 using testing::train;
