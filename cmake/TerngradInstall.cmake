@@ -25,13 +25,15 @@ function(terngrad_dependency_calls variable)
       elseif(library MATCHES "^CUDA::cudart$")
         set(call "find_dependency(CUDAToolkit)")
       elseif(library STREQUAL "NCCL::nccl")
-        set(call "find_dependency(NCCL)") # by FindNCCL.cmake, which is installed beside the package's files
+        set(call "find_dependency(NCCL)") # by FindNCCL.cmake, which is installed so too
       elseif(library STREQUAL "CUDNN::cudnn")
         set(call "find_dependency(CUDNN)") # by FindCUDNN.cmake, which is installed so too
       elseif(library STREQUAL "MPI::MPI_CXX")
         set(call "set(MPI_CXX_SKIP_MPICXX ON)\nfind_dependency(MPI COMPONENTS CXX)")
       elseif(library STREQUAL "hwy::hwy")
         set(call "find_dependency(hwy)")
+      elseif(library STREQUAL "ISAL::isal")
+        set(call "find_dependency(ISAL)") # by FindISAL.cmake, which is installed beside the package's files
       elseif(library STREQUAL "DNNL::dnnl")
         set(call "find_dependency(dnnl)")
       elseif(library STREQUAL "ZLIB::ZLIB")
@@ -122,6 +124,7 @@ configure_package_config_file(
 # Before 1.0 a minor version may change interfaces.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/terngradConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/terngradConfig.cmake ${PROJECT_BINARY_DIR}/terngradConfigVersion.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/FindISAL.cmake
         DESTINATION ${TERNGRAD_PACKAGE_DIR})
 if(TERNGRAD_WITH_NCCL)
   install(FILES ${PROJECT_SOURCE_DIR}/cmake/FindNCCL.cmake DESTINATION ${TERNGRAD_PACKAGE_DIR})

@@ -31,6 +31,7 @@ packages=(
   libboost-program-options-dev                          # options of the commands
   libdnnl-dev ocl-icd-opencl-dev                        # nets; oneDNN's CMake package looks for OpenCL headers
   libhwy-dev                                            # SIMD
+  libisal-dev                                           # checksums of messages and records
   nlohmann-json3-dev libfmt-dev                         # JSON, formatted text
   libxxhash-dev                                         # checksums of checkpoints
   zlib1g-dev liblzma-dev libjpeg-dev libpng-dev         # data: .gz, .xz, JPEG, PNG
@@ -77,7 +78,7 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
   cat >&2 <<'TEXT'
 install_deps.sh: this system has no apt-get. Install these with its own package manager:
   a C++20 compiler (g++ 12 or later), CMake 3.25 or later, Ninja, ccache, git
-  Highway, oneDNN 2.6 or later with its CMake package, Boost.Program_options, nlohmann-json, fmt, xxHash, zlib,
+  Highway, ISA-L, oneDNN 2.6 or later with its CMake package, Boost.Program_options, nlohmann-json, fmt, xxHash, zlib,
   liblzma, libjpeg, libpng, protobuf
   for several processes and hosts, which are optional: Open MPI 4.1 or another MPI 3; for scripts/hosts/slow_link.sh iproute2 and
   iperf3, for scripts/hosts/run_hosts.sh OpenSSH
