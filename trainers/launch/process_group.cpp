@@ -98,7 +98,7 @@ void ProcessGroup::split_evaluator_rank() {
   launch_ = std::move(launch);
 }
 
-bool ProcessGroup::others_have_ended() const { return launch_->has_come(0); }
+bool ProcessGroup::others_have_ended() const { return launch_->next_rank_has_come(); }
 
 void ProcessGroup::send_launch_heartbeat() {
   if (others_have_ended()) {

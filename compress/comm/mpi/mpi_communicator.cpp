@@ -25,7 +25,7 @@ namespace terngrad {
 namespace {
 
 template <class T>
-std::span<const std::uint8_t> bytes_of(std::span<const T> values) {
+std::span<const std::uint8_t> bytes_of(std::span<T> values) {
   return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()};
 }
 
@@ -136,9 +136,11 @@ class Mpi final : public MpiCommunicator {
     return make_mpi_mailbox(std::move(group));
   }
 
-  bool has_come(int peer) override {
+  bool next_rank_has_come() override {
     int found = 0;
-    group_.require_success(MPI_Iprobe(peer, kMpiHeadTag, group_.communicator, &found, MPI_STATUS_IGNORE), "probe");
+    const int next = (group_.rank + 1) % group_.size;
+    group_.require_success(MPI_Iprobe(next, kMpiAnnouncementTag, group_.communicator, &found, MPI_STATUS_IGNORE),
+                           "probe");
     return found != 0;
   }
 
@@ -158,7 +160,7 @@ class Mpi final : public MpiCommunicator {
   void all_gather(Parcels& mine, Parcels& all) override {
     MpiOperation operation(group_, MpiOperationKind::kAllGather);
     const ParcelKeepAlive lent(operation, {&mine, 1});
-    for_each_peer([&](int peer) { operation.send(peer, mine.sizes(), mine.storage()); });
+    share(operation, mine.sizes(), mine.storage());
     take(operation, mine, all);
   }
 
@@ -171,6 +173,8 @@ class Mpi final : public MpiCommunicator {
       const Parcels& parcels = outgoing[static_cast<std::size_t>(peer)];
       operation.send(peer, parcels.sizes(), parcels.storage());
     });
+    operation.announce({}, {}, /*holds_all=*/true);
+    operation.await_heads([](int) { return true; });
     take(operation, outgoing[static_cast<std::size_t>(group_.rank)], incoming);
   }
 
@@ -184,26 +188,20 @@ class Mpi final : public MpiCommunicator {
   void broadcast(std::span<std::uint8_t> values, int root) override {
     TERNGRAD_REQUIRE(root >= 0 && root < group_.size, "[broadcast] root ", root, " is not in a group of ", group_.size);
     MpiOperation operation(group_, MpiOperationKind::kBroadcast);
-    const std::array<std::uint64_t, 1> from = {static_cast<std::uint64_t>(root)};
-    for_each_peer([&](int peer) {
-      operation.send(peer, from, group_.rank == root ? std::span<const std::uint8_t>(values) : values.first(0));
-    });
-    operation.await_heads();
-    for_each_peer([&](int peer) {
-      const std::span<const std::uint64_t> theirs = operation.sizes(peer);
-      if (theirs.size() != 1 || theirs[0] != from[0]) {
-        group_.is_broken = true;
-        TERNGRAD_THROW(CommunicationError, "[mpi] broadcast: ", group_.name_of(peer), " has another root than ", root);
-      }
-      operation.receive(peer, values.first(peer == root ? values.size() : 0));
-    });
+    const bool is_root = group_.rank == root;
+    const bool fits = MpiOperation::fits({}, values);
+    if (is_root && !fits) for_each_peer([&](int peer) { operation.send(peer, {}, shard_of(peer, values)); });
+    operation.announce({}, values, /*holds_all=*/is_root && fits, root);
+    for_each_peer([&](int peer) { operation.require_bytes(peer, values.size()); });
+    operation.await_heads([&](int peer) { return peer == root && !fits; });
+    if (!is_root) operation.receive(root, fits ? values : shard_of(group_.rank, values));
     operation.finish();
+    if (!fits) gather_shards(MpiOperationKind::kBroadcast, values);
   }
 
   void barrier() override {
     MpiOperation operation(group_, MpiOperationKind::kBarrier);
-    for_each_peer([&](int peer) { operation.send(peer, {}, {}); });
-    operation.await_heads();
+    operation.announce({}, {}, /*holds_all=*/true);
     operation.finish();
   }
 
@@ -258,9 +256,16 @@ class Mpi final : public MpiCommunicator {
     for (int i = 1; i < group_.size; ++i) body((group_.rank + i) % group_.size);
   }
 
+  /// Sends the same to all.
+  void share(MpiOperation& operation, std::span<const std::uint64_t> sizes, std::span<const std::uint8_t> data) const {
+    const bool fits = MpiOperation::fits(sizes, data);
+    if (!fits) for_each_peer([&](int peer) { operation.send(peer, sizes, data); });
+    operation.announce(sizes, data, fits);
+    operation.await_heads([&](int peer) { return !operation.holds_all(peer); });
+  }
+
   /// Receives everybody's parcels, in order of ranks, this rank's own among them.
   void take(MpiOperation& operation, Parcels& own, Parcels& all) {
-    operation.await_heads();
     const auto received = std::make_shared<Parcels>(std::move(kept_));
     operation.keep(received);
     Parcels& result = *received;
@@ -294,80 +299,47 @@ class Mpi final : public MpiCommunicator {
     return {const_cast<std::uint8_t*>(storage.data()), storage.size()};
   }
 
-  /// Values [first, last) that a rank reduces.
-  struct Shard {
-    std::size_t first = 0;
-    std::size_t count = 0;
-  };
-  Shard shard_of(int peer, std::size_t num_values) const {
-    const auto begin = [&](int r) {
-      return num_values / static_cast<std::size_t>(group_.size) * static_cast<std::size_t>(r) +
-             std::min(num_values % static_cast<std::size_t>(group_.size), static_cast<std::size_t>(r));
-    };
-    return {begin(peer), begin(peer + 1) - begin(peer)};
-  }
-
-  /// A place for each rank's values, which the operation keeps.
+  /// The contiguous part of values that belongs to a rank.
   template <class T>
-  std::vector<std::vector<T>>& kept_by(MpiOperation& operation) const {
-    const auto places = std::make_shared<std::vector<std::vector<T>>>(static_cast<std::size_t>(group_.size));
-    operation.keep(places);
-    return *places;
+  std::span<T> shard_of(int peer, std::span<T> values) const {
+    const auto begin = [&](int r) {
+      return values.size() / static_cast<std::size_t>(group_.size) * static_cast<std::size_t>(r) +
+             std::min(values.size() % static_cast<std::size_t>(group_.size), static_cast<std::size_t>(r));
+    };
+    return values.subspan(begin(peer), begin(peer + 1) - begin(peer));
   }
 
+  /// Each rank's shard to all ranks, in place.
+  template <class T>
+  void gather_shards(MpiOperationKind kind, std::span<T> values) {
+    MpiOperation operation(group_, kind);
+    share(operation, {}, bytes_of(shard_of(group_.rank, values)));
+    for_each_peer([&](int peer) { operation.receive(peer, writable_bytes_of(shard_of(peer, values))); });
+    operation.finish();
+  }
+
+  /// All of the values where they are few, else each rank its shard, which then all get.
   template <class T, class Combine>
   void reduce(MpiOperationKind kind, std::span<T> values, const Combine& combine) {
-    if (values.size_bytes() <= kSmallBytes) {
-      reduce_everywhere(kind, values, combine);
-      return;
-    }
-    const Shard own = shard_of(group_.rank, values.size());
-    MpiOperation scatter(group_, kind);
-    std::vector<std::vector<T>>& theirs = kept_by<T>(scatter);
-    for_each_peer([&](int peer) {
-      const Shard shard = shard_of(peer, values.size());
-      scatter.send(peer, {}, bytes_of(std::span<const T>(values.subspan(shard.first, shard.count))));
-    });
-    scatter.await_heads();
-    for_each_peer([&](int peer) {
-      std::vector<T>& part = theirs[static_cast<std::size_t>(peer)];
-      part.resize(own.count);
-      scatter.receive(peer, writable_bytes_of(std::span<T>(part)));
-    });
-    scatter.finish();
-    const std::span<T> sum = values.subspan(own.first, own.count);
-    for_each_peer([&](int peer) {
-      const std::vector<T>& part = theirs[static_cast<std::size_t>(peer)];
-      std::transform(sum.begin(), sum.end(), part.begin(), sum.begin(), combine);
-    });
-    MpiOperation gather(group_, kind);
-    for_each_peer([&](int peer) { gather.send(peer, {}, bytes_of(std::span<const T>(sum))); });
-    gather.await_heads();
-    for_each_peer([&](int peer) {
-      const Shard shard = shard_of(peer, values.size());
-      gather.receive(peer, writable_bytes_of(values.subspan(shard.first, shard.count)));
-    });
-    gather.finish();
-  }
-
-  /// For few values: every rank gets everybody's.
-  template <class T, class Combine>
-  void reduce_everywhere(MpiOperationKind kind, std::span<T> values, const Combine& combine) {
+    const bool is_small = values.size_bytes() <= kSmallBytes;
+    const std::span<T> own = is_small ? values : shard_of(group_.rank, values);
     MpiOperation operation(group_, kind);
-    std::vector<std::vector<T>>& theirs = kept_by<T>(operation);
-    const std::span<const std::uint8_t> mine = bytes_of(std::span<const T>(values));
-    for_each_peer([&](int peer) { operation.send(peer, {}, mine); });
-    operation.await_heads();
+    if (!is_small) for_each_peer([&](int peer) { operation.send(peer, {}, bytes_of(shard_of(peer, values))); });
+    operation.announce({}, bytes_of(values), /*holds_all=*/is_small);
+    for_each_peer([&](int peer) { operation.require_bytes(peer, values.size_bytes()); });
+    operation.await_heads([&](int) { return !is_small; });
+    const auto theirs = std::make_shared<std::vector<std::vector<T>>>(static_cast<std::size_t>(group_.size));
+    operation.keep(theirs);
     for_each_peer([&](int peer) {
-      std::vector<T>& part = theirs[static_cast<std::size_t>(peer)];
-      part.resize(values.size());
+      std::vector<T>& part = (*theirs)[static_cast<std::size_t>(peer)];
+      part.resize(own.size());
       operation.receive(peer, writable_bytes_of(std::span<T>(part)));
     });
     operation.finish();
     for_each_peer([&](int peer) {
-      const std::vector<T>& part = theirs[static_cast<std::size_t>(peer)];
-      std::transform(values.begin(), values.end(), part.begin(), values.begin(), combine);
+      std::ranges::transform(own, (*theirs)[static_cast<std::size_t>(peer)], own.begin(), combine);
     });
+    if (!is_small) gather_shards(kind, values);
   }
 
   // Up to here one round of messages is faster than two rounds of smaller ones.

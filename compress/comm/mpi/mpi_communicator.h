@@ -22,11 +22,13 @@ struct MpiOptions {
 };
 
 /// All ranks of a launch. Its operations are built of non-blocking messages between pairs of ranks, so that a wait has
-/// a deadline for each peer and an error names rank, host and operation: every rank announces in each operation which
-/// one it is in and what it sends, small data in the same message. Data of any size. Reductions are sums and largest
-/// of integers, so results do not depend on the order in which messages come; each rank reduces a contiguous shard and
-/// sends the result to all: 2 (size - 1) / size times the data in each direction. set_timeout replaces
-/// MpiOptions::timeout_seconds.
+/// a deadline for each peer and an error names rank, host and operation. (Of a non-blocking collective of MPI itself no
+/// rank knows whom it waits for: one that has done its part and computes is like one that is lost; and it is undefined
+/// where ranks call different ones.) Every rank announces in each operation which one it is in and what it sends, to
+/// all in ceil(log2 size) messages that hold small data too. Data of any size. Reductions are sums and largest of
+/// integers, so results do not depend on the order in which messages come. Of long data a rank reduces a contiguous
+/// shard, or gets it from the root of a broadcast, and sends it to all: 2 (size - 1) / size times the data from each
+/// rank or from the root. set_timeout replaces MpiOptions::timeout_seconds.
 class MpiCommunicator : public Communicator {
  public:
   /// The host of each rank.
@@ -39,8 +41,9 @@ class MpiCommunicator : public Communicator {
   virtual std::unique_ptr<MpiCommunicator> split(int part) = 0;
   /// Makes a mailbox for the same ranks, with the same options; a collective call. Its messages meet no others.
   virtual std::unique_ptr<Mailbox> make_mailbox() = 0;
-  /// Whether `peer` has begun the operation that this rank begins next. Does not wait.
-  virtual bool has_come(int peer) = 0;
+  /// Whether the rank after this one, after the last one rank 0, has begun the operation that this rank begins next.
+  /// Does not wait.
+  virtual bool next_rank_has_come() = 0;
   /// Sends a number to all other ranks, beside all operations and without waiting.
   virtual void send_control(std::uint64_t word) = 0;
   /// The last number that another rank has sent so; nothing if none has come. Does not wait.

@@ -13,7 +13,7 @@ namespace terngrad {
 /// the program understand each other; docs/wire-format.md has the layout, for who looks at captured messages.
 struct OperationHeader {
   static constexpr std::uint32_t kMagic = 0x504f4754;  // "TGOP" in file order
-  static constexpr std::uint16_t kVersion = 2;         // changes with the form
+  static constexpr std::uint16_t kVersion = 3;         // changes with the form
 
   std::uint32_t magic = kMagic;
   std::uint16_t version = kVersion;
@@ -23,7 +23,7 @@ struct OperationHeader {
   std::uint64_t data_bytes = 0;
   std::uint64_t chunk_bytes = 0;  // of the pieces in which longer data travel
   std::uint32_t num_sizes = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t root = 0;              // of a broadcast
   std::uint32_t content_checksum = 0;  // CRC32C of the sizes and, if holds_all, of the data
   std::uint32_t header_checksum = 0;   // CRC32C of the bytes before
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <functional>
 #include <thread>
 
 #include "compress/comm/mpi/mpi_session.h"
@@ -63,19 +65,19 @@ TEST(MpiCommunicator, SplitsIntoGroups) {
   testing::check_communicator(*all);
 }
 
-TEST(MpiCommunicator, TellsWhetherAPeerHasCome) {
+TEST(MpiCommunicator, TellsWhetherTheNextRankHasCome) {
   const auto c = make_mpi_communicator({.timeout_seconds = 60});
   const auto meet = make_mpi_communicator({.timeout_seconds = 60});
   if (c->size() == 1) GTEST_SKIP() << "takes several ranks";
   if (c->rank() == 0) {
-    EXPECT_FALSE(c->has_come(1));
+    EXPECT_FALSE(c->next_rank_has_come());
     meet->barrier();
-    while (!c->has_come(1)) std::this_thread::yield();
+    while (!c->next_rank_has_come()) std::this_thread::yield();
   } else {
     meet->barrier();
   }
   c->barrier();
-  EXPECT_FALSE(c->rank() == 0 && c->has_come(1));
+  EXPECT_FALSE(c->rank() == 0 && c->next_rank_has_come());
 }
 
 TEST(MpiCommunicator, RanksInDifferentOperationsAreTold) {
@@ -102,6 +104,43 @@ TEST(MpiCommunicator, RanksInDifferentOperationsAreTold) {
   make_mpi_communicator()->barrier();
 }
 
+// The header is the same from any rank to any other, so that each finds out, also from those that it has no message
+// from.
+TEST(MpiCommunicator, EveryTwoOperationsAreToldApart) {
+  std::vector<std::uint64_t> sums = {1};
+  std::vector<std::uint32_t> maxima = {1};
+  std::vector<std::uint8_t> bytes = {1};
+  Parcels mine;
+  Parcels incoming;
+  using Operation = std::function<void(MpiCommunicator&)>;
+  const std::vector<std::pair<const char*, Operation>> operations = {
+      {"all_gather", [&](MpiCommunicator& c) { c.all_gather(mine, incoming); }},
+      {"all_to_all",
+       [&](MpiCommunicator& c) {
+         std::vector<Parcels> outgoing(static_cast<std::size_t>(c.size()));
+         c.all_to_all(outgoing, incoming);
+       }},
+      {"all_reduce_sum", [&](MpiCommunicator& c) { c.all_reduce_sum(sums); }},
+      {"all_reduce_max", [&](MpiCommunicator& c) { c.all_reduce_max(maxima); }},
+      {"broadcast", [&](MpiCommunicator& c) { c.broadcast(bytes, 0); }},
+      {"barrier", [&](MpiCommunicator& c) { c.barrier(); }}};
+  const auto meet = make_mpi_communicator({.timeout_seconds = 60});
+  if (meet->size() == 1) GTEST_SKIP() << "takes several ranks";
+  for (const auto& [name, operation] : operations) {
+    for (const auto& [other_name, other] : operations) {
+      const auto c = make_mpi_communicator({.timeout_seconds = 60});
+      const bool is_last = c->rank() == c->size() - 1;
+      try {
+        (is_last ? other : operation)(*c);
+        EXPECT_STREQ(name, other_name);
+      } catch (const CommunicationError& error) {
+        EXPECT_THAT(error.what(), AllOf(HasSubstr(name), HasSubstr(other_name)));
+      }
+      meet->barrier();
+    }
+  }
+}
+
 TEST(MpiCommunicator, RanksWithDifferentRootsAreTold) {
   const auto c = make_mpi_communicator({.timeout_seconds = 60});
   if (c->size() == 1) GTEST_SKIP() << "takes several ranks";
@@ -110,11 +149,49 @@ TEST(MpiCommunicator, RanksWithDifferentRootsAreTold) {
   make_mpi_communicator()->barrier();
 }
 
+// Small data and long ones, which have other ways.
 TEST(MpiCommunicator, LengthsThatDifferAreTold) {
-  const auto c = make_mpi_communicator({.timeout_seconds = 60});
+  for (const std::size_t length : {3u, 256u, 100000u}) {
+    const auto c = make_mpi_communicator({.timeout_seconds = 60});
+    if (c->size() == 1) GTEST_SKIP() << "takes several ranks";
+    std::vector<std::uint64_t> values(c->rank() == 0 ? length : length + 1, 1);
+    EXPECT_THROW(c->all_reduce_sum(values), CommunicationError);
+    const auto other = make_mpi_communicator({.timeout_seconds = 60});
+    std::vector<std::uint8_t> bytes(c->rank() == 0 ? length : length + 1, 1);
+    EXPECT_THROW(other->broadcast(bytes, 0), CommunicationError);
+    make_mpi_communicator()->barrier();
+  }
+}
+
+// Ranks wait for the last one through each other, and all of them must know that it is busy, for longer than they wait.
+TEST(MpiCommunicator, WaitsForARankThatIsBusyThroughOthers) {
+  const auto c = make_mpi_communicator({.timeout_seconds = 1});
   if (c->size() == 1) GTEST_SKIP() << "takes several ranks";
-  std::vector<std::uint64_t> values(c->rank() == 0 ? 3 : 4, 1);
-  EXPECT_THROW(c->all_reduce_sum(values), CommunicationError);
+  const auto begin = std::chrono::steady_clock::now();
+  while (c->rank() == c->size() - 1 && std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(3500)) {
+    c->send_heartbeat();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  // Its data come after the announcements.
+  std::vector<std::uint8_t> bytes(300000, static_cast<std::uint8_t>(c->rank()));
+  c->broadcast(bytes, c->size() - 1);
+  EXPECT_EQ(bytes, std::vector<std::uint8_t>(300000, static_cast<std::uint8_t>(c->size() - 1)));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(3000));
+}
+
+TEST(MpiCommunicator, NamesAllRanksThatDoNotCome) {
+  const auto c = make_mpi_communicator({.timeout_seconds = 1});
+  if (c->size() < 3) GTEST_SKIP() << "takes three ranks";
+  if (c->rank() < c->size() - 2) {
+    try {
+      c->barrier();
+      ADD_FAILURE() << "nothing was missed";
+    } catch (const CommunicationError& error) {
+      const auto name = [&](int rank) { return "rank " + std::to_string(rank) + " (host " + c->hosts().front() + ")"; };
+      EXPECT_THAT(error.what(), HasSubstr("barrier: " + name(c->rank()) + " has heard nothing from " +
+                                          name(c->size() - 2) + ", " + name(c->size() - 1) + " for 1 seconds"));
+    }
+  }
   make_mpi_communicator()->barrier();
 }
 

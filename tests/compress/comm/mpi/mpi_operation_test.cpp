@@ -16,6 +16,14 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
+void barrier(MpiGroup& group) {
+  MpiOperation operation(group, MpiOperationKind::kBarrier);
+  operation.announce({}, {}, true);
+  operation.finish();
+}
+
+bool everyone(int) { return true; }
+
 TEST(MpiOperation, GivesEachPeerWhatWasSentToIt) {
   MpiGroup group = testing::make_raw_group(60);
   for (const std::size_t length : {0u, 1u, 4000u, 5000u, 3000000u}) {
@@ -29,7 +37,8 @@ TEST(MpiOperation, GivesEachPeerWhatWasSentToIt) {
       sizes[place].assign(place, static_cast<std::uint64_t>(group.rank));
       operation.send(peer, sizes[place], sent[place]);
     }
-    operation.await_heads();
+    operation.announce({}, {}, true);
+    operation.await_heads(everyone);
     std::vector<std::vector<std::uint8_t>> received(static_cast<std::size_t>(group.size));
     for (int peer = 0; peer < group.size; ++peer) {
       if (peer == group.rank) continue;
@@ -54,21 +63,10 @@ TEST(MpiOperation, NamesThePeerThatDoesNotCome) {
   MpiGroup group = testing::make_raw_group(2);
   if (group.size == 1) GTEST_SKIP() << "takes several ranks";
   const int late = group.size - 1;
-  const auto barrier = [&] {
-    MpiOperation operation(group, MpiOperationKind::kBarrier);
-    for (int peer = 0; peer < group.size; ++peer) {
-      if (peer != group.rank) operation.send(peer, {}, {});
-    }
-    operation.await_heads();
-    operation.finish();
-  };
-  if (group.rank == late) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(4000));
-    barrier();  // the others' heads are there
-  } else {
+  if (group.rank != late) {
     const auto begin = std::chrono::steady_clock::now();
     try {
-      barrier();
+      barrier(group);
       ADD_FAILURE() << "nothing was missed";
     } catch (const CommunicationError& error) {
       const std::string peer = "rank " + std::to_string(late) + " (host host" + std::to_string(late) + ")";
@@ -89,16 +87,11 @@ TEST(MpiOperation, RefusesWhatHasNoHeader) {
     const int stranger = group.size - 1;
     const std::vector<std::uint8_t> garbage(length, 0xA5);
     if (group.rank == stranger) {
-      for (int peer = 0; peer < stranger; ++peer) {
-        MPI_Send(garbage.data(), static_cast<int>(length), MPI_BYTE, peer, kMpiHeadTag, group.communicator);
-      }
-    } else {
-      MpiOperation operation(group, MpiOperationKind::kBarrier);
-      for (int peer = 0; peer < group.size; ++peer) {
-        if (peer != group.rank) operation.send(peer, {}, {});
-      }
+      MPI_Send(garbage.data(), static_cast<int>(length), MPI_BYTE, stranger - 1, kMpiAnnouncementTag,
+               group.communicator);
+    } else if (group.rank == stranger - 1) {
       try {
-        operation.await_heads();
+        barrier(group);
         ADD_FAILURE() << "nothing was noticed";
       } catch (const CommunicationError& error) {
         EXPECT_THAT(error.what(), AllOf(HasSubstr("rank " + std::to_string(stranger)),
@@ -119,10 +112,7 @@ TEST(MpiOperation, RefusesSizesThatAreNotThoseOfTheData) {
     const std::vector<std::uint8_t> data(sizes.size() == 16 ? 0 : 8);
     MpiOperation operation(group, MpiOperationKind::kAllGather);
     std::vector<std::uint8_t> received(data.size());
-    for (int peer = 0; peer < group.size; ++peer) {
-      if (peer != group.rank) operation.send(peer, sizes, data);
-    }
-    operation.await_heads();
+    operation.announce(sizes, data, true);
     for (int peer = 0; peer < group.size; ++peer) {
       if (peer != group.rank) operation.receive(peer, received);
     }
@@ -136,6 +126,40 @@ TEST(MpiOperation, RefusesSizesThatAreNotThoseOfTheData) {
     }
     EXPECT_TRUE(group.is_broken);
   }
+}
+
+// As many rounds as it takes to reach all, and in each as much as is known by then.
+TEST(MpiOperation, AnnouncementsReachEveryone) {
+  MpiGroup group = testing::make_raw_group(60);
+  for (const std::size_t scale : {0u, 1u, 900u}) {
+    MpiOperation operation(group, MpiOperationKind::kAllGather);
+    const auto content = [&](int rank) {
+      return std::vector<std::uint8_t>(scale * static_cast<std::size_t>(rank + 1), static_cast<std::uint8_t>(rank));
+    };
+    const std::vector<std::uint64_t> sizes(static_cast<std::size_t>(group.rank), 3);
+    operation.announce(sizes, content(group.rank), true);
+    for (int peer = 0; peer < group.size; ++peer) {
+      if (peer == group.rank) continue;
+      EXPECT_TRUE(operation.holds_all(peer));
+      EXPECT_EQ(operation.sizes(peer).size(), static_cast<std::size_t>(peer));
+      std::vector<std::uint8_t> received(operation.data_bytes(peer));
+      operation.receive(peer, received);
+      EXPECT_EQ(received, content(peer));
+    }
+    operation.finish();
+  }
+  MPI_Comm_free(&group.communicator);
+}
+
+TEST(MpiOperation, WhatAHeadHoldsIsBounded) {
+  const std::vector<std::uint8_t> data(MpiOperation::kHeadBytes);
+  const std::vector<std::uint64_t> sizes(MpiOperation::kHeadBytes / 8);
+  const std::size_t room = MpiOperation::kHeadBytes - sizeof(OperationHeader);
+  EXPECT_TRUE(MpiOperation::fits({}, std::span(data).first(room)));
+  EXPECT_FALSE(MpiOperation::fits({}, std::span(data).first(room + 1)));
+  EXPECT_TRUE(MpiOperation::fits(std::span(sizes).first(room / 8), {}));
+  EXPECT_FALSE(MpiOperation::fits(std::span(sizes).first(room / 8), std::span(data).first(1)));
+  EXPECT_FALSE(MpiOperation::fits(sizes, {}));
 }
 
 // What was sent for it would be taken for a part of the next one.
@@ -152,70 +176,17 @@ TEST(MpiOperation, OneThatIsGivenUpBreaksTheGroup) {
 TEST(MpiOperation, WaitsForAPeerThatIsBusy) {
   MpiGroup group = testing::make_raw_group(1);
   if (group.size == 1) GTEST_SKIP() << "takes several ranks";
-  const auto barrier = [&] {
-    MpiOperation operation(group, MpiOperationKind::kBarrier);
-    for (int peer = 0; peer < group.size; ++peer) {
-      if (peer != group.rank) operation.send(peer, {}, {});
-    }
-    operation.await_heads();
-    operation.finish();
-  };
-  barrier();
+  barrier(group);
   const auto begin = std::chrono::steady_clock::now();
   while (group.rank == 0 && std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(3500)) {
     group.send_heartbeat();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  EXPECT_NO_THROW(barrier());
+  EXPECT_NO_THROW(barrier(group));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(3000));
   // What was told then counts for that time only.
   if (group.rank != 0) {
-    EXPECT_THROW(barrier(), CommunicationError);
-  }
-  make_mpi_communicator()->barrier();
-}
-
-// A rank that stops after it has said what it sends: the others are done except for what it is to take.
-TEST(MpiOperation, NamesThePeerThatTakesNothing) {
-  MpiGroup group = testing::make_raw_group(1);
-  if (group.size == 1) GTEST_SKIP() << "takes several ranks";
-  const int stopped = group.size - 1;
-  const std::vector<std::uint8_t> data(8 << 20);  // more than is taken before it is asked for
-  MpiOperation operation(group, MpiOperationKind::kAllToAll);
-  for (int peer = 0; peer < group.size; ++peer) {
-    if (peer != group.rank) operation.send(peer, {}, std::span(data).first(peer == stopped ? data.size() : 0));
-  }
-  if (group.rank != stopped) {
-    try {
-      operation.await_heads();
-      operation.finish();
-      ADD_FAILURE() << "nothing was missed";
-    } catch (const CommunicationError& error) {
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("all_to_all: " + group.name_of(stopped) + " has taken nothing from " +
-                                                group.name_of(group.rank) + " for 1 seconds: it hangs or is gone")));
-    }
-  }
-  make_mpi_communicator()->barrier();
-}
-
-// Whoever waits for a rank that does not come cannot take what others send it: it is not the one to name.
-TEST(MpiOperation, DoesNotBlameAPeerThatWaitsItself) {
-  MpiGroup group = testing::make_raw_group(0.3);
-  if (group.size < 3) GTEST_SKIP() << "takes three ranks";
-  const int late = group.size - 1;
-  std::vector<std::uint8_t> data(8 << 20);  // more than is taken before it is asked for
-  if (group.rank != late) {
-    MpiOperation operation(group, MpiOperationKind::kAllGather);
-    for (int peer = 0; peer < group.size; ++peer) {
-      if (peer != group.rank) operation.send(peer, {}, data);
-    }
-    try {
-      operation.await_heads();
-      ADD_FAILURE() << "nothing was missed";
-    } catch (const CommunicationError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("nothing from rank " + std::to_string(late) + " (host host" +
-                                          std::to_string(late) + ") for"));
-    }
+    EXPECT_THROW(barrier(group), CommunicationError);
   }
   make_mpi_communicator()->barrier();
 }
@@ -226,29 +197,21 @@ TEST(MpiOperation, NamesTheSilentOneAndNotTheOneThatWaitsForIt) {
   MpiGroup group = testing::make_raw_group(1.0);
   if (group.size < 3) GTEST_SKIP() << "takes three ranks";
   const int late = group.size - 1;
-  const std::string silent = "rank " + std::to_string(late) + " (host host" + std::to_string(late) + ")";
-  if (group.rank != late) {
-    MpiOperation first(group, MpiOperationKind::kAllGather);
-    for (int peer = 0; peer < group.size; ++peer) {
-      if (peer != group.rank) first.send(peer, {}, {});
-    }
-    const auto second = [&] {
-      MpiOperation operation(group, MpiOperationKind::kBarrier);
-      for (int peer = 0; peer < group.size; ++peer) {
-        if (peer != group.rank) operation.send(peer, {}, {});
-      }
-      operation.await_heads();
-    };
-    try {
-      if (group.rank == 0) {
-        first.await_heads();
-      } else {
-        second();
-      }
+  const std::vector<std::uint8_t> data(8 << 20);  // more than is taken before it is asked for
+  MpiOperation first(group, MpiOperationKind::kAllToAll);
+  if (group.rank == 0) first.send(late, {}, data);
+  first.announce({}, {}, true);
+  try {
+    if (group.rank == 0) first.finish();
+    if (group.rank != late) {
+      barrier(group);
       ADD_FAILURE() << "nothing was missed";
-    } catch (const CommunicationError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("heard nothing from " + silent + " for 1 seconds"));
     }
+  } catch (const CommunicationError& error) {
+    const char* const expected = group.rank == 0 ? "%s has taken nothing from" : "heard nothing from %s for 1 seconds";
+    std::string text = expected;
+    text.replace(text.find("%s"), 2, group.name_of(late));
+    EXPECT_THAT(error.what(), HasSubstr(text));
   }
   make_mpi_communicator()->barrier();
 }
