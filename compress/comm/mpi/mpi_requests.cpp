@@ -65,7 +65,7 @@ void MpiRequests::await(std::initializer_list<Purpose> purposes) {
   PollBackoff patience;
   while (is_waiting_for(purposes)) {
     if (complete_some()) {
-      liveness_.look();
+      look(PeerLiveness::Clock::now());
       patience.reset();
     } else {
       check_deadline();
@@ -117,6 +117,11 @@ bool MpiRequests::complete_some() {
   return true;
 }
 
+void MpiRequests::look(PeerLiveness::Clock::time_point now) {
+  liveness_.look(now);
+  waits_.look(now);
+}
+
 double MpiRequests::longest_silence() const {
   double longest = 0;
   for (const Request& request : requested_) longest = std::max(longest, liveness_.seconds_of_silence(request.peer));
@@ -128,8 +133,7 @@ void MpiRequests::check_deadline() {
   // Between two messages of an operation that goes well this rank only polls for them.
   if (now - last_check_ < std::chrono::milliseconds(1)) return;
   last_check_ = now;
-  liveness_.look(now);
-  waits_.look(now);
+  look(now);
   hear_who_waits();
   const double long_wait = group_.timeout_seconds / 4;
   if (longest_silence() >= long_wait) read_heartbeats();

@@ -59,6 +59,7 @@ class MpiRequests {
   };
   bool is_waiting_for(std::initializer_list<Purpose> purposes) const;
   bool complete_some();
+  void look(PeerLiveness::Clock::time_point now);
   void check_deadline();
   void tell_that_it_waits();
   void hear_who_waits();
