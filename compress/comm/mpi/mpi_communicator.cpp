@@ -196,7 +196,7 @@ class Mpi final : public MpiCommunicator {
     operation.await_heads([&](int peer) { return peer == root && !fits; });
     if (!is_root) operation.receive(root, fits ? values : shard_of(group_.rank, values));
     operation.finish();
-    if (!fits) gather_shards(MpiOperationKind::kBroadcast, values);
+    if (!fits) gather_shards(MpiOperationKind::kBroadcast, values, root);
   }
 
   void barrier() override {
@@ -256,12 +256,15 @@ class Mpi final : public MpiCommunicator {
     for (int i = 1; i < group_.size; ++i) body((group_.rank + i) % group_.size);
   }
 
-  /// Sends the same to all.
-  void share(MpiOperation& operation, std::span<const std::uint64_t> sizes, std::span<const std::uint8_t> data) const {
+  /// Sends the same to all. @param owner  a rank that has everybody's and is sent none that an announcement cannot hold
+  void share(MpiOperation& operation, std::span<const std::uint64_t> sizes, std::span<const std::uint8_t> data,
+             int owner = -1) const {
     const bool fits = MpiOperation::fits(sizes, data);
-    if (!fits) for_each_peer([&](int peer) { operation.send(peer, sizes, data); });
+    for_each_peer([&](int peer) {
+      if (!fits && peer != owner) operation.send(peer, sizes, data);
+    });
     operation.announce(sizes, data, fits);
-    operation.await_heads([&](int peer) { return !operation.holds_all(peer); });
+    operation.await_heads([&](int peer) { return group_.rank != owner && !operation.holds_all(peer); });
   }
 
   /// Receives everybody's parcels, in order of ranks, this rank's own among them.
@@ -309,12 +312,14 @@ class Mpi final : public MpiCommunicator {
     return values.subspan(begin(peer), begin(peer + 1) - begin(peer));
   }
 
-  /// Each rank's shard to all ranks, in place.
+  /// Each rank's shard to all ranks, in place. @param owner  a rank that has all of them
   template <class T>
-  void gather_shards(MpiOperationKind kind, std::span<T> values) {
+  void gather_shards(MpiOperationKind kind, std::span<T> values, int owner = -1) {
     MpiOperation operation(group_, kind);
-    share(operation, {}, bytes_of(shard_of(group_.rank, values)));
-    for_each_peer([&](int peer) { operation.receive(peer, writable_bytes_of(shard_of(peer, values))); });
+    share(operation, {}, bytes_of(shard_of(group_.rank, values)), owner);
+    for_each_peer([&](int peer) {
+      if (group_.rank != owner) operation.receive(peer, writable_bytes_of(shard_of(peer, values)));
+    });
     operation.finish();
   }
 

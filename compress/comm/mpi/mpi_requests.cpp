@@ -26,9 +26,7 @@ MpiRequests::MpiRequests(MpiGroup& group, const char* operation, std::uint64_t n
       last_check_(PeerLiveness::Clock::now()),
       received_bytes_(static_cast<std::size_t>(group.size)) {}
 
-MpiRequests::~MpiRequests() { abandon(); }
-
-void MpiRequests::abandon() noexcept {
+MpiRequests::~MpiRequests() {
   bool is_under_way = false;
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     if (requests_[i] == MPI_REQUEST_NULL) continue;

@@ -72,7 +72,6 @@ class MpiRequests {
   bool is_awaited(int rank) const;
   bool has_come(int rank) const { return (rank - group_.rank + group_.size) % group_.size < num_come_; }
   double longest_silence() const;
-  void abandon() noexcept;
 
   MpiGroup& group_;
   const char* operation_;

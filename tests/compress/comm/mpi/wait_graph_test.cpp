@@ -47,6 +47,7 @@ TEST(WaitGraph, InACircleAllWait) {
 
 TEST(WaitGraph, WhatWasSaidLastsForTheTimeout) {
   WaitGraph waits(2, 10, at(0));
+  wait(waits, 0, 2);
   waits.record(0, 1, true, at(2));
   wait(waits, 2, 11.9);
   EXPECT_TRUE(waits.is_waiting(0));
