@@ -112,13 +112,13 @@ void MpiOperation::announce(std::span<const std::uint64_t> sizes, std::span<cons
     for (int i = 0; i < num_ranks; ++i) {
       const int peer = after(distance + i);
       ends.push_back(ends.back() + read_head(peer, received.subspan(ends.back())));
-      requests_.record_activity(peer);
     }
     if (ends.back() != received.size()) refuse(after(distance), "it holds more than announcements");
   }
   requests_.set_num_come(group_.size);
   // Not before all have been passed on, so that all find out.
   for (int distance = 1; distance < group_.size; ++distance) {
+    requests_.record_activity(after(distance));
     require_same_operation(after(distance));
     if (place(after(distance)).header.root != header.root) {
       group_.is_broken = true;
