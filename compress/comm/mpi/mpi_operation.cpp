@@ -93,6 +93,8 @@ void MpiOperation::send(int peer, std::span<const std::uint64_t> sizes, std::spa
 
 void MpiOperation::announce(std::span<const std::uint64_t> sizes, std::span<const std::uint8_t> data, bool holds_all,
                             int root) {
+  TERNGRAD_REQUIRE(!holds_all || fits(sizes, data), "[mpi] an announcement holds at most ", kHeadBytes, " bytes, got ",
+                   sizes.size(), " sizes and ", data.size(), " bytes");
   OperationHeader header;
   header.holds_all = holds_all ? 1 : 0;
   header.root = static_cast<std::uint32_t>(root);

@@ -131,7 +131,7 @@ TEST(MpiOperation, RefusesSizesThatAreNotThoseOfTheData) {
 // As many rounds as it takes to reach all, and in each as much as is known by then.
 TEST(MpiOperation, AnnouncementsReachEveryone) {
   MpiGroup group = testing::make_raw_group(60);
-  for (const std::size_t scale : {0u, 1u, 900u}) {
+  for (const std::size_t scale : {0u, 1u, 500u}) {
     MpiOperation operation(group, MpiOperationKind::kAllGather);
     const auto content = [&](int rank) {
       return std::vector<std::uint8_t>(scale * static_cast<std::size_t>(rank + 1), static_cast<std::uint8_t>(rank));
@@ -160,6 +160,13 @@ TEST(MpiOperation, WhatAHeadHoldsIsBounded) {
   EXPECT_TRUE(MpiOperation::fits(std::span(sizes).first(room / 8), {}));
   EXPECT_FALSE(MpiOperation::fits(std::span(sizes).first(room / 8), std::span(data).first(1)));
   EXPECT_FALSE(MpiOperation::fits(sizes, {}));
+}
+
+TEST(MpiOperation, AnnouncesNoMoreThanAHeadHolds) {
+  MpiGroup group = testing::make_raw_group(60);
+  const std::vector<std::uint8_t> data(MpiOperation::kHeadBytes);
+  MpiOperation operation(group, MpiOperationKind::kAllGather);
+  EXPECT_THROW(operation.announce({}, data, true), InvalidArgument);
 }
 
 // What was sent for it would be taken for a part of the next one.
