@@ -45,9 +45,9 @@ def needs_text(option):
 
 
 def role_text(option):
-    """The role, and the entries of the identity where they have other names."""
-    others = [key for key in option["identity"] if key != option["name"]]
-    return option["role"] + (f": {code(others)}" if others else "")
+    """The role, and the entries of the identity unless that is one of the option's name."""
+    keys = option["identity"]
+    return option["role"] + (f": {code(keys)}" if keys and keys != [option["name"]] else "")
 
 
 def group_table(options):
@@ -72,7 +72,7 @@ def original_table(registry):
     lines = ["| flag of the original | here |", "| --- | --- |"]
     for option in registry["options"]:
         if option["original"]:
-            lines.append(f"| `{option['name']}` | {cell(option['original'])} |")
+            lines.append(f"| `{option['original_name']}` | {cell(option['original'])} |")
     reasons = {}
     for refused in registry["refused"]:
         reasons.setdefault(refused["reason"], []).append(refused["name"])

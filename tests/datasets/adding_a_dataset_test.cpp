@@ -58,7 +58,7 @@ TEST_F(AddingADataset, TheLinesElsewhereAreAsThoseOfOtherSets) {
   const std::string entry = with_replaced(blocks_[3], "optdigits", "mnist");
   const std::size_t first = entry.find_first_not_of(' ');
   EXPECT_THAT(text_of("datasets/dataset.cpp"), HasSubstr(entry.substr(first, entry.find('\n') - first)));
-  const std::string options = text_of("trainers/options/train_options.cpp");
+  const std::string options = text_of("trainers/options/dataset_recipes.cpp");
   const std::size_t row = options.find("{\"mnist\", {");
   ASSERT_NE(row, std::string::npos);
   const std::string known = options.substr(row, options.find('\n', row) - row);

@@ -17,7 +17,7 @@ TRAIN = None
 
 def option(**known):
     return {"name": "rate", "aliases": [], "group": "Model (or so)", "help": "a|b", "type": "number", "accepted": "", "default": "0.5",
-            "role": "result", "identity": ["rate"], "compared": True, "needs": [], "original": "", **known}
+            "role": "result", "identity": ["rate"], "compared": True, "needs": [], "original": "", "original_name": known.get("name", "rate"), **known}
 
 
 class Files(unittest.TestCase):
@@ -37,7 +37,7 @@ class Tables(unittest.TestCase):
         row = option(aliases=["lr"], identity=["rate", "first_rate"], needs=["x", "y"])
         self.assertEqual(option_tables.reference([row]), [
             "### Model", "", "| option | accepted; default | role | needs | what it is |", "| --- | --- | --- | --- | --- |",
-            "| `--rate`, `--lr` | a number; `0.5` | result: `first_rate` | x<br>y | a\\|b |"])
+            "| `--rate`, `--lr` | a number; `0.5` | result: `rate`, `first_rate` | x<br>y | a\\|b |"])
 
     def test_the_original(self):
         registry = {"options": [option(original="same"), option(name="own")],

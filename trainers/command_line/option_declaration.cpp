@@ -9,8 +9,9 @@ namespace terngrad {
 
 OptionDeclaration& OptionDeclaration::role(OptionRole role) {
   OptionSet::Option& option = options_->options_[index_];
+  TERNGRAD_REQUIRE(option.identity.empty() || role == OptionRole::kResult, "[OptionSet] '", option.name,
+                   "' is part of the identity");
   option.role = role;
-  option.is_compared = role != OptionRole::kReport && role != OptionRole::kPlace;
   return *this;
 }
 
@@ -41,8 +42,9 @@ OptionDeclaration& OptionDeclaration::alias(std::string alias) {
   return *this;
 }
 
-OptionDeclaration& OptionDeclaration::original(std::string note) {
+OptionDeclaration& OptionDeclaration::original(std::string note, std::string name) {
   options_->options_[index_].original = std::move(note);
+  options_->options_[index_].original_name = std::move(name);
   return *this;
 }
 

@@ -34,8 +34,8 @@ struct OptionIdentity {
   std::string key = {};                                    // in checkpoints and config.json; empty: the option's name
   std::string name = {};                                   // for messages; empty: "--" and the option's name
   std::function<std::optional<std::string>()> value = {};  // nullopt: runs of this kind have no entry; empty: its text
-  /// What a run that recorded no entry had; nullopt: the option's default, as it was declared, or with `value` nothing
-  /// that could be the same.
+  /// What a run had that recorded no entry, of an option that is younger than runs that may be resumed; nullopt: such a
+  /// run is another one.
   std::optional<std::string> if_not_recorded = {};
   bool any_if_not_recorded = false;  // such a run may have had any value
   bool is_compared_last = false;     // since another entry says the same and has a better name for it
@@ -68,7 +68,7 @@ class OptionSet;
 class OptionDeclaration {
  public:
   OptionDeclaration(OptionSet& options, std::size_t index) : options_(&options), index_(index) {}
-  /// What depends on it; kResult unless told.
+  /// What depends on it; kResult unless told. @throws InvalidArgument for another one after identity()
   OptionDeclaration& role(OptionRole role);
   /// Plots take runs with other values for the same, whatever the role says: for the seed.
   OptionDeclaration& not_compared();
@@ -80,9 +80,9 @@ class OptionDeclaration {
   OptionDeclaration& needs(OptionNeed need);
   /// Another name of the option.
   OptionDeclaration& alias(std::string alias);
-  /// The public TensorFlow implementation of TernGrad has an option of this name. @param note  for docs/options.md:
-  /// "same", or what is different
-  OptionDeclaration& original(std::string note);
+  /// The public TensorFlow implementation of TernGrad has the option. @param note  for docs/options.md:
+  /// "same", or what is different. @param name  of it there; empty: the same
+  OptionDeclaration& original(std::string note, std::string name = {});
 
  private:
   OptionSet* options_;

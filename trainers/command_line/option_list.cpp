@@ -23,7 +23,8 @@ Json to_json(const OptionDescription& option) {
           {"same_on_all_ranks", option.role != OptionRole::kPlace},
           {"compared", option.is_compared},
           {"needs", option.needs},
-          {"original", option.original}};
+          {"original", option.original},
+          {"original_name", option.original_name}};
 }
 
 }  // namespace

@@ -25,12 +25,14 @@ struct OptionDescription {
   bool is_compared = true;           // by plots
   std::vector<std::string> entries;  // of the identity, by key
   std::vector<std::string> needs;
-  std::string original;  // what became of the original's option; empty: it has none of this name
+  std::string original;       // what became of the original's option; empty: it has none
+  std::string original_name;  // of it there
 };
 
 /// "result", "start", "speed", "report" or "place".
 std::string_view to_string(OptionRole role);
 
+/// Roles and entries of the identity count in runs of terngrad_train alone.
 /// JSON of an object with two lists: `options`, an object for each OptionDescription in order of declaration, with its
 /// names, and `refused` of names and reasons.
 std::string option_list_json(const OptionSet& options);

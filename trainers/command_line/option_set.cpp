@@ -98,7 +98,6 @@ OptionSet::Option& OptionSet::declare(std::string name, std::string help, std::s
 OptionDeclaration OptionSet::declared_last() {
   Option& option = options_.back();
   option.default_value = option.value();
-  option.declared_default = option.default_value;
   return {*this, options_.size() - 1};
 }
 
@@ -463,11 +462,6 @@ const OptionNeed* OptionSet::find_unmet(const Option& option) {
   return unmet == option.needs.end() ? nullptr : &*unmet;
 }
 
-std::string OptionSet::unmet_need(std::string_view name) const {
-  const OptionNeed* const unmet = find_unmet(declared(name));
-  return unmet == nullptr ? "" : unmet->what;
-}
-
 void OptionSet::require_needs() const {
   for (const Option& option : options_) {
     const OptionNeed* const unmet = find_unmet(option);
@@ -486,7 +480,6 @@ IdentityEntry OptionSet::identity_entry(const Option& option, const OptionIdenti
   entry.name = identity.name.empty() ? "--" + option.name : identity.name;
   entry.value = scalar_text(option.value());
   entry.if_not_recorded = identity.if_not_recorded;
-  if (!identity.value && !entry.if_not_recorded) entry.if_not_recorded = scalar_text(option.declared_default);
   if (identity.value) entry.value = identity.value().value_or("");
   if (identity.any_if_not_recorded) entry.if_not_recorded = entry.value;
   if (identity.is_same) entry.is_same = identity.is_same;
@@ -526,13 +519,15 @@ std::vector<OptionDescription> OptionSet::descriptions() const {
       if (real_name == option.name) description.aliases.push_back(other_name);
     }
     description.role = option.role;
-    description.is_compared = option.is_compared;
+    description.is_compared =
+        option.is_compared && option.role != OptionRole::kReport && option.role != OptionRole::kPlace;
     if (option.role == OptionRole::kResult && option.identity.empty()) description.entries.push_back(option.name);
     for (const OptionIdentity& identity : option.identity) {
       description.entries.push_back(identity.key.empty() ? option.name : identity.key);
     }
     for (const OptionNeed& need : option.needs) description.needs.push_back(need.what);
     description.original = option.original;
+    description.original_name = option.original_name.empty() ? option.name : option.original_name;
     all.push_back(std::move(description));
   }
   return all;

@@ -105,11 +105,8 @@ class OptionSet {
   std::string help(int width = 80) const;
   /// Every option but positional arguments, --config, --help, --version and other questions, in order of declaration.
   std::vector<OptionValue> values() const;
-  /// What the option needs and does not have, if the user set it to another value than its default: "--strategy async"
-  /// of the example; else nothing. @throws InvalidArgument if it is not declared
-  std::string unmet_need(std::string_view name) const;
-  /// Refuses options that need something that is not there. @throws UsageError that names the first of them, its value,
-  /// what it needs and its default
+  /// Refuses options that the user set to another value than their default and that need something that is not there.
+  /// @throws UsageError that names the first of them, its value, what it needs and its default
   void require_needs() const;
 
   /// Of the run that the values make: the entries of all options whose role is OptionRole::kResult, in order of
@@ -129,12 +126,12 @@ class OptionSet {
     std::string value_name;
     std::string accepted;  // what the constraint accepts
     OptionScalar default_value;
-    OptionScalar declared_default;  // before set_default
     OptionRole role = OptionRole::kResult;
-    bool is_compared = true;
+    bool is_compared = true;               // if its role is
     std::vector<OptionIdentity> identity;  // empty: its value under its name
     std::vector<OptionNeed> needs;
     std::string original;
+    std::string original_name;
     std::optional<OptionScalar> given;  // by the user; a command may change the variable
     bool is_flag = false;
     bool is_repeatable = false;

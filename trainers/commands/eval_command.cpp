@@ -109,6 +109,7 @@ void declare(OptionSet& options, EvalOptions& o) {
 }
 
 void check(const OptionSet& options, const EvalOptions& o) {
+  choose_devices(o.device, {}, o.math);  // refuses a device that is not there before anything is read
   options.require_needs();
   if (o.checkpoint.empty() == o.checkpoint_dir.empty()) {
     throw UsageError("give exactly one of --checkpoint_dir (a run directory) and --checkpoint (a file)");
@@ -176,8 +177,10 @@ std::unique_ptr<Dataset> open_dataset(const EvalOptions& o, const Checkpoint& ch
   if (image_size != checkpoint.state().extra_metadata.end()) options.image_size = std::atoi(image_size->second.c_str());
   const auto preprocessing = checkpoint.state().extra_metadata.find("preprocessing");
   if (preprocessing != checkpoint.state().extra_metadata.end()) options.preprocessing = preprocessing->second;
-  // Of --subset train: images as the run saw them.
-  options.augment = !(can_augment(name) && checkpoint.state().extra_metadata.contains("augment"));
+  // Of --subset train: images as the run saw them. Runs before the option recorded none and were augmented.
+  const auto augment = checkpoint.state().extra_metadata.find("augment");
+  const bool is_off = augment != checkpoint.state().extra_metadata.end() && augment->second == "off";
+  options.augment = !(can_augment(name) && is_off);
   const auto label_offset = checkpoint.state().extra_metadata.find("label_offset");
   if (is_of_records(name) && label_offset != checkpoint.state().extra_metadata.end()) {
     options.label_offset = std::atoi(label_offset->second.c_str());

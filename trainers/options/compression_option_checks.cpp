@@ -215,7 +215,7 @@ void check_code_sums(const TrainOptions& o) {
           "--exchange integer_sum: needs codes that add up as integers: the codec ternary with --scaler_sharing max "
           "or mean and symmetric levels, or qsgd with sharing=max");
     }
-    const std::string other = "an --exchange other than integer_sum, which sends lanes";
+    const std::string other = "an --exchange other than integer_sum, which sends packed sums of codes";
     const auto sends_lanes = [](const ChosenCodec& c) { return c.codec->traits().summable; };
     for (const ChosenCodec& codec : codecs) {
       if (codec.is_ternary() && sends_lanes(codec)) refuse_key_without_effect(codec, "format", other);

@@ -112,6 +112,7 @@ void declare_compression_options(OptionSet& options, TrainOptions& o) {
   options
       .add("compress_from", &o.compress_from,
            "0-based step from which on gradients are compressed; every tensor travels as fp32 before", at_least(0))
+      .identity({.if_not_recorded = "0"})
       .needs("a codec other than fp32 for the steps from there on", [&o] { return compresses(o); })
       .needs(own_exchange(o))
       .needs("--strategy replicated or ps: of async workers are at different steps at a time",

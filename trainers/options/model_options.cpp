@@ -40,6 +40,7 @@ void declare_model_options(OptionSet& options, TrainOptions& o) {
       .needs(data_that_is_read(o));
   add_choice(options, "augment", &o.augment,
              "whether training images are cropped, flipped and distorted at random; off: read as those for testing")
+      .identity({.if_not_recorded = "on"})
       .needs(
           "a --dataset that is read and augmented",
           [&o] { return o.augment != Augment::kOff || (!o.benchmark_mode && can_augment(o.dataset)); },
@@ -48,6 +49,7 @@ void declare_model_options(OptionSet& options, TrainOptions& o) {
       .add("label_offset", &o.label_offset,
            "added to the labels of records: -1 trains ImageNet with 1000 classes instead of the original's 1001",
            in_range(-1048575, 1048575))
+      .identity({.if_not_recorded = "0"})
       .needs("--dataset imagenet, flowers or records", [&o] { return reads_records(o); });
   options.add("batch_size", &o.batch_size, "examples per step of all workers together", in_range(1, 2147483647))
       .original("same: examples per step of all workers together; must divide by `num_nodes`");

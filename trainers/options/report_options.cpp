@@ -18,8 +18,9 @@ namespace {
 
 /// @param is_on  whether the option reports of gradients
 OptionNeed gradients_of_this_process(const TrainOptions& o, std::function<bool()> is_on) {
-  return {"with --strategy async one process: gradients of others come to the server encoded, at times of their own",
-          [&o, is_on = std::move(is_on)] { return !is_on() || !is_async(o) || o.num_processes == 1; }};
+  return {
+      "one process, where --strategy is async: gradients of others come to the server encoded, at times of their own",
+      [&o, is_on = std::move(is_on)] { return !is_on() || !is_async(o) || o.num_processes == 1; }};
 }
 
 }  // namespace
@@ -68,7 +69,7 @@ void declare_report_options(OptionSet& options, TrainOptions& o) {
       .role(OptionRole::kReport)
       .needs(gradients_of_this_process(o, [&o] { return o.dump_gradients > 0; }))
       .needs(
-          "a --max_steps that is not before", [&o] { return o.dump_gradients <= o.max_steps; },
+          "at least as many --max_steps", [&o] { return o.dump_gradients <= o.max_steps; },
           [&o] { return "--max_steps is " + std::to_string(o.max_steps); });
   options
       .add("telemetry_steps", &o.telemetry_steps, "steps per record of what compression did to each tensor; 0: none",

@@ -25,7 +25,8 @@ void declare_run_options(OptionSet& options, TrainOptions& o) {
       .add("dataset", &o.dataset, "data set to train on; `synthetic` is built in and needs no files",
            one_of(dataset_names()))
       .identity({.value = [&o] { return o.benchmark_mode ? o.dataset + kConstantImagesSuffix : o.dataset; }})
-      .alias("dataset_name");
+      .alias("dataset_name")
+      .original("same; also `--dataset`. The programs are not one for each data set", "dataset_name");
   options.add("data_dir", &o.data_dir, "folder with the data set's files")
       .role(OptionRole::kPlace)
       .needs(data_that_is_read(o))
@@ -90,8 +91,8 @@ void declare_run_options(OptionSet& options, TrainOptions& o) {
       .role(OptionRole::kSpeed)
       .needs(gpu(o))
       .needs(
-          "with --strategy async and several processes 0 or 1: the workers of one of them take turns, on one GPU; for "
-          "more GPUs give more processes",
+          "0 or 1 with --strategy async and several processes, whose workers take turns on one GPU; for more GPUs give "
+          "more processes",
           [&o] { return o.num_gpus <= 1 || !is_async(o) || o.num_processes == 1; })
       .original(
           "same: GPUs of this process, each with a part of the workers; by default 1, or of several processes whose "
@@ -114,6 +115,7 @@ void declare_run_options(OptionSet& options, TrainOptions& o) {
                        return computes_on_cpu(o) ? std::optional(std::to_string(threads_per_worker(o))) : std::nullopt;
                      },
                  .any_if_not_recorded = true,
+                 .is_compared_last = true,  // its default depends on the number of workers
                  .advice =
                      [](const std::string& recorded) {
                        return "--threads_per_worker " + recorded + " (and --threads " + recorded + " or more)";
@@ -128,6 +130,7 @@ void declare_run_options(OptionSet& options, TrainOptions& o) {
       options, "shuffle", &o.shuffle,
       "order of an epoch's examples: exact: every order is equally likely; window, of records: reads shards from "
       "first to last, --num_readers at once, and draws each example from a window, for disks slow to seek")
+      .identity({.if_not_recorded = "exact"})
       .needs("--dataset imagenet, flowers or records, which are in shards",
              [&o] { return o.shuffle != Shuffle::kWindow || reads_records(o); });
   options.add("num_readers", &o.num_readers, "shards that a window shuffle reads at once", in_range(1, 100000))

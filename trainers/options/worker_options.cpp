@@ -119,6 +119,7 @@ void declare_worker_options(OptionSet& options, TrainOptions& o) {
       .alias("return_codec");
   add_choice(options, "reduce", &o.reduce,
              "what the update is given of the workers' gradients: their mean, or their sum")
+      .identity({.if_not_recorded = "average"})
       .needs(several_workers(o))
       .needs(
           "--strategy replicated or ps: of async gradients are applied one by one; for their sum give --async_scale 1",

@@ -15,7 +15,7 @@ TEST(OptionDeclaration, SaysWhatThereIsToKnow) {
   int steps = 3;
   options.add("steps", &steps, "steps to train", at_least(1))
       .alias("max_steps")
-      .original("same")
+      .original("same", "num_steps")
       .needs("time", [] { return true; })
       .identity({.key = "num_steps"})
       .identity(part_of("schedule"));
@@ -27,6 +27,7 @@ TEST(OptionDeclaration, SaysWhatThereIsToKnow) {
   EXPECT_EQ(step.default_text, "3");
   EXPECT_EQ(step.aliases, std::vector<std::string>{"max_steps"});
   EXPECT_EQ(step.original, "same");
+  EXPECT_EQ(step.original_name, "num_steps");
   EXPECT_EQ(step.needs, std::vector<std::string>{"time"});
   EXPECT_EQ(step.entries, (std::vector<std::string>{"num_steps", "schedule"}));
 }
@@ -62,6 +63,7 @@ TEST(OptionDeclaration, WhatDecidesNoBitsHasNoEntry) {
   int steps = 1;
   EXPECT_THROW(options.add("log_steps", &steps, "").role(OptionRole::kReport).identity({.key = "steps"}),
                InvalidArgument);
+  EXPECT_THROW(options.add("seed", &steps, "").identity({.key = "steps"}).role(OptionRole::kReport), InvalidArgument);
 }
 
 }  // namespace

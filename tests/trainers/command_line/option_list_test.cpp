@@ -35,7 +35,8 @@ TEST(OptionList, HasEveryOptionAndRefusedName) {
                                     {"same_on_all_ranks", false},
                                     {"compared", false},
                                     {"needs", nlohmann::json::array()},
-                                    {"original", "same"}}));
+                                    {"original", "same"},
+                                    {"original_name", "data_dir"}}));
   EXPECT_EQ(list.at("options").at(1).at("type"), "flag");
   EXPECT_EQ(list.at("options").at(1).at("needs"), nlohmann::json({"a log"}));
   EXPECT_EQ(list.at("options").at(2).at("accepted"), "a number greater than 0");

@@ -356,8 +356,6 @@ TEST_F(Options, WhatTheUserChangedAndNeedsSomethingElseIsRefused) {
   parse({"--seed=3"});
   EXPECT_NO_THROW(options.require_needs());
   EXPECT_EQ(refused({"--num_gpus=2"}), "--num_gpus 2: needs --device cuda; accepted here: 1, its default");
-  EXPECT_EQ(options.unmet_need("num_gpus"), "--device cuda");
-  EXPECT_EQ(options.unmet_need("seed"), "");
   on_gpu = true;
   EXPECT_NO_THROW(options.require_needs());
   on_gpu = false;
@@ -366,7 +364,6 @@ TEST_F(Options, WhatTheUserChangedAndNeedsSomethingElseIsRefused) {
             "--quantize_logits=true: needs --device cuda; accepted here: false, its default");
   parse({"--quantize_logits=false"});
   EXPECT_EQ(refused({"--codec_for=a=b"}), "--codec_for a=b: needs --device cuda");
-  EXPECT_THROW(options.unmet_need("none"), InvalidArgument);
 }
 
 TEST_F(Options, TheFirstNeedThatIsNotMetIsNamedWithItsDetail) {
@@ -403,7 +400,9 @@ TEST_F(Options, TheIdentityHasWhatDecidesBits) {
   options.declaration("dataset").role(OptionRole::kPlace);
   options.declaration("codec_for")
       .identity({.key = "spec", .value = [&] { return "of " + o.codec_for.at(0); }, .is_compared_last = true});
-  options.declaration("optimizer").identity({.key = "rule", .name = "the rule"}).identity(part_of("other"));
+  options.declaration("optimizer")
+      .identity({.key = "rule", .name = "the rule", .if_not_recorded = "gd"})
+      .identity(part_of("other"));
   parse({"--codec_for=a=b", "--clip_factor=2.50", "--quantize_logits", "--seed=4"});
   options.set_default("momentum", "0.8");
   std::string text;
@@ -412,13 +411,13 @@ TEST_F(Options, TheIdentityHasWhatDecidesBits) {
         entry.name + " " + entry.key + "=" + entry.value + " before " + entry.if_not_recorded.value_or("none") + "\n";
   }
   EXPECT_EQ(text,
-            "--grad_bits grad_bits=32 before 32\n"
-            "--clip_factor clip_factor=2.5 before 0\n"
-            "--quantize_logits quantize_logits=true before false\n"
-            "--max_steps max_steps=10 before 10\n"
-            "--seed seed=4 before 1\n"
-            "--momentum momentum=0.8 before 0.9\n"
-            "the rule rule=momentum before momentum\n"
+            "--grad_bits grad_bits=32 before none\n"
+            "--clip_factor clip_factor=2.5 before none\n"
+            "--quantize_logits quantize_logits=true before none\n"
+            "--max_steps max_steps=10 before none\n"
+            "--seed seed=4 before none\n"
+            "--momentum momentum=0.8 before none\n"
+            "the rule rule=momentum before gd\n"
             "--codec_for spec=of a=b before none\n");
 }
 

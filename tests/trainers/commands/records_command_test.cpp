@@ -103,6 +103,20 @@ TEST_F(RecordsCommand, BuildsWhatATrainingReads) {
   EXPECT_THAT(build().err, HasSubstr("train: 3 of 3 shards\n"));
 }
 
+TEST_F(RecordsCommand, EvaluationReadsTrainingImagesAsTheRunDid) {
+  build();
+  // Of equal parameters: those of step 0.
+  const auto evaluated = [&](const std::string& augment) {
+    const std::string run = (folder_ / augment).string();
+    testing::train({"--dataset", "records", "--data_dir", out(), "--train_dir", run, "--image_size", "32",
+                    "--batch_size", "4", "--max_steps", "0", "--threads", "1", "--augment", augment});
+    return testing::eval({"--checkpoint_dir", run, "--data_dir", out(), "--threads", "1", "--subset", "train"}).out;
+  };
+  const std::string augmented = evaluated("on");
+  EXPECT_THAT(augmented, HasSubstr("[12 examples]"));
+  EXPECT_NE(augmented, evaluated("off"));
+}
+
 TEST_F(RecordsCommand, LooksAtRecords) {
   build();
   EXPECT_THAT(printed({"check", out(), "--decode"}),

@@ -49,6 +49,12 @@ TEST(RunOptions, BenchmarkModeAndWarmStartsRefuseWhatTheyWouldIgnore) {
   EXPECT_TRUE(accept({"--dataset", "mnist", "--benchmark_mode"}).benchmark_mode);
 }
 
+TEST(RunOptions, AnotherNumberOfWorkersIsNamedBeforeTheThreadsThatItBrings) {
+  EXPECT_THAT(testing::resume_refusal({"--device", "cpu", "--threads", "4", "--num_nodes", "2"},
+                                      {"--device", "cpu", "--threads", "4"}, {}),
+              HasSubstr("this run has --num_nodes '2', there it is '1'"));
+}
+
 TEST(RunOptions, TheIdentityHasTheDataAndHowItIsRead) {
   EXPECT_EQ(identity_entry({"--benchmark_mode"}, "dataset"), "synthetic (constant images)");
   EXPECT_EQ(identity_entry({}, "shuffle"), "exact");
