@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "trainers/command_line/option_set.h"
@@ -45,10 +44,9 @@ std::vector<std::string> choice_words() {
 
 /// Declares an option whose values are those of `target`, by their words.
 template <class Enum>
-OptionDeclaration add_choice(OptionSet& options, std::string name, Enum* target, std::string help) {
+OptionDeclaration add_choice(OptionSet& options, const std::string& name, Enum* target, const std::string& help) {
   return options.add_words(
-      std::move(name), std::move(help), choice_words<Enum>(),
-      [target](std::size_t index) { *target = choices_of<Enum>()[index].value; },
+      name, help, choice_words<Enum>(), [target](std::size_t index) { *target = choices_of<Enum>()[index].value; },
       [target] { return word_of(*target); });
 }
 

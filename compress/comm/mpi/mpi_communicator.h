@@ -25,10 +25,10 @@ struct MpiOptions {
 /// a deadline for each peer and an error names rank, host and operation. (Of a non-blocking collective of MPI itself no
 /// rank knows whom it waits for: one that has done its part and computes is like one that is lost; and it is undefined
 /// where ranks call different ones.) Every rank announces in each operation which one it is in and what it sends, to
-/// all in ceil(log2 size) messages that hold small data of sums, broadcasts and gathers too. Data of any size. Reductions are sums and largest of
-/// integers, so results do not depend on the order in which messages come. Of long data a rank reduces a contiguous
-/// shard, or gets it from the root of a broadcast, and sends it to all: 2 (size - 1) / size times the data from each
-/// rank or from the root. set_timeout replaces MpiOptions::timeout_seconds.
+/// all in ceil(log2 size) messages that hold small data of sums, broadcasts and gathers too. Data of any size.
+/// Reductions are sums and largest of integers, so results do not depend on the order in which messages come. Of long
+/// data a rank reduces a contiguous shard, or gets it from the root of a broadcast, and sends it to all: 2 (size - 1) /
+/// size times the data from each rank or from the root. set_timeout replaces MpiOptions::timeout_seconds.
 class MpiCommunicator : public Communicator {
  public:
   /// The host of each rank.
