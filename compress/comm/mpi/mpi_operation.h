@@ -22,8 +22,8 @@ inline constexpr int kMpiAnnouncementTag = 1;
 
 enum class MpiOperationKind : std::uint32_t { kAllGather, kAllToAll, kSum, kMax, kBroadcast, kBarrier };
 
-/// Every rank announces the operation to all, and sends what an announcement does not hold directly to who is to have
-/// it:
+/// Every rank announces the operation to all, and sends what an announcement does not hold directly to the ranks that
+/// need it:
 ///   MpiOperation operation(group, kind);
 ///   operation.send(peer, sizes, data);      // to any peers
 ///   operation.announce(sizes, data, holds_all);

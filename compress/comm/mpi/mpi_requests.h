@@ -43,8 +43,8 @@ class MpiRequests {
   std::size_t received_bytes(int peer) const { return received_bytes_[static_cast<std::size_t>(peer)]; }
   /// `rank` was alive just now.
   void record_activity(int rank) { liveness_.record_activity(rank); }
-  /// How many ranks are known to have come to this operation, this one, the next and so on: those that have not are
-  /// named beside those that messages are missing of.
+  /// How many ranks are known to have come to this operation, this one, the next and so on: a wait that
+  /// fails names those that have not come, as well as those whose messages are missing.
   void set_num_come(int num_come) { num_come_ = num_come; }
 
   /// Waits until no request for one of these purposes is left.

@@ -26,7 +26,8 @@ class WaitGraph {
   /// The rank for which `rank` waits, or for which that one waits, and so on: one that is not known to wait, or any of
   /// those that wait for each other.
   int end_of(int rank) const;
-  /// Whether a rank that waits has the announcement of `rank`.
+  /// Whether a rank that waits is known to have the announcement of `rank`. Sufficient only: false where no note tells,
+  /// although `rank` may have come.
   bool has_come(int rank) const;
   /// Since it last said that it waits, or the beginning.
   double seconds_of_silence(int rank) const { return told_.seconds_of_silence(rank); }
