@@ -5,32 +5,12 @@
     scripts/dev/codec_tables.py --program build/ci/bin/terngrad_train --check   # exit code 1 if they differ, as in the tests
 """
 
-import argparse
-import json
-import pathlib
-import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from generated_tables import ROOT, answer, code, update, with_lines
+
 PAGE = "docs/codecs.md"
-
-
-def marks(name, script="codec_tables"):
-    return f"<!-- {name}: scripts/dev/{script}.py -->", f"<!-- end of {name} -->"
-
-
-def with_lines(text, name, lines, script="codec_tables"):
-    """The text with these lines between the marks of that name. @param script  that writes them. @throws ValueError unless they
-    are there once"""
-    begin, end = marks(name, script)
-    if text.count(begin) != 1 or text.count(end) != 1:
-        raise ValueError(f"expected one line '{begin}' and one '{end}'")
-    before, rest = text.split(begin)
-    return before + begin + "\n" + "".join(line + "\n" for line in lines) + end + rest.split(end)[1]
-
-
-def code(words):
-    return ", ".join(f"`{word}`" for word in words)
+SCRIPT = "codec_tables"
 
 
 def fact_text(fact):
@@ -77,7 +57,7 @@ def presets_table(presets):
 
 
 def listed(program):
-    return json.loads(subprocess.run([program, "--list_codecs_json"], check=True, capture_output=True, text=True).stdout)
+    return answer(program, "--list_codecs_json")
 
 
 def contents(root, registry):
@@ -85,26 +65,12 @@ def contents(root, registry):
     codecs = registry["codecs"]
     readme = (root / "README.md").read_text(encoding="utf-8")
     page = (root / PAGE).read_text(encoding="utf-8")
-    page = with_lines(page, "codecs", overview(codecs, "#{}"))
+    page = with_lines(page, "codecs", overview(codecs, "#{}"), SCRIPT)
     for codec in codecs:
-        page = with_lines(page, f"keys of {codec['name']}", keys_table(codec))
-    page = with_lines(page, "presets", presets_table(registry["presets"]))
-    return {root / "README.md": with_lines(readme, "codecs", overview(codecs, PAGE + "#{}")), root / PAGE: page}
-
-
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/release/bin/terngrad_train", help="terngrad_train")
-    parser.add_argument("--check", action="store_true", help="writes nothing; exit code 1 if a table differs")
-    options = parser.parse_args(arguments)
-    stale = [(path, text) for path, text in contents(ROOT, listed(options.program)).items()
-             if path.read_text(encoding="utf-8") != text]
-    for path, text in stale:
-        print(f"{path.relative_to(ROOT)}: {'differs from the registry' if options.check else 'written'}")
-        if not options.check:
-            path.write_text(text, encoding="utf-8")
-    return 1 if stale and options.check else 0
+        page = with_lines(page, f"keys of {codec['name']}", keys_table(codec), SCRIPT)
+    page = with_lines(page, "presets", presets_table(registry["presets"]), SCRIPT)
+    return {root / "README.md": with_lines(readme, "codecs", overview(codecs, PAGE + "#{}"), SCRIPT), root / PAGE: page}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(update(__doc__, lambda program: contents(ROOT, listed(program))))

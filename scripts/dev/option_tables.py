@@ -6,25 +6,18 @@
     scripts/dev/option_tables.py --program build/ci/bin/terngrad_train --check   # exit code 1 if they differ, as in the tests
 """
 
-import argparse
 import json
-import pathlib
-import subprocess
 import sys
 
-from codec_tables import with_lines
+from generated_tables import ROOT, answer, code, update, with_lines
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = "docs/options.md"
+SCRIPT = "option_tables"
 COMPARED = "scripts/common/train_options.json"
 
 
 def cell(text):
     return text.replace("|", "\\|")
-
-
-def code(words):
-    return ", ".join(f"`{word}`" for word in words)
 
 
 def values_text(option):
@@ -90,32 +83,18 @@ def not_compared(options):
 
 
 def listed(program):
-    return json.loads(subprocess.run([program, "--list_options_json"], check=True, capture_output=True, text=True).stdout)
+    return answer(program, "--list_options_json")
 
 
 def contents(root, registry):
     """{path: text} of both files."""
     page = (root / PAGE).read_text(encoding="utf-8")
-    page = with_lines(page, "options of the original", original_table(registry), "option_tables")
-    page = with_lines(page, "options of its own", own_options(registry), "option_tables")
-    page = with_lines(page, "all options", reference(registry["options"]), "option_tables")
+    page = with_lines(page, "options of the original", original_table(registry), SCRIPT)
+    page = with_lines(page, "options of its own", own_options(registry), SCRIPT)
+    page = with_lines(page, "all options", reference(registry["options"]), SCRIPT)
     compared = json.dumps({"not_compared": not_compared(registry["options"])}, indent=1) + "\n"
     return {root / PAGE: page, root / COMPARED: compared}
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/release/bin/terngrad_train", help="terngrad_train")
-    parser.add_argument("--check", action="store_true", help="writes nothing; exit code 1 if a file differs")
-    options = parser.parse_args(arguments)
-    stale = [(path, text) for path, text in contents(ROOT, listed(options.program)).items()
-             if not path.exists() or path.read_text(encoding="utf-8") != text]
-    for path, text in stale:
-        print(f"{path.relative_to(ROOT)}: {'differs from the declarations' if options.check else 'written'}")
-        if not options.check:
-            path.write_text(text, encoding="utf-8")
-    return 1 if stale and options.check else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(update(__doc__, lambda program: contents(ROOT, listed(program))))

@@ -11,6 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts/dev"))
 
 import codec_tables  # noqa: E402
+import generated_tables  # noqa: E402
 
 TRAIN = None
 
@@ -31,10 +32,12 @@ class Tables(unittest.TestCase):
 
 class Lines(unittest.TestCase):
     def test_only_what_is_between_the_marks_is_replaced(self):
-        begin, end = codec_tables.marks("x")
-        self.assertEqual(codec_tables.with_lines(f"a\n{begin}\nold\n{end}\nb\n", "x", ["new"]), f"a\n{begin}\nnew\n{end}\nb\n")
+        begin, end = generated_tables.marks("x", "script")
+        self.assertEqual(begin, "<!-- x: scripts/dev/script.py -->")
+        self.assertEqual(generated_tables.with_lines(f"a\n{begin}\nold\n{end}\nb\n", "x", ["new"], "script"),
+                         f"a\n{begin}\nnew\n{end}\nb\n")
         with self.assertRaisesRegex(ValueError, "expected one line"):
-            codec_tables.with_lines("no marks", "x", [])
+            generated_tables.with_lines("no marks", "x", [], "script")
 
     def test_facts(self):
         def text(by_default, *changed_by):

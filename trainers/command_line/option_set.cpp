@@ -474,15 +474,15 @@ void OptionSet::require_needs() const {
   }
 }
 
-IdentityEntry OptionSet::identity_entry(const Option& option, const OptionIdentity& identity) {
+std::optional<IdentityEntry> OptionSet::identity_entry(const Option& option, const OptionIdentity& identity) {
+  const std::optional<std::string> value = identity.value ? identity.value() : scalar_text(option.value());
+  if (!value) return std::nullopt;
   IdentityEntry entry;
   entry.key = identity.key.empty() ? option.name : identity.key;
   entry.name = identity.name.empty() ? "--" + option.name : identity.name;
-  entry.value = scalar_text(option.value());
-  entry.if_not_recorded = identity.if_not_recorded;
-  if (identity.value) entry.value = identity.value().value_or("");
-  if (identity.any_if_not_recorded) entry.if_not_recorded = entry.value;
-  if (identity.is_same) entry.is_same = identity.is_same;
+  entry.value = *value;
+  entry.if_not_recorded = identity.any_if_not_recorded ? value : identity.if_not_recorded;
+  entry.is_same = identity.is_same;
   entry.shown = identity.shown;
   entry.advice = identity.advice;
   return entry;
@@ -491,13 +491,14 @@ IdentityEntry OptionSet::identity_entry(const Option& option, const OptionIdenti
 RunIdentity OptionSet::identity() const {
   RunIdentity entries;
   RunIdentity last;
+  const auto add = [&](const Option& option, const OptionIdentity& identity) {
+    std::optional<IdentityEntry> entry = identity_entry(option, identity);
+    if (entry) (identity.is_compared_last ? last : entries).push_back(*std::move(entry));
+  };
   for (const Option& option : options_) {
     if (option.is_built_in || option.role != OptionRole::kResult) continue;
-    if (option.identity.empty()) entries.push_back(identity_entry(option, {}));
-    for (const OptionIdentity& identity : option.identity) {
-      if (identity.value && !identity.value()) continue;
-      (identity.is_compared_last ? last : entries).push_back(identity_entry(option, identity));
-    }
+    if (option.identity.empty()) add(option, {});
+    for (const OptionIdentity& identity : option.identity) add(option, identity);
   }
   std::ranges::move(last, std::back_inserter(entries));
   return entries;

@@ -158,7 +158,7 @@ class OptionSet {
   Option& declare(std::string name, std::string help, std::string value_name);
   OptionDeclaration declared_last();
   void alias(std::string alias, std::string name);
-  static IdentityEntry identity_entry(const Option& option, const OptionIdentity& identity);
+  static std::optional<IdentityEntry> identity_entry(const Option& option, const OptionIdentity& identity);
   static const OptionNeed* find_unmet(const Option& option);
   const Option& declared(std::string_view name) const;
   const Option* find(std::string_view name) const;

@@ -136,10 +136,8 @@ void declare(OptionSet& options, AdviseOptions& o) {
       in_range(1, 1000000));
   options.add("threads", &o.threads, "threads of this process; 0: all of the machine", at_least(0))
       .role(OptionRole::kPlace);
-  options
-      .add("exchange_timeout", &o.exchange_timeout, "seconds after which a process that others wait for has failed",
-           greater_than(0))
-      .needs("several processes (mpirun -np N)", [&o] { return o.num_launched > 1 || !o.cluster.empty(); });
+  options.add("exchange_timeout", &o.exchange_timeout, "seconds after which a process that others wait for has failed",
+              greater_than(0));
   options.add("json", &o.json, "file to write all numbers to");
   for (const char* name : {"layout", "dataset", "net", "image_size", "channels", "num_classes", "codec",
                            "quantize_logits", "clip_factor", "num_nodes", "batch_size", "compute_ms", "bandwidth_mbit",
@@ -147,6 +145,10 @@ void declare(OptionSet& options, AdviseOptions& o) {
     options.declaration(name).needs("a run without --cluster, whose file says all of it, and nothing is measured",
                                     [&o] { return o.cluster.empty(); });
   }
+  // After --cluster, which refuses several processes.
+  options.declaration("exchange_timeout").needs("several processes (mpirun -np N)", [&o] {
+    return o.num_launched > 1;
+  });
 }
 
 void check_alone(const AdviseOptions& o) {

@@ -38,7 +38,7 @@ ExchangeAlgorithm algorithm_of(TrainExchange exchange) {
     case TrainExchange::kVendor:
       break;
   }
-  TERNGRAD_THROW(UsageError, "--exchange vendor has no messages");
+  TERNGRAD_THROW(InvalidArgument, "[train_options] an --exchange of the library has no algorithm of ours");
 }
 
 }  // namespace

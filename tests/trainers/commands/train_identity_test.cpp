@@ -135,7 +135,7 @@ std::map<std::string, Change> changes(const TemporaryDirectory& folder) {
   };
 }
 
-/// Values of the options that say the same in another way, beside those that change bits.
+/// Options whose value in their row stands for the same bits as the default; others of their values do not.
 const std::vector<std::string> kSameBits = {"exchange", "pull"};
 
 std::vector<OptionDescription> train_option_descriptions() {
