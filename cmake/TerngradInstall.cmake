@@ -80,7 +80,7 @@ function(terngrad_install_libraries export_set)
       PATTERN "cpu" EXCLUDE
       PATTERN "cuda" EXCLUDE
       PATTERN "common" EXCLUDE
-      REGEX "/mpi_(group|mailbox|operation)[.]h$" EXCLUDE)
+      REGEX "/mpi_(group|mailbox|operation|requests)[.]h$" EXCLUDE)
   endforeach()
   install(
     EXPORT ${export_set}
