@@ -16,7 +16,7 @@
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/philox.h"
-#include "trainers/optim/device_transform.h"
+#include "trainers/optim/gradient_transform.h"
 
 namespace terngrad::bench {
 namespace {
@@ -116,7 +116,7 @@ std::unique_ptr<DeviceReplica> make_train_step(const TrainStepSubject& subject, 
   parts.exchanges.push_back(std::make_unique<DeviceBucketedAllReduce>(
       layout, all_workers(subject.num_workers), exchange_of(subject), whole_bucket(layout), stream));
   parts.optimizer = make_optimizer(recipe.optimizer, {}, layout.flat_elements(), stream.device());
-  parts.transforms.push_back(make_device_weight_decay(*parts.net, recipe.weight_decay, stream.device()));
+  parts.transforms.push_back(make_weight_decay(*parts.net, recipe.weight_decay, stream.device()));
   std::vector<float> parameters(static_cast<std::size_t>(layout.flat_elements()));
   parts.net->initialize(1, parameters);
   std::vector<Optimizer::Slot> slots = parts.optimizer->slots();
@@ -139,13 +139,13 @@ TrainStepParts::TrainStepParts(const TrainStepSubject& subject, const Stream& st
       exchange_(exchange_of(subject)),
       plan_(net_->layout(), exchange_.codecs),
       optimizer_(make_optimizer(recipe_of(subject.net).optimizer, {}, net_->layout().flat_elements(), stream.device())),
-      transform_(make_device_weight_decay(*net_, recipe_of(subject.net).weight_decay, stream.device())),
+      transform_(make_weight_decay(*net_, recipe_of(subject.net).weight_decay, stream.device())),
       parameters_(net_->layout().flat_elements(), stream.device()),
       average_(net_->layout().flat_elements(), stream.device()),
       mean_(net_->layout().flat_elements(), stream.device()),
       gradients_(net_->layout().flat_elements() * subject.num_workers, stream.device()),
       losses_(subject.num_workers, stream.device()),
-      counters_(1, stream.device()),
+      counts_(1, stream.device()),
       report_(1, stream.device()),
       skip_(1, stream.device()),
       mean_table_(net_->layout(), mean_.data()) {
@@ -169,7 +169,7 @@ TrainStepParts::TrainStepParts(const TrainStepSubject& subject, const Stream& st
   copy<float>(initial, parameters_.span(), stream_);
   copy<float>(initial, average_.span(), stream_);
   for (Buffer<float>* buffer : {&mean_, &gradients_}) fill_zero(buffer->span(), stream_);
-  fill_zero(counters_.span(), stream_);
+  fill_zero(counts_.span(), stream_);
   fill_zero(report_.span(), stream_);
   fill_zero(skip_.span(), stream_);
   examples_->prepare(0, 1);
@@ -183,7 +183,7 @@ void TrainStepParts::submit_compute() {
 
 void TrainStepParts::submit_transform() {
   transform_->submit(parameters_.data(), {{gradients_.data(), net_->layout().flat_elements()}, num_workers_},
-                     whole_range(net_->layout()), counters_.data(), stream_);
+                     whole_range(net_->layout()), counts_.data(), stream_);
 }
 
 void TrainStepParts::submit_encode() {

@@ -14,7 +14,7 @@
 #include "kernels/statistics/scaler_sharing.h"
 #include "nets/device_net.h"
 #include "trainers/loop/device_replica.h"
-#include "trainers/optim/device_transform.h"
+#include "trainers/optim/gradient_transform.h"
 #include "trainers/optim/optimizer.h"
 
 namespace terngrad::bench {
@@ -63,11 +63,11 @@ class TrainStepParts {
   std::unique_ptr<DevicePayloads> payloads_;
   std::vector<std::unique_ptr<Coder>> coders_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::unique_ptr<DeviceTransform> transform_;
+  std::unique_ptr<GradientTransform> transform_;
   Buffer<float> parameters_, average_, mean_;
   Buffer<float> gradients_;  // [workers][flat elements]
   Buffer<WorkerLoss> losses_;
-  Buffer<cuda::StepCounters> counters_;
+  Buffer<TransformCounts> counts_;
   Buffer<NonfiniteReport> report_;
   Buffer<std::uint32_t> skip_;
   std::vector<TensorTable> gradient_tables_;

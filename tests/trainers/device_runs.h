@@ -18,7 +18,7 @@
 #include "tests/trainers/small_training.h"
 #include "trainers/loop/device_replica.h"
 #include "trainers/loop/device_trainer.h"
-#include "trainers/optim/device_transform.h"
+#include "trainers/optim/gradient_transform.h"
 
 namespace terngrad::testing {
 
@@ -54,7 +54,7 @@ struct DeviceRun {
   /// Makes what stands in for a net; nullptr: the net itself.
   std::function<std::unique_ptr<DeviceNet>(std::unique_ptr<DeviceNet>)> wrap_net = nullptr;
   /// After weight decay.
-  std::function<std::vector<std::unique_ptr<DeviceTransform>>(const Net&)> transforms = nullptr;
+  std::function<std::vector<std::unique_ptr<GradientTransform>>(const Net&)> transforms = nullptr;
   int max_burst = 4;
   bool captures = true;            // steps into graphs, where their exchange can be
   bool can_capture_ranks = false;  // the communicator's operations can be captured
@@ -115,10 +115,10 @@ inline std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run,
   parts.captures = device_run.captures && can_capture && device_run.format != "tmask";
   const Device device = stream.device();
   parts.optimizer = make_optimizer("momentum", {.momentum = 0.9}, layout.flat_elements(), device);
-  if (run.weight_decay > 0) parts.transforms.push_back(make_device_weight_decay(*parts.net, run.weight_decay, device));
+  if (run.weight_decay > 0) parts.transforms.push_back(make_weight_decay(*parts.net, run.weight_decay, device));
   if (device_run.clip_by_global_norm > 0) {
-    parts.transforms.push_back(make_device_clip_by_global_norm(layout, device_run.clip_by_global_norm,
-                                                               parts.num_workers, run.on_nonfinite, device));
+    parts.transforms.push_back(
+        make_clip_by_global_norm(layout, device_run.clip_by_global_norm, parts.num_workers, run.on_nonfinite, device));
   }
   if (device_run.transforms) {
     for (auto& transform : device_run.transforms(*parts.net)) parts.transforms.push_back(std::move(transform));

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -39,7 +41,8 @@ class FakeRun {
             .num_workers = 2,
             .num_local_workers = 2,
             .batch_size = 32,
-            .ema_state = averaged_state};
+            .ema_state = averaged_state,
+            .services = {.hook_state = hook_state}};
   }
   HookVerdict step(Hook& hook) {
     ++done;
@@ -69,6 +72,7 @@ class FakeRun {
   ExchangeReport report;
   bool parts_are_timed = true;
   TransformCounts transform_counts;
+  std::function<std::map<std::string, std::string>()> hook_state;
   std::vector<float> values = std::vector<float>(static_cast<std::size_t>(net.layout().flat_elements()), 0.5f);
   std::vector<float> averaged = std::vector<float>(values.size(), 0.25f);
   std::vector<float> slot = std::vector<float>(values.size(), -1.0f);
@@ -83,6 +87,15 @@ inline std::vector<nlohmann::ordered_json> lines_of(const std::filesystem::path&
   std::istringstream text(read_file_text(path));
   for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::ordered_json::parse(line));
   return lines;
+}
+
+/// A line of metrics without what differs between equal runs.
+inline nlohmann::ordered_json without_times(const nlohmann::ordered_json& line) {
+  nlohmann::ordered_json kept = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : line.items()) {
+    if (!key.ends_with("_seconds") && !key.ends_with("_per_second")) kept[key] = value;
+  }
+  return kept;
 }
 
 /// What a display prints while `show` uses it.

@@ -13,6 +13,7 @@
 #include "kernels/runtime/parallel.h"
 #include "kernels/runtime/stopwatch.h"
 #include "trainers/checkpoint/checkpoint.h"
+#include "trainers/loop/step_summary.h"
 
 namespace terngrad {
 namespace {
@@ -201,33 +202,28 @@ void AsyncTrainer::end_step() {
   ended.report.num_workers = workers().num_workers;
   ended.report.num_servers = 1;
   const bool is_alone = parts_.mailbox == nullptr;
-  StepView view{
-      .step = step,
-      .loss = ended.loss / workers().num_workers,
-      .accuracy = static_cast<double>(ended.num_correct) / static_cast<double>(options().batch_size),
-      .learning_rate = learning_rate(step),
-      .step_seconds = lap_seconds(step_begin_),
-      .parts_are_timed = is_alone,
-      .compute_seconds = ended.compute_seconds,
-      .update_seconds = ended.update_seconds,
-      .data_seconds = ended.data_seconds,
-      .exposed_seconds = ended.report.measure_seconds + ended.report.encode_seconds + ended.report.wire_seconds +
-                         ended.report.decode_seconds,
-      .transform_counts = ended.transform_counts,
-      .report = ended.report,
-      .telemetry = {},
-      .pushes = &ended.counts,
-  };
+  StepTensors tensors;
   if (is_alone) {
     AsyncWorker& first = *parts_.workers[0];
-    view.gradient = [&first](int segment) { return first.gradient(segment); };
-    view.worker_gradient = [this](int local_worker, int segment) {
+    tensors.gradient = [this](int local_worker, int segment) {
       return parts_.workers[static_cast<std::size_t>(local_worker)]->gradient(segment);
     };
-    view.decode_sent = [&first](int segment, std::span<float> out) { return first.decode_sent(segment, out); };
-    view.telemetry = telemetry_of(
-        view.gradient, [&first](int segment) { return first.encoded(segment); }, view.decode_sent);
+    tensors.encoded = [&first](int segment) { return first.encoded(segment); };
+    tensors.decode_sent = [&first](int segment, std::span<float> out) { return first.decode_sent(segment, out); };
   }
+  ExchangeReport& report = ended.report;
+  const StepSummary summary{.loss = ended.loss / workers().num_workers,
+                            .num_correct = static_cast<std::int64_t>(ended.num_correct),
+                            .counts = ended.transform_counts,
+                            .bytes = report};
+  StepView view = step_view(summary, report, tensors);
+  view.step_seconds = lap_seconds(step_begin_);
+  view.parts_are_timed = is_alone;
+  view.compute_seconds = ended.compute_seconds;
+  view.update_seconds = ended.update_seconds;
+  view.data_seconds = ended.data_seconds;
+  view.exposed_seconds = report.measure_seconds + report.encode_seconds + report.wire_seconds + report.decode_seconds;
+  view.pushes = &ended.counts;
   after_step(view);
   step_begin_ = std::chrono::steady_clock::now();
 }
@@ -244,7 +240,8 @@ TrainingView::Kept AsyncTrainer::kept() {
 }
 
 void AsyncTrainer::add_to_view(TrainingView& view) {
-  if (parts_.mailbox != nullptr) view.send_heartbeat = [mailbox = parts_.mailbox.get()] { mailbox->send_heartbeat(); };
+  if (parts_.mailbox != nullptr)
+    view.services.send_heartbeat = [mailbox = parts_.mailbox.get()] { mailbox->send_heartbeat(); };
   view.extra_metadata = server_.state();
   view.extra_metadata[kCountsKey] = counts_.to_text();
   if (parts_.workers.empty()) return;

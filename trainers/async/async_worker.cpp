@@ -88,7 +88,8 @@ void AsyncWorker::compute(Stream& stream) {
   parts_.net->compute_gradients(parameters_.span(), batch, gradients, {&loss_, 1});
   counts_ = {};
   for (const auto& transform : parts_.transforms) {
-    counts_ += transform->apply(0, parameters_.span(), gradient_.span(), stream);
+    transform->submit(parameters_.data(), {{gradient_.data(), gradient_.num_elements()}, 1},
+                      whole_range(parts_.net->layout()), &counts_, stream);
   }
 }
 

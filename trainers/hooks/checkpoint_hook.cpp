@@ -11,11 +11,10 @@
 namespace terngrad {
 
 CheckpointHook::CheckpointHook(CheckpointHookOptions options, CheckpointState state, std::function<void()> sync_reports,
-                               const Interval& interval, ProgressDisplay& display)
+                               ProgressDisplay& display)
     : options_(std::move(options)),
       state_(std::move(state)),
       sync_reports_(std::move(sync_reports)),
-      interval_(interval),
       display_(display) {}
 
 StateGatherTimes CheckpointHook::gather_times() const {
@@ -65,7 +64,7 @@ void CheckpointHook::save(const TrainingView& training) {
   view.state = state_;
   view.state.step = training.steps_done;
   for (const auto& [name, value] : training.optimizer_state) view.state.extra_metadata[name] = value;
-  if (interval_.steps > 0) view.state.extra_metadata[kIntervalKey] = interval_.to_text();
+  if (training.services.hook_state) view.state.extra_metadata.merge(training.services.hook_state());
   view.layout = &training.net.layout();
   for (const auto& [name, value] : training.extra_metadata) view.state.extra_metadata[name] = value;
   for (const auto& [name, values] : training.extra_tensors) view.groups.push_back({name, values});

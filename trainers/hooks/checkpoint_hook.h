@@ -10,7 +10,6 @@
 #include "kernels/runtime/buffer.h"
 #include "trainers/checkpoint/checkpoint.h"
 #include "trainers/checkpoint/on_save_error.h"
-#include "trainers/hooks/interval.h"
 #include "trainers/hooks/state_gather.h"
 #include "trainers/io/folder.h"
 #include "trainers/launch/progress.h"
@@ -28,15 +27,15 @@ struct CheckpointHookOptions {
 
 /// Saves a checkpoint every `save_steps` and at the end, after what was reported up to it is on the medium. Earlier
 /// checkpoints are intact until the new one is on the medium, whatever fails. Where there are several ranks, it runs on
-/// the chief, and the others send their part by make_state_sender_hook.
+/// the chief, and the others send their part by make_state_sender_hook. Hooks whose state a checkpoint keeps come
+/// before it (Hook::save_state).
 class CheckpointHook final : public Hook {
  public:
   /// @param state         its step is filled in at each save
   /// @param sync_reports  called before each save: returns once all that the hooks before this one wrote is on the
   ///                      medium, or throws a DataError
-  /// @param interval      that of the metrics hook, which comes before this one; a save between two lines keeps it
   CheckpointHook(CheckpointHookOptions options, CheckpointState state, std::function<void()> sync_reports,
-                 const Interval& interval, ProgressDisplay& display);
+                 ProgressDisplay& display);
   void before_train(const TrainingView& training) override;
   HookVerdict after_step(const TrainingView& training, const StepView& step) override;
   void after_train(const TrainingView& training) override;
@@ -50,7 +49,6 @@ class CheckpointHook final : public Hook {
   CheckpointHookOptions options_;
   CheckpointState state_;
   std::function<void()> sync_reports_;
-  const Interval& interval_;
   ProgressDisplay& display_;
   std::optional<std::uint64_t> saved_;
   std::vector<Buffer<float>> states_, kept_;

@@ -45,7 +45,7 @@ void EvaluationHook::after_train(const TrainingView& training) {
 void EvaluationHook::run(const TrainingView& training) {
   // The other ranks may be in the next step, waiting.
   const auto send_heartbeat = [&] {
-    if (training.send_heartbeat) training.send_heartbeat();
+    if (training.services.send_heartbeat) training.services.send_heartbeat();
   };
   const Evaluation averaged =
       evaluate(training.net, training.ema, training.ema_state, *dataset_, num_threads_, send_heartbeat);

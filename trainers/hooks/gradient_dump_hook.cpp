@@ -34,7 +34,7 @@ class GradientGather {
     Parcels mine;
     Parcels all;
     mine.append({reinterpret_cast<const std::uint8_t*>(&count), sizeof count});
-    training.communicator->all_gather(mine, all);
+    training.services.communicator->all_gather(mine, all);
     int end = 0;
     for (std::size_t rank = 0; rank < all.count(); ++rank) {
       std::uint64_t of_rank = 0;
@@ -53,13 +53,13 @@ class GradientGather {
     const auto owner = static_cast<std::size_t>(std::ranges::upper_bound(end_of_rank_, worker_) - end_of_rank_.begin());
     const int local_worker = worker_ - (owner == 0 ? 0 : end_of_rank_[owner - 1]);
     ++worker_;
-    const std::size_t rank = is_alone() ? 0 : static_cast<std::size_t>(training_.communicator->rank());
+    const std::size_t rank = is_alone() ? 0 : static_cast<std::size_t>(training_.services.communicator->rank());
     if (rank == owner) copy_own(local_worker);
     if (owner == 0) return rank == 0 ? std::span<const float>(flat_) : std::span<const float>();
-    std::vector<Parcels> outgoing(static_cast<std::size_t>(training_.communicator->size()));
+    std::vector<Parcels> outgoing(static_cast<std::size_t>(training_.services.communicator->size()));
     Parcels all;
     if (rank == owner) outgoing[0].append({reinterpret_cast<const std::uint8_t*>(flat_.data()), num_bytes()});
-    training_.communicator->all_to_all(outgoing, all);
+    training_.services.communicator->all_to_all(outgoing, all);
     if (rank != 0) return {};
     if (all.count() != 1 || all.parcel(0).size() != num_bytes()) {
       TERNGRAD_THROW(CommunicationError, "[gradients] worker ", worker_ - 1, "'s came as ", all.count(),
@@ -70,7 +70,7 @@ class GradientGather {
   }
 
  private:
-  bool is_alone() const { return training_.communicator == nullptr || training_.communicator->size() == 1; }
+  bool is_alone() const { return training_.services.communicator == nullptr || training_.services.communicator->size() == 1; }
   std::size_t num_bytes() const { return flat_.size() * sizeof(float); }
   void copy_own(int local_worker) {
     for (int segment = 0; segment < training_.net.layout().num_segments(); ++segment) {
@@ -150,7 +150,7 @@ class GradientDumpHook final : public Hook {
       for (int worker = 0; !gather.is_done(); ++worker) {
         const std::vector<TensorRecord> of_worker = records_of(layout, worker, gather.next());
         for (const TensorRecord& record : of_worker) write(record.bytes);
-        if (training.send_heartbeat) training.send_heartbeat();
+        if (training.services.send_heartbeat) training.services.send_heartbeat();
       }
     });
   }

@@ -77,4 +77,9 @@ Interval parse_interval(const std::string& text) {
   return interval;
 }
 
+Interval interval_of(const std::map<std::string, std::string>& entries) {
+  const auto saved = entries.find(kIntervalKey);
+  return saved != entries.end() ? parse_interval(saved->second) : Interval{};
+}
+
 }  // namespace terngrad

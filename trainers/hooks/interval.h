@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "compress/exchange/gradient_exchange.h"
@@ -41,7 +42,11 @@ struct Interval {
 /// @throws DataError if `text` is neither
 Interval parse_interval(const std::string& text);
 
-/// Name under which CheckpointHook keeps the interval that a save falls into, in CheckpointState::more.
+/// The entry of a checkpoint in which the metrics hook keeps the interval that a save falls into.
 inline constexpr const char* kIntervalKey = "metrics_interval";
+
+/// The interval that a save fell into, from the checkpoint's entries; an empty one where it fell between two.
+/// @throws DataError as parse_interval
+Interval interval_of(const std::map<std::string, std::string>& entries);
 
 }  // namespace terngrad

@@ -1,11 +1,13 @@
 #include "trainers/hooks/metrics_hook.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
 #include "compress/exchange/wire_bytes.h"
+#include "trainers/hooks/interval.h"
 
 namespace terngrad {
 namespace {
@@ -33,8 +35,8 @@ void write_bytes(const TrainingView& training, const ExchangeBytes& bytes, nlohm
 
 class MetricsHook final : public Hook {
  public:
-  MetricsHook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps, Interval& interval)
-      : writer_(writer), log_steps_(log_steps), telemetry_steps_(telemetry_steps), interval_(interval) {}
+  MetricsHook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps)
+      : writer_(writer), log_steps_(log_steps), telemetry_steps_(telemetry_steps) {}
 
   HookVerdict after_step(const TrainingView& training, const StepView& step) override {
     interval_.add(step);
@@ -46,6 +48,10 @@ class MetricsHook final : public Hook {
   std::uint64_t next_sync_step(std::uint64_t steps_done) const override {
     return next_multiple(telemetry_steps_, steps_done);
   }
+  void save_state(std::map<std::string, std::string>& entries) const override {
+    if (interval_.steps > 0) entries[kIntervalKey] = interval_.to_text();
+  }
+  void restore_state(const std::map<std::string, std::string>& entries) override { interval_ = interval_of(entries); }
 
  private:
   void write_train(const TrainingView& training, const StepView& step) {
@@ -106,14 +112,13 @@ class MetricsHook final : public Hook {
   MetricsWriter& writer_;
   std::uint64_t log_steps_;
   std::uint64_t telemetry_steps_;
-  Interval& interval_;
+  Interval interval_;
 };
 
 }  // namespace
 
-std::unique_ptr<Hook> make_metrics_hook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps,
-                                        Interval& interval) {
-  return std::make_unique<MetricsHook>(writer, log_steps, telemetry_steps, interval);
+std::unique_ptr<Hook> make_metrics_hook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps) {
+  return std::make_unique<MetricsHook>(writer, log_steps, telemetry_steps);
 }
 
 }  // namespace terngrad

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 
-#include "trainers/hooks/interval.h"
 #include "trainers/io/metrics.h"
 #include "trainers/loop/hook.h"
 
@@ -12,9 +11,7 @@ namespace terngrad {
 
 /// Appends to metrics.jsonl: every `log_steps` a line of kind "train", every `telemetry_steps` (0: never) one of kind
 /// "tensors". docs/measuring.md lists their fields. Those whose names end in _seconds or _per_second are times; all
-/// others are the same for equal runs.
-/// @param interval  outlives the hook; not empty in a run that was saved between two lines and is resumed
-std::unique_ptr<Hook> make_metrics_hook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps,
-                                        Interval& interval);
+/// others are the same for equal runs. A checkpoint between two lines keeps what the next line is about (interval_of).
+std::unique_ptr<Hook> make_metrics_hook(MetricsWriter& writer, std::uint64_t log_steps, std::uint64_t telemetry_steps);
 
 }  // namespace terngrad

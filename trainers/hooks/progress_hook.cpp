@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "compress/exchange/wire_bytes.h"
+#include "trainers/hooks/interval.h"
 
 namespace terngrad {
 namespace {
@@ -32,8 +34,7 @@ const char* what_was_done(const StepView& step) {
 
 class ProgressHook final : public Hook {
  public:
-  ProgressHook(ProgressDisplay& display, std::uint64_t log_steps, Interval begun)
-      : display_(display), log_steps_(log_steps), interval_(std::move(begun)) {}
+  ProgressHook(ProgressDisplay& display, std::uint64_t log_steps) : display_(display), log_steps_(log_steps) {}
 
   HookVerdict after_step(const TrainingView& training, const StepView& step) override {
     if (!step.report.nonfinite.empty() && !std::exchange(has_told_, true)) {
@@ -77,6 +78,7 @@ class ProgressHook final : public Hook {
                                  shown_, before > 0 ? fmt::format(" after step {}", before) : ""));
   }
   std::uint64_t next_sync_step(std::uint64_t) const override { return kNoSyncStep; }
+  void restore_state(const std::map<std::string, std::string>& entries) override { interval_ = interval_of(entries); }
 
  private:
   ProgressDisplay& display_;
@@ -93,8 +95,8 @@ class ProgressHook final : public Hook {
 
 }  // namespace
 
-std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t log_steps, const Interval& begun) {
-  return std::make_unique<ProgressHook>(display, log_steps, begun);
+std::unique_ptr<Hook> make_progress_hook(ProgressDisplay& display, std::uint64_t log_steps) {
+  return std::make_unique<ProgressHook>(display, log_steps);
 }
 
 }  // namespace terngrad

@@ -21,7 +21,7 @@ class ReplicaCheckHook final : public Hook {
   explicit ReplicaCheckHook(std::uint64_t steps) : steps_(steps) {}
 
   HookVerdict after_step(const TrainingView& training, const StepView&) override {
-    if (training.steps_done % steps_ == 0 && training.communicator != nullptr) compare(training);
+    if (training.steps_done % steps_ == 0 && training.services.communicator != nullptr) compare(training);
     return HookVerdict::kContinue;
   }
   std::uint64_t next_sync_step(std::uint64_t steps_done) const override { return next_multiple(steps_, steps_done); }
@@ -46,9 +46,9 @@ class ReplicaCheckHook final : public Hook {
 
   static void compare(const TrainingView& training) {
     const std::vector<NamedValues> tensors = tensors_of(training);
-    std::vector<std::vector<std::uint64_t>> sums(static_cast<std::size_t>(training.num_replicas));
-    for (int replica = training.num_replicas - 1; replica >= 0; --replica) {
-      if (training.num_replicas > 1) training.show_replica(replica);
+    std::vector<std::vector<std::uint64_t>> sums(static_cast<std::size_t>(training.services.num_replicas));
+    for (int replica = training.services.num_replicas - 1; replica >= 0; --replica) {
+      if (training.services.num_replicas > 1) training.services.show_replica(replica);
       for (const NamedValues& tensor : tensors) {
         sums[static_cast<std::size_t>(replica)].push_back(Xxhash64().add(std::as_bytes(tensor.values)).value());
       }
@@ -59,7 +59,7 @@ class ReplicaCheckHook final : public Hook {
       mine.append(
           {reinterpret_cast<const std::uint8_t*>(of_replica.data()), of_replica.size() * sizeof(std::uint64_t)});
     }
-    training.communicator->all_gather(mine, all);
+    training.services.communicator->all_gather(mine, all);
     const std::span<const std::uint8_t> chief = all.parcel(0);
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       for (std::size_t replica = 1; replica < all.count(); ++replica) {

@@ -68,33 +68,33 @@ class StateSenderHook final : public Hook {
 }  // namespace
 
 std::vector<Buffer<float>> gather_states(const TrainingView& training) {
-  if (training.gather_slots) training.gather_slots();
+  if (training.services.gather_slots) training.services.gather_slots();
   std::vector<Buffer<float>> states;
   const auto num_elements = static_cast<std::size_t>(training.net.state_layout().flat_elements());
   if (num_elements == 0) return states;
-  if (training.communicator == nullptr || training.communicator->size() == 1) {
+  if (training.services.communicator == nullptr || training.services.communicator->size() == 1) {
     for (const std::span<const float> state : training.states) states.push_back(copy_of(state));
     return states;
   }
   Parcels mine;
   Parcels all;
   for (const std::span<const float> state : training.states) append(state, mine);
-  training.communicator->all_gather(mine, all);
+  training.services.communicator->all_gather(mine, all);
   return read_all(all, training.num_workers, num_elements);
 }
 
 std::vector<Buffer<float>> gather_kept(const TrainingView& training) {
   std::vector<Buffer<float>> kept;
   if (training.kept.layout == nullptr) return kept;
-  if (training.communicator == nullptr || training.communicator->size() == 1) {
+  if (training.services.communicator == nullptr || training.services.communicator->size() == 1) {
     for (const std::span<const float> state : training.kept.of_workers) kept.push_back(copy_of(state));
     return kept;
   }
-  std::vector<Parcels> outgoing(static_cast<std::size_t>(training.communicator->size()));
+  std::vector<Parcels> outgoing(static_cast<std::size_t>(training.services.communicator->size()));
   Parcels all;
   for (const std::span<const float> state : training.kept.of_workers) append(state, outgoing[0]);
-  training.communicator->all_to_all(outgoing, all);
-  if (training.communicator->rank() != 0) return kept;
+  training.services.communicator->all_to_all(outgoing, all);
+  if (training.services.communicator->rank() != 0) return kept;
   return read_all(all, training.num_workers, static_cast<std::size_t>(training.kept.layout->flat_elements()));
 }
 

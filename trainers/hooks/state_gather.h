@@ -11,7 +11,7 @@
 namespace terngrad {
 
 /// Every worker's state (TrainingView::states), in order of workers; a collective call, which brings the slots up to
-/// date too (TrainingView::gather_slots). Nothing if the net has no state, in which case nothing is sent of it either.
+/// date too (RunServices::gather_slots). Nothing if the net has no state, in which case nothing is sent of it either.
 /// @throws CommunicationError
 std::vector<Buffer<float>> gather_states(const TrainingView& training);
 

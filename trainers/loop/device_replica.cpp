@@ -14,7 +14,7 @@
 #include "kernels/tensor/transform.h"
 #include "trainers/loop/cuda/step_ring.h"
 #include "trainers/loop/ready_buckets.h"
-#include "trainers/optim/device_transform.h"
+#include "trainers/optim/gradient_transform.h"
 
 namespace terngrad {
 namespace {
@@ -137,9 +137,9 @@ void DeviceReplica::submit_gradients(const SegmentSubmitted& on_segment) {
 }
 
 void DeviceReplica::submit_transforms(const FlatRange& range) {
-  const DeviceGradients gradients{{gradients_.data(), flat_elements_}, parts_.num_workers};
+  const WorkerGradients gradients{{gradients_.data(), flat_elements_}, parts_.num_workers};
   for (const auto& transform : parts_.transforms) {
-    transform->submit(parameters_.data(), gradients, range, ring_.counters(), stream_);
+    transform->submit(parameters_.data(), gradients, range, ring_.counts(), stream_);
   }
 }
 

@@ -24,7 +24,7 @@ namespace terngrad {
 
 class DeviceBucketedAllReduce;
 class DeviceExamples;
-class DeviceTransform;
+class GradientTransform;
 class FactorState;
 class WorkerMemory;
 enum class ExamplesPlacement;
@@ -43,7 +43,7 @@ struct DeviceReplicaParts {
   std::vector<std::unique_ptr<DeviceBucketedAllReduce>> exchanges;
   std::string memory = "none";           // before the first of the exchanges: a spec, as parse_memory takes it
   std::unique_ptr<Optimizer> optimizer;  // with slots on the GPU
-  std::vector<std::unique_ptr<DeviceTransform>> transforms;
+  std::vector<std::unique_ptr<GradientTransform>> transforms;
   std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator();  // of the exchanges
   float mean_factor = 1;                                                               // as TrainerOptions::mean_factor
   /// How long a burst may take where others have a part in it, before they count as lost. 0: for ever.

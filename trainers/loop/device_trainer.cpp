@@ -332,53 +332,38 @@ LocalStep DeviceTrainer::local_step(const Outcomes& outcomes, std::size_t index,
   for (const auto& of_replica : outcomes) {
     const StepOutcome& outcome = of_replica[index];
     step.losses.insert(step.losses.end(), outcome.losses.begin(), outcome.losses.end());
-    step.counts +=
-        {.zeroed_elements = outcome.counters.zeroed_elements, .clipped_gradients = outcome.counters.clipped_gradients};
+    step.counts += outcome.counts;
   }
   return step;
 }
 
 void DeviceTrainer::report_step(const StepSummary& summary, ExchangeReport report, double seconds) {
-  const std::uint64_t step = steps_done();
-  static_cast<ExchangeBytes&>(report) = summary.bytes;
-  const auto gradient = [this](int segment) -> std::span<const float> {
-    gradient_ = chief().gradient(0, segment);
-    return gradient_;
+  const std::size_t exchange = parts_.exchange_of(steps_done());
+  const StepTensors tensors{
+      .gradient = [this](int local_worker, int segment) -> std::span<const float> {
+        std::size_t replica = 0;
+        while (local_worker >= parts_.replicas.at(replica)->num_workers()) {
+          local_worker -= parts_.replicas[replica++]->num_workers();
+        }
+        gradient_ = parts_.replicas[replica]->gradient(local_worker, segment);
+        return gradient_;
+      },
+      .encoded = [this, exchange](int segment) -> std::span<const float> {
+        encoded_ = chief().encoded(exchange, segment);
+        return encoded_;
+      },
+      .decode_sent = [this, exchange](
+                         int segment,
+                         std::span<float> out) { return chief().exchange(exchange).decode_local(0, segment, out); },
+      .mean = [this](int segment) -> std::span<const float> {
+        mean_ = chief().mean(segment);
+        return mean_;
+      },
   };
-  const auto worker_gradient = [this](int local_worker, int segment) -> std::span<const float> {
-    std::size_t replica = 0;
-    while (local_worker >= parts_.replicas.at(replica)->num_workers()) {
-      local_worker -= parts_.replicas[replica++]->num_workers();
-    }
-    gradient_ = parts_.replicas[replica]->gradient(local_worker, segment);
-    return gradient_;
-  };
-  const auto encoded = [this, exchange = parts_.exchange_of(step)](int segment) -> std::span<const float> {
-    encoded_ = chief().encoded(exchange, segment);
-    return encoded_;
-  };
-  const auto mean = [this](int segment) -> std::span<const float> {
-    mean_ = chief().mean(segment);
-    return mean_;
-  };
-  const auto decode_sent = [this, exchange = parts_.exchange_of(step)](int segment, std::span<float> out) {
-    return chief().exchange(exchange).decode_local(0, segment, out);
-  };
-  after_step({
-      .step = step,
-      .loss = summary.loss,
-      .accuracy = static_cast<double>(summary.num_correct) / static_cast<double>(options().batch_size),
-      .learning_rate = learning_rate(step),
-      .step_seconds = seconds,
-      .parts_are_timed = false,
-      .transform_counts = summary.counts,
-      .report = report,
-      .telemetry = telemetry_of(gradient, encoded, decode_sent),
-      .gradient = gradient,
-      .worker_gradient = worker_gradient,
-      .decode_sent = decode_sent,
-      .mean = mean,
-  });
+  StepView view = step_view(summary, report, tensors);
+  view.step_seconds = seconds;
+  view.parts_are_timed = false;
+  after_step(view);
 }
 
 }  // namespace terngrad

@@ -14,12 +14,29 @@
 #include "compress/plan/telemetry.h"
 #include "nets/net.h"
 #include "trainers/loop/push_counts.h"
-#include "trainers/optim/gradient_transform.h"
 #include "trainers/optim/optimizer.h"
+#include "trainers/optim/transform_counts.h"
 
 namespace terngrad {
 
 class WorkerMemory;
+
+/// What a run does for its hooks, beside showing its state.
+struct RunServices {
+  /// Between the run's ranks, for hooks that run on every one of them.
+  Communicator* communicator = nullptr;
+  /// Tells ranks that wait for this one that it is busy, as Communicator::send_heartbeat; may be empty.
+  std::function<void()> send_heartbeat = {};
+  /// Brings TrainingView::slots up to date on rank 0, where other ranks hold them between steps; a collective call.
+  /// Empty if they always are.
+  std::function<void()> gather_slots = {};
+  /// How many copies of parameters, average and slots this process has: one, or one on each of its GPUs. The views are
+  /// of the first; show_replica makes them those of another, for a hook that leaves them with the first (0).
+  int num_replicas = 1;
+  std::function<void(int replica)> show_replica = {};
+  /// What the run's hooks give for a checkpoint, together (Hook::save_state).
+  std::function<std::map<std::string, std::string>()> hook_state = {};
+};
 
 /// A run as hooks see it. Views; valid during the call.
 struct TrainingView {
@@ -68,17 +85,7 @@ struct TrainingView {
     std::span<float> values = {};
   };
   Factors factors = {};
-  /// How many copies of parameters, average and slots this process has: one, or one on each of its GPUs. The views are
-  /// of the first; this makes them those of another, for a hook that leaves them with the first (0).
-  int num_replicas = 1;
-  std::function<void(int replica)> show_replica = {};
-  /// Between the run's ranks, for hooks that run on every one of them.
-  Communicator* communicator = nullptr;
-  /// Tells ranks that wait for this one that it is busy, as Communicator::send_heartbeat; may be empty.
-  std::function<void()> send_heartbeat = {};
-  /// Brings `slots` up to date on rank 0, where other ranks hold them between steps; a collective call. Empty if they
-  /// always are.
-  std::function<void()> gather_slots = {};
+  RunServices services = {};
 };
 
 /// What the step that just ended did.
@@ -146,6 +153,13 @@ class Hook {
   /// parameters, slots, states, gradients or what was sent. Runs on a GPU continue without waiting until some hook
   /// looks, and then call after_step for each of the steps since; before that step, these views hold what they may.
   virtual std::uint64_t next_sync_step(std::uint64_t steps_done) const { return steps_done + 1; }
+  /// Adds what a run that continues from a checkpoint needs, in order to report what it would have without a break, to
+  /// the checkpoint's entries; by names that are the hook's own. Called by the hook that saves, after it was called
+  /// for the same step if it comes before that one.
+  virtual void save_state(std::map<std::string, std::string>& /*entries*/) const {}
+  /// Takes up what was saved; comes before before_train. @param entries  all of the checkpoint
+  /// @throws DataError if what is the hook's is damaged
+  virtual void restore_state(const std::map<std::string, std::string>& /*entries*/) {}
   /// Hooks run on the chief (rank 0) only unless this is true.
   virtual bool on_every_rank() const { return false; }
 };

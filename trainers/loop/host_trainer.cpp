@@ -10,7 +10,6 @@
 #include "compress/memory/factor_state.h"
 #include "compress/plan/telemetry.h"
 #include "kernels/runtime/errors.h"
-#include "kernels/runtime/parallel.h"
 #include "kernels/runtime/stopwatch.h"
 #include "kernels/tensor/transform.h"
 #include "trainers/loop/ready_buckets.h"
@@ -42,16 +41,16 @@ HostTrainer::HostTrainer(TrainerParts parts, const TrainerOptions& options)
     : Trainer(*parts.net, *parts.optimizer, parts.schedule, parts.workers, options),
       parts_(std::move(parts)),
       stream_(Device::cpu(), options.num_threads),
-      mean_(zeros<float>(parts_.net->layout().flat_elements())),
+      flat_elements_(parts_.net->layout().flat_elements()),
+      gradients_(zeros<float>(flat_elements_ * parts_.workers.num_local_workers)),
+      mean_(zeros<float>(flat_elements_)),
       losses_(states().size()),
       transform_counts_(losses_.size()) {
-  const Layout& layout = parts_.net->layout();
   for (Buffer<float>& state : states()) {
     states_before_.push_back(zeros<float>(state.num_elements()));
+    gradient_pointers_.push_back(gradients_.data() + flat_elements_ * std::ssize(state_pointers_));
+    gradient_tables_.emplace_back(parts_.net->layout(), gradient_pointers_.back());
     state_pointers_.push_back(state.data());
-    gradients_.push_back(zeros<float>(layout.flat_elements()));
-    gradient_pointers_.push_back(gradients_.back().data());
-    gradient_tables_.emplace_back(layout, gradients_.back().data());
   }
   // A server has nothing to overlap with: it takes bucket after bucket.
   if (!options.overlap || parts_.workers.is_server()) return;
@@ -107,29 +106,20 @@ void HostTrainer::update_parameters(double learning_rate) {
 }
 
 void HostTrainer::apply_transforms() {
-  const auto num_local = static_cast<std::int64_t>(gradients_.size());
-  // Side by side where there are more workers than threads; else one after the other with all threads.
-  const bool side_by_side = num_local >= stream_.num_threads();
-  parallel_for(side_by_side ? stream_.num_threads() : 1, num_local, 1, [&](std::int64_t first, std::int64_t last) {
-    Stream worker_stream(Device::cpu(), side_by_side ? 1 : stream_.num_threads());
-    for (auto worker = static_cast<std::size_t>(first); worker < static_cast<std::size_t>(last); ++worker) {
-      TransformCounts& counts = transform_counts_[worker] = {};
-      for (const auto& transform : parts_.transforms) {
-        counts += transform->apply(static_cast<int>(worker), parameters(), gradients_[worker].span(), worker_stream);
-      }
-    }
-  });
+  const WorkerGradients gradients{{gradients_.data(), flat_elements_}, workers().num_local_workers};
+  const FlatRange all = whole_range(parts_.net->layout());
+  for (const auto& transform : parts_.transforms) {
+    transform->submit(parameters().data(), gradients, all, transform_counts_.data(), stream_);
+  }
 }
 
 void HostTrainer::apply_transforms_to_tensor(int worker, int segment) {
-  const Segment& tensor = parts_.net->layout().segment(segment);
-  const auto w = static_cast<std::size_t>(worker);
-  const auto first = static_cast<std::size_t>(tensor.offset);
-  const auto count = static_cast<std::size_t>(tensor.num_elements);
-  Stream worker_stream(Device::cpu(), gradients_.size() == 1 ? stream_.num_threads() : 1);
+  const WorkerGradients gradient{{gradient_pointers_[static_cast<std::size_t>(worker)], flat_elements_}, 1};
+  const FlatRange tensor = range_of(parts_.net->layout().segment(segment));
+  TransformCounts& counts = transform_counts_[static_cast<std::size_t>(worker)];
+  Stream worker_stream(Device::cpu(), workers().num_local_workers == 1 ? stream_.num_threads() : 1);
   for (const auto& transform : parts_.transforms) {
-    transform_counts_[w] += transform->apply_to_tensor(worker, segment, parameters().subspan(first, count),
-                                                       gradients_[w].span().subspan(first, count), worker_stream);
+    transform->submit(parameters().data(), gradient, tensor, &counts, worker_stream);
   }
 }
 
@@ -156,8 +146,7 @@ HostTrainer::Combined HostTrainer::compute_while_combining(const TrainBatch& bat
   auto mark = std::chrono::steady_clock::now();
   BucketedExchange& exchange = *parts_.strategy->in_buckets(batch.step);
   exchange.begin(gradient_tables_, TensorTable(parts_.net->layout(), mean_.data()), batch.step);
-  std::ranges::fill(transform_counts_, TransformCounts{});
-  ReadyBuckets ready(exchange.buckets(), static_cast<int>(gradients_.size()), [&](int bucket) {
+  ReadyBuckets ready(exchange.buckets(), workers().num_local_workers, [&](int bucket) {
     exchange_thread_->submit([this, &exchange, bucket] { exchange_bucket(exchange, bucket); });
   });
   try {
@@ -197,12 +186,6 @@ void HostTrainer::exchange_bucket(BucketedExchange& exchange, int bucket) {
                        numbers_of(report));
 }
 
-TransformCounts HostTrainer::transform_counts() const {
-  TransformCounts sum;
-  for (const TransformCounts& worker : transform_counts_) sum += worker;
-  return sum;
-}
-
 void HostTrainer::step(Pipeline* pipeline) {
   const auto begin = std::chrono::steady_clock::now();
   auto mark = begin;
@@ -214,13 +197,13 @@ void HostTrainer::step(Pipeline* pipeline) {
   if (trace != nullptr) trace->add(Trace::Row::kStep, "data", begin, mark);
 
   copy_states(states(), states_before_);
+  std::ranges::fill(transform_counts_, TransformCounts{});
   const TrainBatch own{.images = batch.images, .labels = batch.labels, .step = step, .states = state_pointers_};
   const Combined combined = exchange_thread_ ? compute_while_combining(own) : compute_then_combine(own);
   const StrategyResult& result = combined.result;
   mark = std::chrono::steady_clock::now();
-  const double rate = learning_rate(step);
   if (!result.skip) {
-    update_parameters(rate);
+    update_parameters(learning_rate(step));
     ema().update(parameters(), step, stream_);
     if (!workers().is_server()) state_ema().update(state(0), step, stream_);
   } else {
@@ -231,51 +214,40 @@ void HostTrainer::step(Pipeline* pipeline) {
   const double update_seconds = lap_seconds(mark);
   if (trace != nullptr) trace->add(Trace::Row::kStep, "update", update_begin, mark);
 
-  const StepSummary summary = summarize_step(workers(), losses_, transform_counts(), result.report, stop_is_asked());
+  TransformCounts counts;
+  for (const TransformCounts& of_worker : transform_counts_) counts += of_worker;
+  const StepSummary summary = summarize_step(workers(), losses_, counts, result.report, stop_is_asked());
   if (trace != nullptr) {
     const auto end = Trace::Clock::now();
     trace->add(Trace::Row::kStep, "summary", mark, end);
     trace->add(Trace::Row::kStep, "step", begin, end);
   }
   if (summary.stop) stop();
-  ExchangeReport report = result.report;
-  static_cast<ExchangeBytes&>(report) = summary.bytes;
-  const auto worker_gradient = [&](int local_worker, int segment) -> std::span<const float> {
+  const auto gradient = [&](int local_worker, int segment) -> std::span<const float> {
     return {gradient_tables_[static_cast<std::size_t>(local_worker)].tensor(segment),
             static_cast<std::size_t>(parts_.net->layout().segment(segment).num_elements)};
   };
-  const auto gradient = [&](int segment) { return worker_gradient(0, segment); };
-  const auto decode_sent = [&](int segment, std::span<float> out) {
-    return parts_.strategy->decode_sent(0, segment, out);
+  StepTensors tensors{
+      .gradient = gradient,
+      .encoded = [&](int segment) { return parts_.strategy->encoded(0, segment); },
+      .decode_sent = [&](int segment, std::span<float> out) { return parts_.strategy->decode_sent(0, segment, out); },
   };
-  const auto encoded = [&](int segment) { return parts_.strategy->encoded(0, segment); };
-  std::function<std::span<const float>(int segment)> mean;
   // From servers that update them come parameters in its place.
   if (parts_.served == nullptr) {
-    mean = [&](int segment) -> std::span<const float> {
+    tensors.mean = [&](int segment) -> std::span<const float> {
       const Segment& place = parts_.net->layout().segment(segment);
       return mean_.span().subspan(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(place.num_elements));
     };
   }
-  after_step({
-      .step = step,
-      .loss = summary.loss,
-      .accuracy = static_cast<double>(summary.num_correct) / static_cast<double>(options().batch_size),
-      .learning_rate = rate,
-      .step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-      .compute_seconds = combined.compute_seconds,
-      .update_seconds = update_seconds,
-      .data_seconds = data_seconds,
-      .hidden_seconds = combined.hidden_seconds,
-      .exposed_seconds = combined.exposed_seconds,
-      .transform_counts = summary.counts,
-      .report = report,
-      .telemetry = telemetry_of(gradient, encoded, decode_sent),
-      .gradient = gradient,
-      .worker_gradient = worker_gradient,
-      .decode_sent = decode_sent,
-      .mean = mean,
-  });
+  ExchangeReport report = result.report;
+  StepView view = step_view(summary, report, tensors);
+  view.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  view.compute_seconds = combined.compute_seconds;
+  view.update_seconds = update_seconds;
+  view.data_seconds = data_seconds;
+  view.hidden_seconds = combined.hidden_seconds;
+  view.exposed_seconds = combined.exposed_seconds;
+  after_step(view);
 }
 
 }  // namespace terngrad

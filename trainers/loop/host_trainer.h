@@ -59,20 +59,21 @@ class HostTrainer final : public Trainer {
   void exchange_bucket(BucketedExchange& exchange, int bucket);
   /// Takes over what the step came to: the mean gradient, or parameters.
   void update_parameters(double learning_rate);
+  /// To all gradients.
   void apply_transforms();
   void apply_transforms_to_tensor(int worker, int segment);
-  TransformCounts transform_counts() const;
 
   TrainerParts parts_;
   Stream stream_;
   std::vector<Buffer<float>> states_before_;  // states before the step, to go back to if it is skipped
   std::vector<float*> state_pointers_;
-  std::vector<Buffer<float>> gradients_;  // one per local worker
+  std::int64_t flat_elements_;
+  Buffer<float> gradients_;  // [local workers][flat_elements_]
   std::vector<float*> gradient_pointers_;
   std::vector<TensorTable> gradient_tables_;
   Buffer<float> mean_;  // or parameters from servers
   std::vector<WorkerLoss> losses_;
-  std::vector<TransformCounts> transform_counts_;    // of the step, one per local worker
+  std::vector<TransformCounts> transform_counts_;    // of the step, one per local worker where steps overlap
   std::unique_ptr<ExchangeThread> exchange_thread_;  // where steps overlap; last, as it uses what is above
 };
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "trainers/optim/step_counters.h"
+#include "trainers/optim/transform_counts.h"
 
 namespace terngrad::cuda {
 
@@ -21,7 +21,7 @@ struct WorkerRecord {
 
 /// What else a step gave, over the workers of one GPU.
 struct StepRecord {
-  StepCounters counters;
+  TransformCounts counts;
   std::uint32_t skipped = 0;  // not 0: nothing was applied
   std::uint32_t reserved = 0;
 };
@@ -30,7 +30,7 @@ struct StepRecord {
 struct StepRingMemory {
   std::uint64_t* step = nullptr;      // [1] the step that runs
   StepInput* input = nullptr;         // [1] of that step
-  StepCounters* counters = nullptr;   // [1] of that step
+  TransformCounts* counts = nullptr;  // [1] of that step
   const StepInput* inputs = nullptr;  // [num_slots]
   StepRecord* records = nullptr;      // [num_slots]
   WorkerRecord* workers = nullptr;    // [num_slots][num_workers]

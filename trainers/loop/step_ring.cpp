@@ -12,19 +12,19 @@ StepRing::StepRing(int num_slots, int num_workers, const Stream& stream)
     : stream_(stream),
       step_(1, stream.device()),
       input_(1, stream.device()),
-      counters_(1, stream.device()),
+      counts_(1, stream.device()),
       inputs_(num_slots, stream.device()),
       records_(num_slots, stream.device()),
       workers_(std::int64_t{num_slots} * num_workers, stream.device()) {
   TERNGRAD_REQUIRE(num_slots >= 1 && num_workers >= 1, "[StepRing] needs at least one slot and one worker, got ",
                    num_slots, " and ", num_workers);
-  fill_zero(counters_.span(), stream_);
+  fill_zero(counts_.span(), stream_);
 }
 
 cuda::StepRingMemory StepRing::memory() {
   return {.step = step_.data(),
           .input = input_.data(),
-          .counters = counters_.data(),
+          .counts = counts_.data(),
           .inputs = inputs_.data(),
           .records = records_.data(),
           .workers = workers_.data(),
@@ -54,7 +54,7 @@ std::vector<StepOutcome> StepRing::outcomes(std::uint64_t first_step, int count)
   for (std::uint64_t step = first_step; step < first_step + static_cast<std::uint64_t>(count); ++step) {
     const auto slot = static_cast<std::size_t>(step % slots.size());
     StepOutcome& outcome = outcomes.emplace_back();
-    outcome.counters = slots[slot].counters;
+    outcome.counts = slots[slot].counts;
     outcome.skipped = slots[slot].skipped != 0;
     for (std::size_t worker = 0; worker < num_workers; ++worker) {
       const cuda::WorkerRecord& record = workers[slot * num_workers + worker];

@@ -16,7 +16,7 @@ namespace terngrad {
 /// A step as its GPU saw it.
 struct StepOutcome {
   std::vector<WorkerLoss> losses;  // of its workers, in their order
-  cuda::StepCounters counters;     // over these workers
+  TransformCounts counts;          // over these workers
   bool skipped = false;            // nothing was applied
 };
 
@@ -42,7 +42,7 @@ class StepRing {
 
   /// Of the step that runs, for what is submitted between its beginning and its end.
   DeviceStep step() const { return {.on_device = step_.data()}; }
-  cuda::StepCounters* counters() { return counters_.data(); }
+  TransformCounts* counts() { return counts_.data(); }
   StepScalars update_scalars(const std::uint32_t* skip) const { return {.rate = &input_.data()->rate, .skip = skip}; }
   StepScalars average_scalars(const std::uint32_t* skip) const {
     return {.rate = &input_.data()->ema_decay, .skip = skip};
@@ -53,7 +53,7 @@ class StepRing {
   Stream stream_;
   Buffer<std::uint64_t> step_;
   Buffer<cuda::StepInput> input_;
-  Buffer<cuda::StepCounters> counters_;
+  Buffer<TransformCounts> counts_;
   Buffer<cuda::StepInput> inputs_;
   Buffer<cuda::StepRecord> records_;
   Buffer<cuda::WorkerRecord> workers_;  // [num_slots][num_workers]

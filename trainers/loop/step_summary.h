@@ -9,7 +9,7 @@
 #include "compress/comm/communicator.h"
 #include "compress/exchange/gradient_exchange.h"
 #include "nets/net.h"
-#include "trainers/optim/gradient_transform.h"
+#include "trainers/optim/transform_counts.h"
 
 namespace terngrad {
 

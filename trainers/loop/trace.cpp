@@ -47,13 +47,13 @@ class TraceHook final : public Hook {
  private:
   void agree_on_origin(const TrainingView& training) {
     if (!trace_.begins_next()) return;
-    training.communicator->barrier();
+    training.services.communicator->barrier();
     trace_.set_origin();
   }
   void write(const TrainingView& training) {
     if (is_written_) return;
     is_written_ = true;
-    Communicator& communicator = *training.communicator;
+    Communicator& communicator = *training.services.communicator;
     const std::string own = trace_.to_json(communicator.rank(), process_name_);
     std::vector<Parcels> outgoing(static_cast<std::size_t>(communicator.size()));
     outgoing[0].append({reinterpret_cast<const std::uint8_t*>(own.data()), own.size()});

@@ -5,6 +5,7 @@
 
 #include "datasets/pipeline.h"
 #include "trainers/io/xxhash64.h"
+#include "trainers/loop/step_summary.h"
 
 namespace terngrad {
 namespace {
@@ -62,11 +63,12 @@ TrainingView Trainer::view() {
                     .ema_state = state_ema_.shadow(),
                     .kept = kept(),
                     .factors = factors(),
-                    .num_replicas = num_replicas(),
-                    .show_replica = [this](int replica) { show_replica(replica); },
-                    .communicator = workers_.communicator.get(),
-                    .send_heartbeat = [this] { workers_.communicator->send_heartbeat(); },
-                    .gather_slots = slot_gatherer()};
+                    .services = {.communicator = workers_.communicator.get(),
+                                 .send_heartbeat = [this] { workers_.communicator->send_heartbeat(); },
+                                 .gather_slots = slot_gatherer(),
+                                 .num_replicas = num_replicas(),
+                                 .show_replica = [this](int replica) { show_replica(replica); },
+                                 .hook_state = [this] { return hook_state(); }}};
   add_to_view(view);
   return view;
 }
@@ -93,6 +95,34 @@ PipelineOptions pipeline_options(const WorkerRange& workers, const WorkerRange& 
 
 bool Trainer::is_called(const Hook& hook) const { return workers_.communicator->rank() == 0 || hook.on_every_rank(); }
 
+std::map<std::string, std::string> Trainer::hook_state() const {
+  std::map<std::string, std::string> entries;
+  for (const auto& hook : hooks_) {
+    if (is_called(*hook)) hook->save_state(entries);
+  }
+  return entries;
+}
+
+StepView Trainer::step_view(const StepSummary& summary, ExchangeReport& report, const StepTensors& tensors) const {
+  static_cast<ExchangeBytes&>(report) = summary.bytes;
+  StepView view{
+      .step = steps_done_,
+      .loss = summary.loss,
+      .accuracy = static_cast<double>(summary.num_correct) / static_cast<double>(options_.batch_size),
+      .learning_rate = learning_rate(steps_done_),
+      .transform_counts = summary.counts,
+      .report = report,
+      .telemetry = {},
+      .worker_gradient = tensors.gradient,
+      .decode_sent = tensors.decode_sent,
+      .mean = tensors.mean,
+  };
+  if (!tensors.gradient) return view;
+  view.gradient = [gradient = tensors.gradient](int segment) { return gradient(0, segment); };
+  view.telemetry = telemetry_of(view.gradient, tensors.encoded, tensors.decode_sent);
+  return view;
+}
+
 void Trainer::rebroadcast(std::uint64_t step) {
   if (options_.rebroadcast_steps == 0 || (step + 1) % options_.rebroadcast_steps != 0) return;
   const auto send = [this](std::span<float> values) {
@@ -105,6 +135,10 @@ void Trainer::rebroadcast(std::uint64_t step) {
 
 void Trainer::begin() {
   stop_ = stop_is_asked_ = false;
+  for (const auto& hook : hooks_) {
+    if (hook_state_ && is_called(*hook)) hook->restore_state(*hook_state_);
+  }
+  hook_state_.reset();  // from here on the hooks have it
   for (const auto& hook : hooks_) {
     if (is_called(*hook)) hook->before_train(view());
   }

@@ -3,8 +3,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "compress/comm/communicator.h"
@@ -19,6 +23,7 @@
 namespace terngrad {
 
 class Checkpoint;
+struct StepSummary;
 
 /// Synchronous training of N workers of which this process holds a contiguous range, empty if it is a server. Every
 /// step: each worker computes the gradient of its slice of the joint batch, transforms are applied, the gradients are
@@ -69,17 +74,30 @@ class Trainer {
   /// Puts what add_to_view added to a run's checkpoints back. @throws DataError if it is missing or wrong
   virtual void restore_extra(const Checkpoint& /*checkpoint*/) {}
   void set_steps_done(std::uint64_t steps) { steps_done_ = steps_computed_ = steps; }
+  /// What Hook::restore_state is called with when run() begins. @param entries  of the run's checkpoint
+  void restore_hooks(std::map<std::string, std::string> entries) { hook_state_ = std::move(entries); }
 
  protected:
+  /// Where the tensors of a step are, for hooks that ask: what each function gives is valid until its next call.
+  struct StepTensors {
+    std::function<std::span<const float>(int local_worker, int segment)> gradient = {};
+    std::function<std::span<const float>(int segment)> encoded = {};           // of local worker 0
+    std::function<float(int segment, std::span<float> out)> decode_sent = {};  // likewise
+    std::function<std::span<const float>(int segment)> mean = {};
+  };
   /// Parameters are initialized from the seed. @param net, optimizer  outlive the trainer
   Trainer(Net& net, Optimizer& optimizer, const Schedule& schedule, const WorkerGroup& workers,
           const TrainerOptions& options);
 
-  /// TrainingView::gather_slots.
+  /// RunServices::gather_slots.
   virtual std::function<void()> slot_gatherer() { return {}; }
   TrainingView view();
   /// Adds what a run has besides parameters, averages, slots and states.
   virtual void add_to_view(TrainingView& /*view*/) {}
+  /// The step that comes next as hooks see it, as all ranks sum it up; its times are left to the trainer.
+  /// @param report   of this process's exchange; gets the bytes of all, and outlives the view
+  /// @param tensors  empty functions: this process does not have them
+  StepView step_view(const StepSummary& summary, ExchangeReport& report, const StepTensors& tensors) const;
   double learning_rate(std::uint64_t step) const { return schedule_.rate(static_cast<std::int64_t>(step)); }
   /// Gives every rank the parameters, average and slots of rank 0, if it is time for that after step `step`.
   void rebroadcast(std::uint64_t step);
@@ -105,7 +123,9 @@ class Trainer {
 
  private:
   bool is_called(const Hook& hook) const;
-  /// For TrainingView.
+  /// Of all hooks that are called.
+  std::map<std::string, std::string> hook_state() const;
+  /// For RunServices.
   virtual int num_replicas() const { return 1; }
   virtual void show_replica(int) {}
 
@@ -119,6 +139,7 @@ class Trainer {
   std::vector<Buffer<float>> states_;  // one per local worker
   Ema state_ema_;
   std::vector<std::unique_ptr<Hook>> hooks_;
+  std::optional<std::map<std::string, std::string>> hook_state_;  // to restore
   std::uint64_t steps_done_ = 0;
   std::uint64_t steps_computed_ = 0;
   bool stop_is_asked_ = false;

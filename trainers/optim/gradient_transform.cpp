@@ -1,12 +1,15 @@
 #include "trainers/optim/gradient_transform.h"
 
-#include <cmath>
+#include <algorithm>
+#include <cstdint>
+#include <string>
 #include <vector>
 
-#include "kernels/optimizer/optimizer.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/statistics.h"
-#include "kernels/tensor/transform.h"
+#include "trainers/optim/worker_gradients.h"
 
 namespace terngrad {
 namespace {
@@ -14,96 +17,105 @@ namespace {
 class NanToZero final : public GradientTransform {
  public:
   std::string name() const override { return "nan_to_zero"; }
-  TransformCounts apply(int, std::span<const float>, std::span<float> gradient, Stream& stream) override {
-    return {.zeroed_elements = zero_nonfinite(gradient, stream)};
-  }
   bool is_per_tensor() const override { return true; }
-  TransformCounts apply_to_tensor(int, int, std::span<const float>, std::span<float> gradient,
-                                  Stream& stream) override {
-    return {.zeroed_elements = zero_nonfinite(gradient, stream)};
+  void submit(const float*, const WorkerGradients& gradients, const FlatRange& range, TransformCounts* counts,
+              Stream& stream) override {
+    zero_nonfinite(gradients.buffers.from(range.first), gradients.num_workers, range.count, counts, stream);
   }
 };
 
 class WeightDecay final : public GradientTransform {
  public:
-  WeightDecay(const Net& net, double decay) : net_(net), decay_(static_cast<float>(decay)) {}
-  std::string name() const override { return "weight_decay"; }
-  TransformCounts apply(int worker, std::span<const float> parameters, std::span<float> gradient,
-                        Stream& stream) override {
-    for (int index = 0; index < net_.layout().num_segments(); ++index) {
-      const Segment& segment = net_.layout().segment(index);
-      const auto first = static_cast<std::size_t>(segment.offset);
-      const auto count = static_cast<std::size_t>(segment.num_elements);
-      apply_to_tensor(worker, index, parameters.subspan(first, count), gradient.subspan(first, count), stream);
+  WeightDecay(const Net& net, double decay, const Device& device)
+      : decay_(static_cast<float>(decay)), is_decayed_(net.layout().flat_elements() / kFlatAlignment, device) {
+    std::vector<std::uint8_t> lines(static_cast<std::size_t>(is_decayed_.num_elements()));
+    for (int index = 0; index < net.layout().num_segments(); ++index) {
+      if (!net.is_regularized(index)) continue;
+      const FlatRange range = range_of(net.layout().segment(index));
+      std::fill_n(lines.begin() + range.first / kFlatAlignment, range.count / kFlatAlignment, std::uint8_t{1});
     }
-    return {};
+    Stream stream(device, 1);
+    copy<std::uint8_t>(lines, is_decayed_.span(), stream);
+    stream.synchronize();
   }
+  std::string name() const override { return "weight_decay"; }
   bool is_per_tensor() const override { return true; }
-  TransformCounts apply_to_tensor(int, int segment, std::span<const float> parameters, std::span<float> gradient,
-                                  Stream& stream) override {
-    if (net_.is_regularized(segment)) add_weight_decay(gradient, parameters, decay_, stream);
-    return {};
+  void submit(const float* parameters, const WorkerGradients& gradients, const FlatRange& range, TransformCounts*,
+              Stream& stream) override {
+    add_weight_decay(gradients.buffers.from(range.first), gradients.num_workers, parameters + range.first, decay_,
+                     is_decayed_.data() + range.first / kFlatAlignment, range.count, stream);
   }
 
  private:
-  const Net& net_;
   float decay_;
+  Buffer<std::uint8_t> is_decayed_;  // one per cache line
 };
+
+/// The tensors of all workers as one layout, so that they are measured in one launch.
+Layout layout_of_workers(const Layout& layout, int num_workers) {
+  Layout all;
+  for (int worker = 0; worker < num_workers; ++worker) {
+    for (const Segment& segment : layout.segments()) {
+      all.add(std::to_string(worker) + "/" + segment.name, segment.shape);
+    }
+  }
+  return all;
+}
 
 class ClipByGlobalNorm final : public GradientTransform {
  public:
-  ClipByGlobalNorm(const Layout& layout, double max_norm, int num_local_workers, OnNonfinite on_nonfinite)
-      : layout_(layout), max_norm_(max_norm), on_nonfinite_(on_nonfinite) {
+  ClipByGlobalNorm(const Layout& layout, double max_norm, int num_workers, OnNonfinite on_nonfinite,
+                   const Device& device)
+      : layout_(layout),
+        all_(layout_of_workers(layout, num_workers)),
+        max_norm_(max_norm),
+        zeroes_nonfinite_(on_nonfinite == OnNonfinite::kZero),
+        plan_(whole_segments(all_), device),
+        statistics_(all_.num_segments(), device),
+        factors_(num_workers, device) {
     TERNGRAD_REQUIRE(max_norm > 0, "[clip_by_global_norm] the norm must be above 0, got ", max_norm);
-    const std::vector<Slice> slices = whole_segments(layout);
-    for (int worker = 0; worker < num_local_workers; ++worker) {
-      workers_.push_back({StatisticsPlan(slices), std::vector<Statistics>(slices.size())});
-    }
   }
   std::string name() const override { return "clip_by_global_norm"; }
-  TransformCounts apply(int worker, std::span<const float>, std::span<float> gradient, Stream& stream) override {
-    Workspace& workspace = workers_.at(static_cast<std::size_t>(worker));
-    workspace.plan.run(TensorTable(layout_, gradient.data()), workspace.statistics, stream);
-    double sum_squares = 0;
-    for (const Statistics& statistics : workspace.statistics) {
-      if (statistics.is_nonfinite()) {
-        if (on_nonfinite_ != OnNonfinite::kZero) return {};
-        continue;
+  bool is_per_tensor() const override { return false; }
+  void submit(const float*, const WorkerGradients& gradients, const FlatRange& range, TransformCounts* counts,
+              Stream& stream) override {
+    TERNGRAD_REQUIRE(range == whole_range(layout_), "[", name(), "] needs the whole gradient, not a part of it");
+    TERNGRAD_REQUIRE(gradients.num_workers == factors_.num_elements(), "[", name(), "] is made for ",
+                     factors_.num_elements(), " workers, got ", gradients.num_workers);
+    tensors_.clear();
+    for (int worker = 0; worker < gradients.num_workers; ++worker) {
+      for (const Segment& segment : layout_.segments()) {
+        tensors_.push_back(gradients.buffers.of(worker) + segment.offset);
       }
-      sum_squares += statistics.sum_squares;
     }
-    const double norm = std::sqrt(sum_squares);
-    if (!(norm > max_norm_)) return {};
-    scale(gradient, static_cast<float>(max_norm_ / norm), stream);
-    return {.clipped_gradients = 1};
+    plan_.run(TensorTable(all_, tensors_), statistics_.span(), stream);
+    clip_factors(statistics_.data(), gradients.num_workers, layout_.num_segments(), max_norm_, zeroes_nonfinite_,
+                 factors_.data(), counts, stream);
+    scale_workers(gradients.buffers, gradients.num_workers, factors_.data(), layout_.flat_elements(), stream);
   }
 
  private:
-  struct Workspace {
-    StatisticsPlan plan;
-    std::vector<Statistics> statistics;
-  };
-  const Layout& layout_;
+  Layout layout_;
+  Layout all_;
   double max_norm_;
-  OnNonfinite on_nonfinite_;
-  std::vector<Workspace> workers_;
+  bool zeroes_nonfinite_;
+  StatisticsPlan plan_;
+  Buffer<Statistics> statistics_;  // [workers][tensors]
+  Buffer<float> factors_;          // [workers]
+  std::vector<float*> tensors_;
 };
 
 }  // namespace
 
-TransformCounts GradientTransform::apply_to_tensor(int, int, std::span<const float>, std::span<float>, Stream&) {
-  TERNGRAD_THROW(InvalidArgument, "[", name(), "] needs the whole gradient, not one tensor");
-}
-
 std::unique_ptr<GradientTransform> make_nan_to_zero() { return std::make_unique<NanToZero>(); }
 
-std::unique_ptr<GradientTransform> make_weight_decay(const Net& net, double decay) {
-  return std::make_unique<WeightDecay>(net, decay);
+std::unique_ptr<GradientTransform> make_weight_decay(const Net& net, double decay, const Device& device) {
+  return std::make_unique<WeightDecay>(net, decay, device);
 }
 
-std::unique_ptr<GradientTransform> make_clip_by_global_norm(const Layout& layout, double max_norm,
-                                                            int num_local_workers, OnNonfinite on_nonfinite) {
-  return std::make_unique<ClipByGlobalNorm>(layout, max_norm, num_local_workers, on_nonfinite);
+std::unique_ptr<GradientTransform> make_clip_by_global_norm(const Layout& layout, double max_norm, int num_workers,
+                                                            OnNonfinite on_nonfinite, const Device& device) {
+  return std::make_unique<ClipByGlobalNorm>(layout, max_norm, num_workers, on_nonfinite, device);
 }
 
 }  // namespace terngrad

@@ -1,52 +1,40 @@
-// GradientTransform: what happens to a worker's gradient before it is encoded.
+// GradientTransform: what happens to workers' gradients before they are encoded.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "compress/exchange/on_nonfinite.h"
 #include "kernels/runtime/device.h"
 #include "nets/net.h"
+#include "nets/worker_buffers.h"
+#include "trainers/optim/flat_range.h"
+#include "trainers/optim/transform_counts.h"
 
 namespace terngrad {
 
-/// What transforms changed, for the metrics.
-struct TransformCounts {
-  std::int64_t zeroed_elements = 0;    // NaN or infinite, of all workers' gradients together
-  std::int64_t clipped_gradients = 0;  // workers whose whole gradient was made shorter
-
-  TransformCounts& operator+=(const TransformCounts& other) {
-    zeroed_elements += other.zeroed_elements;
-    clipped_gradients += other.clipped_gradients;
-    return *this;
-  }
+/// The gradients of a device's workers: flat buffers at equal distances in one allocation, padding set to zero.
+struct WorkerGradients {
+  WorkerBuffers<float> buffers;
+  int num_workers = 0;
 };
 
-/// A change of one worker's gradient, in place. Transforms of a run are applied in order, each worker by itself, so
-/// that results do not depend on which process a worker is in.
+/// A change of workers' gradients, in place, in the memory of a CPU or of a GPU, with the same bits. Transforms of a
+/// run are applied in order, each worker by itself, so that results do not depend on which process a worker is in.
 class GradientTransform {
  public:
   virtual ~GradientTransform() = default;
   virtual std::string name() const = 0;
-  /// May be called for several workers at once, but not for one of them twice.
-  /// @param worker      local number of the worker
-  /// @param parameters  [flat elements] of the net
-  /// @param gradient    [flat elements] in and out
-  /// @returns what it changed
-  virtual TransformCounts apply(int worker, std::span<const float> parameters, std::span<float> gradient,
-                                Stream& stream) = 0;
-
   /// Whether what becomes of a tensor depends on that tensor alone, so that tensors can be changed one by one, as soon
-  /// as each is computed.
-  virtual bool is_per_tensor() const { return false; }
-  /// The part of `apply` that one tensor has in it; calls for all tensors, in any order, do what `apply` does.
-  /// @param segment     index of the tensor
-  /// @param parameters  [elements of the tensor], as `gradient`
-  /// @throws InvalidArgument if the transform is not per tensor
-  virtual TransformCounts apply_to_tensor(int worker, int segment, std::span<const float> parameters,
-                                          std::span<float> gradient, Stream& stream);
+  /// as each is computed. Several threads may then call `submit` for different tensors and workers at once.
+  virtual bool is_per_tensor() const = 0;
+  /// On a GPU this only submits work, and can be captured into a CUDA graph once it has run.
+  /// @param parameters  [flat elements]
+  /// @param range       whose gradients are changed: whole_range, or one of tensors, each of which is to come once
+  /// @param counts      [1] what is changed is added
+  /// @throws InvalidArgument for a part of the gradient if the transform is not per tensor
+  virtual void submit(const float* parameters, const WorkerGradients& gradients, const FlatRange& range,
+                      TransformCounts* counts, Stream& stream) = 0;
 };
 
 /// NaN and infinite elements become 0. Comes first: what follows sees numbers only.
@@ -54,7 +42,8 @@ std::unique_ptr<GradientTransform> make_nan_to_zero();
 
 /// g += decay * w on the regularized tensors of a net: the gradient of decay * sum w^2 / 2 in the loss. It comes before
 /// compression, as in the original.
-std::unique_ptr<GradientTransform> make_weight_decay(const Net& net, double decay);
+std::unique_ptr<GradientTransform> make_weight_decay(const Net& net, double decay,
+                                                     const Device& device = Device::cpu());
 
 /// Clipping by global norm (Pascanu et al., "On the difficulty of training recurrent neural networks", ICML 2013,
 /// section 3.2): g = fl(g * fl(X / ||g||)) where ||g|| > X, over all tensors of the worker together. ||g|| is the root
@@ -62,13 +51,13 @@ std::unique_ptr<GradientTransform> make_weight_decay(const Net& net, double deca
 /// so it is the same on every machine. What has NaN or infinity is left for the exchange to find: with
 /// OnNonfinite::kZero, whose exchange counts such tensors as zero, they add nothing to ||g|| and the others are scaled;
 /// else the whole gradient stays as it is, for none of it is used. Comes last.
-/// @param layout             of the gradient; outlives the transform
-/// @param max_norm           X, above 0
-/// @param num_local_workers  whose numbers apply accepts
-/// @param on_nonfinite       of the exchange that follows
+/// @param layout        of the gradient
+/// @param max_norm      X, above 0
+/// @param num_workers   whose gradients `submit` is given
+/// @param on_nonfinite  of the exchange that follows
 /// @throws InvalidArgument if max_norm is not above 0
-std::unique_ptr<GradientTransform> make_clip_by_global_norm(const Layout& layout, double max_norm,
-                                                            int num_local_workers,
-                                                            OnNonfinite on_nonfinite = OnNonfinite::kStop);
+std::unique_ptr<GradientTransform> make_clip_by_global_norm(const Layout& layout, double max_norm, int num_workers,
+                                                            OnNonfinite on_nonfinite = OnNonfinite::kStop,
+                                                            const Device& device = Device::cpu());
 
 }  // namespace terngrad

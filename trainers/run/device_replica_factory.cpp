@@ -12,27 +12,14 @@
 #include "nets/device_net.h"
 #include "trainers/loop/device_replica.h"
 #include "trainers/loop/trainer_options.h"
-#include "trainers/optim/device_transform.h"
 #include "trainers/options/compression_option_checks.h"
 #include "trainers/options/device_choice.h"
 #include "trainers/options/memory_choice.h"
 #include "trainers/options/train_options.h"
+#include "trainers/options/transform_choice.h"
 
 namespace terngrad {
 namespace {
-
-/// In the order in which they are applied.
-std::vector<std::unique_ptr<DeviceTransform>> make_transforms(const TrainOptions& o, const Net& net, int num_workers,
-                                                              OnNonfinite on_nonfinite, const Device& device) {
-  std::vector<std::unique_ptr<DeviceTransform>> transforms;
-  if (o.nan_to_zero) transforms.push_back(make_device_nan_to_zero());
-  if (o.weight_decay > 0) transforms.push_back(make_device_weight_decay(net, o.weight_decay, device));
-  if (o.clip_by_global_norm > 0) {
-    transforms.push_back(
-        make_device_clip_by_global_norm(net.layout(), o.clip_by_global_norm, num_workers, on_nonfinite, device));
-  }
-  return transforms;
-}
 
 /// The exchange of compressed steps, and that of floating ones if there are any.
 std::vector<std::unique_ptr<DeviceBucketedAllReduce>> make_exchanges(
@@ -85,7 +72,7 @@ std::unique_ptr<DeviceReplica> make_device_replica(const TrainOptions& o, const 
   parts.exchanges = make_exchanges(o, *parts.net, place.workers, stream, place.communicator, options.overlap);
   parts.memory = memory_spec(o);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, layout.flat_elements(), stream.device());
-  parts.transforms = make_transforms(o, *parts.net, parts.num_workers, o.on_nonfinite, stream.device());
+  parts.transforms = make_transforms(o, *parts.net, parts.num_workers, stream.device());
   parts.communicator = place.communicator;
   parts.mean_factor = options.mean_factor;
   parts.timeout_seconds = place.timeout_seconds;

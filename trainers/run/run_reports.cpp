@@ -69,8 +69,8 @@ void RunReports::sync(ProgressDisplay& display) {
   if (events_) tell(events_->sync(), events_->path());
 }
 
-void add_report_hooks(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, Interval& interval,
-                      RunReports& reports, ProgressDisplay& display) {
+void add_report_hooks(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, RunReports& reports,
+                      ProgressDisplay& display) {
   Trainer& trainer = *setup.trainer;
   const auto log_steps = static_cast<std::uint64_t>(o.log_steps);
   if (reports.histograms() != nullptr) {
@@ -83,12 +83,10 @@ void add_report_hooks(const TrainOptions& o, const TrainSetup& setup, const Star
                                               .continues_after_errors = o.on_save_error == OnSaveError::kContinue},
                                              display));
   }
-  trainer.add_hook(make_progress_hook(display, log_steps, interval));
-  trainer.add_hook(
-      make_metrics_hook(reports.metrics(), log_steps, static_cast<std::uint64_t>(o.telemetry_steps), interval));
+  trainer.add_hook(make_progress_hook(display, log_steps));
+  trainer.add_hook(make_metrics_hook(reports.metrics(), log_steps, static_cast<std::uint64_t>(o.telemetry_steps)));
   trainer.add_hook(std::make_unique<CheckpointHook>(
-      checkpoint_options(o, run.directory), setup.state, [&reports, &display] { reports.sync(display); }, interval,
-      display));
+      checkpoint_options(o, run.directory), setup.state, [&reports, &display] { reports.sync(display); }, display));
   // After the checkpoint, so that an evaluation that fails costs nothing.
   if (setup.test_set == nullptr) return;
   auto evaluation =

@@ -11,7 +11,6 @@ class MetricsWriter;
 class ProgressDisplay;
 class RunDirectory;
 class Trainer;
-struct Interval;
 struct StartedRun;
 struct TrainOptions;
 struct TrainSetup;
@@ -42,8 +41,8 @@ class RunReports {
 };
 
 /// Adds all that reports and saves, in the order that each hook asks for. The arguments outlive the training.
-void add_report_hooks(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, Interval& interval,
-                      RunReports& reports, ProgressDisplay& display);
+void add_report_hooks(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, RunReports& reports,
+                      ProgressDisplay& display);
 
 /// For ranks other than the chief: adds what sends their part of what its hooks write.
 void add_sender_hooks(const TrainOptions& o, Trainer& trainer);

@@ -79,7 +79,7 @@ void apply(const TrainOptions& o, const TrainSetup& setup, RunStart& start) {
   if (!start.checkpoint || setup.trainer == nullptr) return;
   const Checkpoint& checkpoint = *start.checkpoint;
   if (o.resume) {
-    restore(checkpoint, setup.identity, static_cast<std::uint64_t>(o.max_steps), *setup.trainer, start.interval);
+    restore(checkpoint, setup.identity, static_cast<std::uint64_t>(o.max_steps), *setup.trainer);
     start.first_step = checkpoint.state().step;
     return;
   }

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "trainers/checkpoint/checkpoint.h"
-#include "trainers/hooks/interval.h"
 #include "trainers/run/run_directory.h"
 
 namespace terngrad {
@@ -19,7 +18,6 @@ struct TrainSetup;
 struct RunStart {
   std::optional<Checkpoint> checkpoint;  // of the run itself with --resume, of another with --init_from
   std::uint64_t first_step = 0;
-  Interval interval;  // of the metrics, if the save fell between two of their lines
 };
 
 /// A run that is about to train, as the chief keeps it: at its start, or where it was resumed.

@@ -15,9 +15,9 @@
 #include "nets/net.h"
 #include "trainers/launch/out_of_memory.h"
 #include "trainers/loop/host_trainer.h"
-#include "trainers/optim/gradient_transform.h"
 #include "trainers/options/compression_option_checks.h"
 #include "trainers/options/train_options.h"
+#include "trainers/options/transform_choice.h"
 #include "trainers/run/async_factory.h"
 #include "trainers/run/dataset_factory.h"
 #include "trainers/run/device_factory.h"
@@ -28,19 +28,6 @@
 
 namespace terngrad {
 namespace {
-
-/// In the order in which they are applied.
-std::vector<std::unique_ptr<GradientTransform>> make_transforms(const TrainOptions& o, const Net& net,
-                                                                const WorkerGroup& workers) {
-  std::vector<std::unique_ptr<GradientTransform>> transforms;
-  if (o.nan_to_zero) transforms.push_back(make_nan_to_zero());
-  if (o.weight_decay > 0) transforms.push_back(make_weight_decay(net, o.weight_decay));
-  if (o.clip_by_global_norm > 0) {
-    transforms.push_back(
-        make_clip_by_global_norm(net.layout(), o.clip_by_global_norm, workers.num_local_workers, o.on_nonfinite));
-  }
-  return transforms;
-}
 
 Schedule open_schedule(const TrainOptions& o, std::int64_t num_examples) {
   try {
@@ -68,7 +55,7 @@ std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const Training
   parts.strategy = std::move(made.strategy);
   plan_fingerprint = made.plan_fingerprint;
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, parts.net->layout().flat_elements());
-  parts.transforms = make_transforms(o, *parts.net, workers);
+  parts.transforms = make_transforms(o, *parts.net, workers.num_local_workers, Device::cpu());
   parts.schedule = schedule;
   return std::make_unique<HostTrainer>(std::move(parts), options);
 }
@@ -102,7 +89,7 @@ std::uint64_t make_async(const TrainOptions& o, const RunContext& context,
     const bool evaluates = context.mailbox == nullptr || context.mailbox->rank() == 0;
     return make_host_net(o, *dataset, none, evaluates ? places.front() : DeviceChoice{}, known);
   };
-  parts.make_transforms = [&](const Net& net) { return make_transforms(o, net, one); };
+  parts.make_transforms = [&](const Net& net) { return make_transforms(o, net, 1, Device::cpu()); };
   parts.schedule = schedule;
   parts.trainer = options;
   parts.threads_per_worker = threads_per_worker(o);

@@ -95,7 +95,7 @@ RunEnd train_and_report(const TrainOptions& o, const TrainSetup& setup, const St
   ProgressDisplay display;
   show_start(o, setup, run, start.first_step, processes, display);
   add_replica_check(o, *setup.trainer);
-  add_report_hooks(o, setup, run, start.interval, reports, display);
+  add_report_hooks(o, setup, run, reports, display);
   const StopSignal stop_signal;
   setup.trainer->add_hook(make_stop_hook_for(o, stop_signal, display, processes));
   if (o.last_rank_evaluates) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "kernels/runtime/errors.h"
-#include "trainers/hooks/interval.h"
 #include "trainers/hooks/net_state.h"
 #include "trainers/loop/trainer.h"
 
@@ -15,8 +14,7 @@ std::optional<Checkpoint> load_newest(const std::filesystem::path& directory) {
   return load_checkpoint(latest->path);
 }
 
-void restore(const Checkpoint& checkpoint, const RunIdentity& expected, std::uint64_t total_steps, Trainer& trainer,
-             Interval& interval) {
+void restore(const Checkpoint& checkpoint, const RunIdentity& expected, std::uint64_t total_steps, Trainer& trainer) {
   checkpoint.check_same_run(expected);
   const std::uint64_t step = checkpoint.state().step;
   if (step > total_steps) {
@@ -34,8 +32,7 @@ void restore(const Checkpoint& checkpoint, const RunIdentity& expected, std::uin
   restore_kept(checkpoint, trainer);
   restore_factors(checkpoint, trainer);
   trainer.restore_extra(checkpoint);
-  const auto saved_interval = checkpoint.state().extra_metadata.find(kIntervalKey);
-  if (saved_interval != checkpoint.state().extra_metadata.end()) interval = parse_interval(saved_interval->second);
+  trainer.restore_hooks(checkpoint.state().extra_metadata);
   trainer.set_steps_done(step);
 }
 

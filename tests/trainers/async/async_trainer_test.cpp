@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <sstream>
 
 #include "kernels/runtime/errors.h"
@@ -19,6 +20,7 @@
 #include "tests/trainers/expected_identity.h"
 #include "tests/trainers/small_async.h"
 #include "tests/trainers/temporary_directory.h"
+#include "tests/trainers/tensor_transform.h"
 #include "trainers/hooks/checkpoint_hook.h"
 #include "trainers/hooks/interval.h"
 #include "trainers/hooks/metrics_hook.h"
@@ -36,6 +38,7 @@ using testing::make_small_async;
 using testing::make_small_net;
 using testing::make_small_rank;
 using testing::make_small_trainer;
+using testing::only_transform;
 using testing::SmallAsync;
 using testing::SmallRun;
 using testing::TemporaryDirectory;
@@ -132,18 +135,11 @@ TEST(AsyncTrainer, WithoutAnyStalenessTheFirstWorkerTrainsAlone) {
   EXPECT_EQ(trainer->push_counts(), (PushCounts{.staleness = {{0, 3}, {1, 3}}, .dropped = 3}));
   // A dropped push leaves no trace: the other worker's gradients may be anything.
   SmallAsync other{.run = run, .max_staleness = 0};
-  other.run.transforms = [calls = 0](const Net&) mutable {
-    class Ones final : public GradientTransform {
-     public:
-      std::string name() const override { return "ones"; }
-      TransformCounts apply(int, std::span<const float>, std::span<float> gradient, Stream&) override {
-        std::ranges::fill(gradient, 1.0f);
-        return {};
-      }
-    };
-    std::vector<std::unique_ptr<GradientTransform>> transforms;
-    if (calls++ == 1) transforms.push_back(std::make_unique<Ones>());
-    return transforms;
+  other.run.transforms = [calls = 0](const Net& net) mutable {
+    const bool is_other = calls++ == 1;
+    return only_transform(net.layout(), [is_other](int, std::span<float> gradient) {
+      if (is_other) std::ranges::fill(gradient, 1.0f);
+    });
   };
   const auto with_others = make_small_async(other);
   with_others->run();
@@ -190,34 +186,17 @@ TEST(AsyncTrainer, ReportsItsSteps) {
   EXPECT_EQ(steps, 3);
 }
 
-/// Makes the `at`-th gradient of the worker NaN in tensor 1.
-class Poison final : public GradientTransform {
- public:
-  Poison(const Layout& layout, int at) : layout_(layout), at_(at) {}
-  std::string name() const override { return "poison"; }
-  TransformCounts apply(int, std::span<const float>, std::span<float> gradient, Stream&) override {
-    if (calls_++ == at_) {
-      gradient[static_cast<std::size_t>(layout_.segment(1).offset)] = std::numeric_limits<float>::quiet_NaN();
-    }
-    return {};
-  }
-
- private:
-  const Layout& layout_;
-  int at_;
-  int calls_ = 0;
-};
-
 SmallAsync poisoned(OnNonfinite policy) {
   SmallAsync async{.run = {.num_workers = 2,
                            .codec = "ternary",
                            .on_nonfinite = policy,
                            .total_steps = 4,
                            .net = test::branched_net(0.6f)}};
+  // The third gradient of the worker is NaN in tensor 1.
   async.run.transforms = [](const Net& net) {
-    std::vector<std::unique_ptr<GradientTransform>> transforms;
-    transforms.push_back(std::make_unique<Poison>(net.layout(), 2));
-    return transforms;
+    return only_transform(net.layout(), [calls = 0](int segment, std::span<float> gradient) mutable {
+      if (segment == 1 && calls++ == 2) gradient[0] = std::numeric_limits<float>::quiet_NaN();
+    });
   };
   return async;
 }
@@ -260,18 +239,8 @@ TEST(AsyncTrainer, CountsTensorsWithNaNAsZero) {
 
 TEST(AsyncTrainer, GradientsThatOverflowByTheirScaleAreNotApplied) {
   SmallAsync async{.run = {.num_workers = 1, .on_nonfinite = OnNonfinite::kSkip, .total_steps = 2}, .scale = 3e38f};
-  async.run.transforms = [](const Net&) {
-    class Grow final : public GradientTransform {
-     public:
-      std::string name() const override { return "grow"; }
-      TransformCounts apply(int, std::span<const float>, std::span<float> gradient, Stream&) override {
-        for (float& g : gradient) g = 10;
-        return {};
-      }
-    };
-    std::vector<std::unique_ptr<GradientTransform>> transforms;
-    transforms.push_back(std::make_unique<Grow>());
-    return transforms;
+  async.run.transforms = [](const Net& net) {
+    return only_transform(net.layout(), [](int, std::span<float> gradient) { std::ranges::fill(gradient, 10.0f); });
   };
   const auto trainer = make_small_async(async);
   const auto before = bits_of(trainer->parameters());
@@ -286,16 +255,14 @@ TEST(AsyncTrainer, ContinuesFromTheCheckpointOfItsStart) {
   const TemporaryDirectory folder;
   CheckpointState state;
   state.net = "lenet";
-  Interval interval;
   ProgressDisplay display(stderr, ProgressDisplay::Mode::kSilent);
   const auto whole = make_small_async(async);
   whole->add_hook(std::make_unique<CheckpointHook>(
       CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = 100, .save_at_start = true}, state, [] {},
-      interval, display));
+      display));
   whole->run();
   const auto resumed = make_small_async(async);
-  Interval unused;
-  restore(load_checkpoint(checkpoint_path(folder.path(), 0)), testing::expected_identity(state), 4, *resumed, unused);
+  restore(load_checkpoint(checkpoint_path(folder.path(), 0)), testing::expected_identity(state), 4, *resumed);
   resumed->run();
   EXPECT_EQ(testing::state_bits(*resumed), testing::state_bits(*whole));
 }
@@ -313,19 +280,17 @@ TEST(AsyncTrainer, ContinuesFromItsCheckpoints) {
     const TemporaryDirectory folder;
     CheckpointState state;
     state.net = "branched";
-    Interval interval;
     ProgressDisplay display(stderr, ProgressDisplay::Mode::kSilent);
     const auto save_in = [&](Trainer& trainer, const std::filesystem::path& path) {
       trainer.add_hook(std::make_unique<CheckpointHook>(
-          CheckpointHookOptions{.folder = Folder(path), .save_steps = 3}, state, [] {}, interval, display));
+          CheckpointHookOptions{.folder = Folder(path), .save_steps = 3}, state, [] {}, display));
     };
     const auto whole = make_small_async(async);
     save_in(*whole, folder.path());
     whole->run();
     const Checkpoint checkpoint = load_checkpoint(checkpoint_path(folder.path(), 3));
     const auto resumed = make_small_async(async);
-    Interval unused;
-    restore(checkpoint, testing::expected_identity(state), 7, *resumed, unused);
+    restore(checkpoint, testing::expected_identity(state), 7, *resumed);
     const TemporaryDirectory other;
     save_in(*resumed, other.path());
     resumed->run();
@@ -343,9 +308,8 @@ TEST(AsyncTrainer, MetricsTellTheStalenessOfAnInterval) {
   const TemporaryDirectory folder;
   const auto trainer =
       make_small_async({.run = {.num_workers = 2, .codec = "ternary", .total_steps = 4}, .max_staleness = 0});
-  Interval interval;
   MetricsWriter metrics(folder.path() / "metrics.jsonl");
-  trainer->add_hook(make_metrics_hook(metrics, 2, 0, interval));
+  trainer->add_hook(make_metrics_hook(metrics, 2, 0));
   trainer->run();
   std::istringstream lines(read_file_text(folder.path() / "metrics.jsonl"));
   std::vector<nlohmann::json> records;
@@ -468,11 +432,10 @@ TEST(AsyncTrainerRanks, ContinueWhereTheCheckpointSays) {
   const TemporaryDirectory folder;
   CheckpointState state;
   state.net = "branched";
-  Interval interval;
   ProgressDisplay display(stderr, ProgressDisplay::Mode::kSilent);
   run_over_ranks(async, 3, [&](AsyncTrainer& trainer) {
     trainer.add_hook(std::make_unique<CheckpointHook>(
-        CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = 4}, state, [] {}, interval, display));
+        CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = 4}, state, [] {}, display));
   });
   const Checkpoint checkpoint = load_checkpoint(checkpoint_path(folder.path(), 4));
   const auto pushes_of = [](const Checkpoint& saved) {
@@ -484,14 +447,11 @@ TEST(AsyncTrainerRanks, ContinueWhereTheCheckpointSays) {
   };
   EXPECT_EQ(pushes_of(checkpoint), 8u);
   // On ranks, and alone: what was pulled is not there, so workers pull from scratch.
-  const RanksResult on_ranks = run_over_ranks(async, 2, [&](AsyncTrainer& trainer) {
-    Interval unused;
-    restore(checkpoint, testing::expected_identity(state), 6, trainer, unused);
-  });
+  const RanksResult on_ranks = run_over_ranks(
+      async, 2, [&](AsyncTrainer& trainer) { restore(checkpoint, testing::expected_identity(state), 6, trainer); });
   EXPECT_EQ(on_ranks.counts.total(), 12u);
   const auto alone = make_small_async(async);
-  Interval unused;
-  restore(checkpoint, testing::expected_identity(state), 6, *alone, unused);
+  restore(checkpoint, testing::expected_identity(state), 6, *alone);
   alone->run();
   EXPECT_EQ(alone->push_counts().total(), 12u);
 }

@@ -29,7 +29,7 @@ using testing::TemporaryDirectory;
 class CheckpointHookTest : public ::testing::Test {
  protected:
   CheckpointHook make_hook(CheckpointHookOptions options, ProgressDisplay& display) {
-    return {std::move(options), state_, sync_reports_, interval_, display};
+    return {std::move(options), state_, sync_reports_, display};
   }
   CheckpointHook make_hook(CheckpointHookOptions options) { return make_hook(std::move(options), display_); }
   Checkpoint load(std::uint64_t step) const { return load_checkpoint(checkpoint_path(folder_.path(), step)); }
@@ -46,7 +46,6 @@ class CheckpointHookTest : public ::testing::Test {
   TemporaryDirectory folder_;
   CheckpointState state_;
   std::function<void()> sync_reports_ = [] {};
-  Interval interval_;
   ProgressDisplay display_{stderr, ProgressDisplay::Mode::kLog};
   FakeRun run_;
 };
@@ -93,17 +92,22 @@ TEST_F(CheckpointHookTest, DoesNotSaveWhatReportsDoNotReach) {
   EXPECT_FALSE(is_saved(1));
 }
 
-TEST_F(CheckpointHookTest, KeepsTheIntervalOfASaveBetweenTwoLines) {
+TEST_F(CheckpointHookTest, KeepsTheStateOfHooks) {
   MetricsWriter writer(folder_ / "m.jsonl");
-  const auto metrics = make_metrics_hook(writer, 3, 0, interval_);
+  const auto metrics = make_metrics_hook(writer, 3, 0);
   CheckpointHook hook = make_hook({.folder = Folder(folder_.path())});
+  run_.hook_state = [&] {
+    std::map<std::string, std::string> entries;
+    metrics->save_state(entries);
+    return entries;
+  };
   for (int i = 0; i < 3; ++i) {
     run_.step(*metrics);
     --run_.done;
     run_.step(hook);
   }
-  EXPECT_EQ(parse_interval(load(2).state().extra_metadata.at(kIntervalKey)).steps, 2u);
-  EXPECT_EQ(parse_interval(load(2).state().extra_metadata.at(kIntervalKey)).loss, 3.0);
+  EXPECT_EQ(interval_of(load(2).state().extra_metadata).steps, 2u);
+  EXPECT_EQ(interval_of(load(2).state().extra_metadata).loss, 3.0);
   EXPECT_FALSE(load(3).state().extra_metadata.contains(kIntervalKey));
 }
 

@@ -13,6 +13,7 @@
 #include "kernels/runtime/errors.h"
 #include "tests/trainers/fake_run.h"
 #include "tests/trainers/temporary_directory.h"
+#include "trainers/hooks/interval.h"
 
 namespace terngrad::progress_hook_test {
 namespace {
@@ -90,7 +91,8 @@ TEST(ProgressHook, AveragesOverTheStepsOfTheMetricsAfterAResume) {
   begun.loss = 11;
   begun.skipped_steps = 1;
   const std::string text = shown_by([&](ProgressDisplay& display) {
-    const auto hook = make_progress_hook(display, 3, begun);
+    const auto hook = make_progress_hook(display, 3);
+    hook->restore_state({{kIntervalKey, begun.to_text()}});
     FakeRun run;
     run.done = 2;
     run.step(*hook);

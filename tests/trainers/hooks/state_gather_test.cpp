@@ -64,7 +64,7 @@ TEST(GatherKept, GivesTheFirstRankEveryWorkersInOrder) {
       std::vector<std::vector<float>> own;
       TrainingView training{.net = net, .parameters = {}, .ema = {}, .slots = {}};
       training.num_workers = workers.num_workers;
-      training.communicator = communicator.get();
+      training.services.communicator = communicator.get();
       training.kept.layout = &net.layout();
       for (int w = 0; w < workers.num_local_workers; ++w) {
         own.emplace_back(static_cast<std::size_t>(net.layout().flat_elements()),

@@ -20,7 +20,7 @@
 #include "tests/support/cuda_device.h"
 #include "tests/support/sanitized.h"
 #include "tests/trainers/device_runs.h"
-#include "trainers/optim/device_transform.h"
+#include "trainers/optim/gradient_transform.h"
 
 namespace terngrad::device_trainer_overlap_test {
 namespace {
@@ -160,7 +160,7 @@ TEST_F(CudaDeviceTrainerOverlap, BurstsOfStepsWithoutGraphsChangeNothing) {
 }
 
 /// Makes elements of some tensors infinite, in the gradients of all workers.
-class Spoil final : public DeviceTransform {
+class Spoil final : public GradientTransform {
  public:
   explicit Spoil(const Layout& layout) : layout_(layout), infinity_(1, Device::cuda()) {
     Stream stream(Device::cuda());
@@ -169,7 +169,7 @@ class Spoil final : public DeviceTransform {
   }
   std::string name() const override { return "spoil"; }
   bool is_per_tensor() const override { return true; }
-  void submit(const float*, const DeviceGradients& gradients, const FlatRange& range, cuda::StepCounters*,
+  void submit(const float*, const WorkerGradients& gradients, const FlatRange& range, TransformCounts*,
               Stream& stream) override {
     for (const int segment : {2, 5}) {
       const std::int64_t at = layout_.segment(segment).offset;
@@ -189,9 +189,9 @@ DeviceRun spoiled_run(OnNonfinite on_nonfinite, bool nan_to_zero = false) {
   DeviceRun run = small_run("ternary");
   run.run.on_nonfinite = on_nonfinite;
   run.transforms = [nan_to_zero](const Net& net) {
-    std::vector<std::unique_ptr<DeviceTransform>> transforms;
+    std::vector<std::unique_ptr<GradientTransform>> transforms;
     transforms.push_back(std::make_unique<Spoil>(net.layout()));
-    if (nan_to_zero) transforms.push_back(make_device_nan_to_zero());
+    if (nan_to_zero) transforms.push_back(make_nan_to_zero());
     return transforms;
   };
   return run;

@@ -23,7 +23,6 @@
 #include "tests/trainers/expected_identity.h"
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/hooks/checkpoint_hook.h"
-#include "trainers/hooks/interval.h"
 #include "trainers/hooks/replica_check.h"
 #include "trainers/hooks/state_gather.h"
 #include "trainers/run/training_state.h"
@@ -270,11 +269,10 @@ TEST_F(CudaDeviceTrainerRanks, ContinueFromEachOthersCheckpoints) {
   std::vector<std::byte> saved;
   for (const Split& saving : {Split{1, 1}, Split{2, 2}}) {
     const TemporaryDirectory folder;
-    Interval interval;
     result_of(run, saving, [&](Trainer& trainer, int process) {
       if (process == 0) {
         trainer.add_hook(std::make_unique<CheckpointHook>(
-            CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = 2}, state, [] {}, interval, display));
+            CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = 2}, state, [] {}, display));
       } else {
         trainer.add_hook(make_state_sender_hook({.save_steps = 2}));
       }
@@ -285,8 +283,7 @@ TEST_F(CudaDeviceTrainerRanks, ContinueFromEachOthersCheckpoints) {
     EXPECT_TRUE(content == saved) << saving.processes;
     for (const Split& going_on : {Split{1, 2}, Split{2, 1}}) {
       const Result resumed = result_of(run, going_on, [&](Trainer& trainer, int) {
-        Interval unused;
-        restore(checkpoint, testing::expected_identity(state), run.run.total_steps, trainer, unused);
+        restore(checkpoint, testing::expected_identity(state), run.run.total_steps, trainer);
       });
       EXPECT_TRUE(resumed.parameters == whole.parameters && resumed.states == whole.states &&
                   resumed.ema == whole.ema && resumed.slots == whole.slots)

@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,14 @@
 #include "tests/support/sanitized.h"
 #include "tests/support/thread_communicator.h"
 #include "tests/trainers/small_training.h"
+#include "tests/trainers/tensor_transform.h"
 
 namespace terngrad::host_trainer_overlap_test {
 namespace {
 
 using ::testing::HasSubstr;
 using testing::make_small_trainer;
+using testing::only_transform;
 using testing::run_ranks;
 using testing::SmallRun;
 using testing::state_bits;
@@ -124,39 +127,14 @@ TEST(HostTrainerOverlap, ChangesNothingForThreads) {
   EXPECT_EQ(result_of(with_overlap(run, 1), 2).parameters, one.parameters);
 }
 
-/// Sets elements of some tensors of some workers to infinity, as soon as each tensor is computed.
-class Spoil final : public GradientTransform {
- public:
-  explicit Spoil(const Layout& layout) : layout_(layout) {}
-  std::string name() const override { return "spoil"; }
-  TransformCounts apply(int worker, std::span<const float>, std::span<float> gradient, Stream& stream) override {
-    for (int segment = 0; segment < layout_.num_segments(); ++segment) {
-      const Segment& tensor = layout_.segment(segment);
-      apply_to_tensor(
-          worker, segment, {},
-          gradient.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.num_elements)),
-          stream);
-    }
-    return {};
-  }
-  bool is_per_tensor() const override { return true; }
-  TransformCounts apply_to_tensor(int, int segment, std::span<const float>, std::span<float> gradient,
-                                  Stream&) override {
-    if (segment == 2 || segment == 5) gradient[1] = std::numeric_limits<float>::infinity();
-    return {};
-  }
-
- private:
-  const Layout& layout_;
-};
-
 /// A run whose every gradient is spoiled in two tensors, which lie in different buckets.
 SmallRun spoiled_run(OnNonfinite on_nonfinite, bool nan_to_zero = false) {
   SmallRun run = small_run("ternary");
   run.on_nonfinite = on_nonfinite;
   run.transforms = [nan_to_zero](const Net& net) {
-    std::vector<std::unique_ptr<GradientTransform>> transforms;
-    transforms.push_back(std::make_unique<Spoil>(net.layout()));
+    auto transforms = only_transform(net.layout(), [](int segment, std::span<float> gradient) {
+      if (segment == 2 || segment == 5) gradient[1] = std::numeric_limits<float>::infinity();
+    });
     if (nan_to_zero) transforms.push_back(make_nan_to_zero());
     return transforms;
   };
@@ -223,22 +201,6 @@ TEST(HostTrainerOverlap, WhatNeedsWholeGradientsIsRefused) {
   EXPECT_THROW(make_small_trainer(clipped), InvalidArgument);
 }
 
-/// Throws where the net has ended the first tensors, on the ranks that it is told of.
-class FailInStep final : public GradientTransform {
- public:
-  explicit FailInStep(int fails_at) : fails_at_(fails_at) {}
-  std::string name() const override { return "fail"; }
-  TransformCounts apply(int, std::span<const float>, std::span<float>, Stream&) override { return {}; }
-  bool is_per_tensor() const override { return true; }
-  TransformCounts apply_to_tensor(int, int segment, std::span<const float>, std::span<float>, Stream&) override {
-    if (segment == fails_at_) throw DataError("the net is lost");
-    return {};
-  }
-
- private:
-  int fails_at_;
-};
-
 TEST(HostTrainerOverlap, NothingHangsWhenTheBackwardPassOfOneRankThrows) {
   for (const int fails_at : {7, 4, 0}) {  // before, between and after the exchange of other tensors
     for (const int failing_rank : {0, 1}) {
@@ -247,10 +209,10 @@ TEST(HostTrainerOverlap, NothingHangsWhenTheBackwardPassOfOneRankThrows) {
       const auto errors = run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
         SmallRun run = with_overlap(small_run("ternary"), 1);
         run.communicator = communicator;
-        run.transforms = [&](const Net&) {
-          std::vector<std::unique_ptr<GradientTransform>> transforms;
-          transforms.push_back(std::make_unique<FailInStep>(communicator->rank() == failing_rank ? fails_at : -1));
-          return transforms;
+        run.transforms = [&](const Net& net) {
+          return only_transform(net.layout(), [&](int segment, std::span<float>) {
+            if (communicator->rank() == failing_rank && segment == fails_at) throw DataError("the net is lost");
+          });
         };
         const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
         try {
@@ -290,24 +252,6 @@ class Watched final : public Communicator {
   int calls_ = 0;
 };
 
-/// Holds the backward pass up, where it ends the first layer, until the last layer's exchange has been done.
-class WaitForExchange final : public GradientTransform {
- public:
-  explicit WaitForExchange(std::shared_future<void> exchanged) : exchanged_(std::move(exchanged)) {}
-  std::string name() const override { return "wait"; }
-  TransformCounts apply(int, std::span<const float>, std::span<float>, Stream&) override { return {}; }
-  bool is_per_tensor() const override { return true; }
-  TransformCounts apply_to_tensor(int, int segment, std::span<const float>, std::span<float>, Stream&) override {
-    if (segment == 0) is_in_time = exchanged_.wait_for(std::chrono::seconds(60)) == std::future_status::ready;
-    return {};
-  }
-
-  bool is_in_time = false;
-
- private:
-  std::shared_future<void> exchanged_;
-};
-
 TEST(HostTrainerOverlap, ExchangesWhileTheBackwardPassGoesOn) {
   std::promise<void> exchanged;
   SmallRun run = with_overlap({.num_workers = 1, .codec = "ternary", .total_steps = 1}, 1);
@@ -315,13 +259,14 @@ TEST(HostTrainerOverlap, ExchangesWhileTheBackwardPassGoesOn) {
   run.communicator = std::make_shared<Watched>([&](int call) {
     if (call == 2) exchanged.set_value();
   });
-  WaitForExchange* wait = nullptr;
-  run.transforms = [&](const Net&) {
-    std::vector<std::unique_ptr<GradientTransform>> transforms;
-    auto transform = std::make_unique<WaitForExchange>(exchanged.get_future().share());
-    wait = transform.get();
-    transforms.push_back(std::move(transform));
-    return transforms;
+  // Holds the backward pass up, where it ends the first layer, until the last layer's exchange has been done.
+  const std::future<void> has_been_exchanged = exchanged.get_future();
+  bool is_in_time = false;
+  run.transforms = [&](const Net& net) {
+    return only_transform(net.layout(), [&](int segment, std::span<float>) {
+      if (segment != 0) return;
+      is_in_time = has_been_exchanged.wait_for(std::chrono::seconds(60)) == std::future_status::ready;
+    });
   };
   const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
   double hidden = 0;
@@ -330,7 +275,7 @@ TEST(HostTrainerOverlap, ExchangesWhileTheBackwardPassGoesOn) {
     return HookVerdict::kContinue;
   }));
   trainer->run();
-  EXPECT_TRUE(wait->is_in_time);
+  EXPECT_TRUE(is_in_time);
   EXPECT_GT(hidden, 0);
 }
 

@@ -16,7 +16,6 @@
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/hooks/checkpoint_hook.h"
-#include "trainers/hooks/interval.h"
 #include "trainers/hooks/state_gather.h"
 #include "trainers/run/training_state.h"
 
@@ -161,7 +160,6 @@ TEST(HostTrainerRanks, ContinueFromEachOthersCheckpoints) {
   const Result whole = result_of(run, 1);
   CheckpointState state;
   state.net = "branched";
-  Interval interval;
   ProgressDisplay display(stderr, ProgressDisplay::Mode::kSilent);
   std::vector<std::byte> saved;
   for (const int saving : {1, 2, 4}) {
@@ -169,7 +167,7 @@ TEST(HostTrainerRanks, ContinueFromEachOthersCheckpoints) {
     result_of(run, saving, [&](Trainer& trainer, bool is_chief) {
       if (is_chief) {
         trainer.add_hook(std::make_unique<CheckpointHook>(
-            CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = 2}, state, [] {}, interval, display));
+            CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = 2}, state, [] {}, display));
       } else {
         trainer.add_hook(make_state_sender_hook({.save_steps = 2}));
       }
@@ -181,8 +179,7 @@ TEST(HostTrainerRanks, ContinueFromEachOthersCheckpoints) {
     EXPECT_EQ(list_checkpoints(folder.path()).size(), 3u);  // 2, 4 and the last one
     for (const int going_on : {1, 3}) {
       const Result resumed = result_of(run, going_on, [&](Trainer& trainer, bool) {
-        Interval unused;
-        restore(checkpoint, testing::expected_identity(state), run.total_steps, trainer, unused);
+        restore(checkpoint, testing::expected_identity(state), run.total_steps, trainer);
       });
       EXPECT_TRUE(resumed.parameters == whole.parameters && resumed.states == whole.states &&
                   resumed.ema == whole.ema && resumed.slots == whole.slots)

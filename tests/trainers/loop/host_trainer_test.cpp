@@ -22,7 +22,6 @@
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/hooks/checkpoint_hook.h"
 #include "trainers/hooks/evaluation_hook.h"
-#include "trainers/hooks/interval.h"
 #include "trainers/hooks/metrics_hook.h"
 #include "trainers/hooks/net_state.h"
 #include "trainers/hooks/progress_hook.h"
@@ -128,15 +127,14 @@ TEST(HostTrainer, HooksChangeNoBit) {
   MetricsWriter writer(folder / "m.jsonl");
   std::FILE* const null_device = std::fopen("/dev/null", "w");
   ProgressDisplay display(null_device, ProgressDisplay::Mode::kLog);
-  Interval interval;
   const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
   trainer->add_hook(make_progress_hook(display, 1));
-  trainer->add_hook(make_metrics_hook(writer, 1, 1, interval));
+  trainer->add_hook(make_metrics_hook(writer, 1, 1));
   trainer->add_hook(std::make_unique<EvaluationHook>(testing::small_digits(7, kSmallImage), writer, display,
                                                      EvaluationSteps{.every = 2}, 1));
   trainer->add_hook(std::make_unique<CheckpointHook>(
       CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = 2, .keep_last = 1}, CheckpointState{},
-      [&] { writer.sync(); }, interval, display));
+      [&] { writer.sync(); }, display));
   trainer->run();
   EXPECT_EQ(state_bits(*trainer), bits_after(run));
   std::fclose(null_device);
@@ -187,12 +185,11 @@ TEST(HostTrainer, GoingOnFromACheckpointEndsTheSame) {
     const SmallRun run{.num_workers = 2, .codec = codec, .net = net};
     const TemporaryDirectory folder;
     MetricsWriter writer(folder / "m.jsonl");
-    const Interval interval;
     const std::unique_ptr<Trainer> whole = make_small_trainer(run);
     ProgressDisplay display(stderr, ProgressDisplay::Mode::kLog);
     whole->add_hook(std::make_unique<CheckpointHook>(
         CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = 4}, CheckpointState{},
-        [&] { writer.sync(); }, interval, display));
+        [&] { writer.sync(); }, display));
     whole->run();
 
     const std::unique_ptr<Trainer> resumed = make_small_trainer(run);

@@ -52,7 +52,7 @@ TEST_F(CudaStepRing, AReplayedStepTakesItsOwnInputAndLeavesItsOwnRecord) {
     EXPECT_EQ(outcome.losses[0].num_correct, 3);
     EXPECT_EQ(outcome.losses[1].num_correct, 2);
     EXPECT_FALSE(outcome.skipped);
-    EXPECT_EQ(outcome.counters.zeroed_elements, 0);
+    EXPECT_EQ(outcome.counts.zeroed_elements, 0);
   }
 }
 
@@ -63,19 +63,19 @@ TEST_F(CudaStepRing, RecordsMarksAndCountersOfTheStepOnly) {
   const Buffer<WorkerLoss> on_device = to_device<WorkerLoss>(losses, stream);
   const std::vector<std::uint32_t> marks = {0, 7};
   const Buffer<std::uint32_t> skip = to_device<std::uint32_t>(marks, stream);
-  const std::vector<cuda::StepCounters> counted = {{.zeroed_elements = 5, .clipped_gradients = 2}};
+  const std::vector<TransformCounts> counted = {{.zeroed_elements = 5, .clipped_gradients = 2}};
   ring.prepare(0, std::vector<cuda::StepInput>(2));
   ring.submit_begin();
-  copy<cuda::StepCounters>(counted, std::span(ring.counters(), 1), stream);
+  copy<TransformCounts>(counted, std::span(ring.counts(), 1), stream);
   ring.submit_end(on_device.data(), skip.data() + 1);
   ring.submit_begin();
   ring.submit_end(on_device.data(), skip.data());
   const auto outcomes = ring.outcomes(0, 2);
   EXPECT_TRUE(outcomes[0].skipped);
-  EXPECT_EQ(outcomes[0].counters.zeroed_elements, 5);
-  EXPECT_EQ(outcomes[0].counters.clipped_gradients, 2);
+  EXPECT_EQ(outcomes[0].counts.zeroed_elements, 5);
+  EXPECT_EQ(outcomes[0].counts.clipped_gradients, 2);
   EXPECT_FALSE(outcomes[1].skipped);
-  EXPECT_EQ(outcomes[1].counters.zeroed_elements, 0);
+  EXPECT_EQ(outcomes[1].counts.zeroed_elements, 0);
   EXPECT_THROW(ring.prepare(0, std::vector<cuda::StepInput>(3)), InvalidArgument);
 }
 

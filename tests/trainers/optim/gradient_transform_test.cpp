@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -30,11 +33,24 @@ using testing::message_of;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
+/// Changes all of one worker's gradient.
+TransformCounts apply(GradientTransform& transform, std::span<const float> parameters, std::span<float> gradient,
+                      Stream& stream) {
+  TransformCounts counts;
+  const auto length = static_cast<std::int64_t>(gradient.size());
+  transform.submit(parameters.data(), {{gradient.data(), length}, 1}, {0, length}, &counts, stream);
+  return counts;
+}
+
 TEST(WeightDecay, AddsToRegularizedTensorsOnly) {
   const testing::IdentityNet net(5);
   const auto length = static_cast<std::size_t>(net.layout().flat_elements());
   std::vector<float> parameters(length);
-  for (std::size_t i = 0; i < length; ++i) parameters[i] = 0.37f * static_cast<float>(i) - 1.1f;
+  for (const Segment& segment : net.layout().segments()) {
+    for (std::int64_t i = segment.offset; i < segment.offset + segment.num_elements; ++i) {
+      parameters[static_cast<std::size_t>(i)] = 0.37f * static_cast<float>(i) - 1.1f;
+    }
+  }
   std::vector<float> gradient(length, 0.25f);
   std::vector<float> expected = gradient;
   const Segment& weights = net.layout().segment(0);
@@ -45,7 +61,7 @@ TEST(WeightDecay, AddsToRegularizedTensorsOnly) {
   const auto transform = make_weight_decay(net, 0.0005);
   EXPECT_EQ(transform->name(), "weight_decay");
   Stream stream(Device::cpu(), 2);
-  transform->apply(0, parameters, gradient, stream);
+  apply(*transform, parameters, gradient, stream);
   // Biases and the padding between tensors are as before.
   EXPECT_EQ(bits_of(gradient), bits_of(expected));
 }
@@ -56,7 +72,7 @@ TEST(WeightDecay, OfLenetTouchesWeightsAndNoBias) {
   const std::vector<float> parameters(length, 2.0f);
   std::vector<float> gradient(length, 0.0f);
   Stream stream(Device::cpu(), 1);
-  make_weight_decay(*net, 0.5)->apply(0, parameters, gradient, stream);
+  apply(*make_weight_decay(*net, 0.5), parameters, gradient, stream);
   for (const Segment& segment : net->layout().segments()) {
     const float expected = segment.name.ends_with("/biases") ? 0.0f : 1.0f;
     for (std::int64_t i = 0; i < segment.num_elements; ++i) {
@@ -70,11 +86,11 @@ TEST(NanToZero, ZeroesAndCounts) {
   EXPECT_EQ(transform->name(), "nan_to_zero");
   Stream stream(Device::cpu(), 1);
   std::vector<float> gradient = {1, kNan, -2, kInf, -kInf, 3e38f};
-  const TransformCounts counts = transform->apply(0, {}, gradient, stream);
+  const TransformCounts counts = apply(*transform, {}, gradient, stream);
   EXPECT_THAT(gradient, ElementsAre(1, 0, -2, 0, 0, 3e38f));
   EXPECT_EQ(counts.zeroed_elements, 3);
   EXPECT_EQ(counts.clipped_gradients, 0);
-  EXPECT_EQ(transform->apply(0, {}, gradient, stream).zeroed_elements, 0);
+  EXPECT_EQ(apply(*transform, {}, gradient, stream).zeroed_elements, 0);
 }
 
 /// Two tensors, the first with several chunks and an odd end, and a gradient over them.
@@ -118,7 +134,7 @@ TEST(ClipByGlobalNorm, ShortensToTheNormWithTheSameBitsEverywhere) {
         TwoTensors clipped;
         Stream stream(Device::cpu(), threads);
         const auto transform = make_clip_by_global_norm(clipped.layout, max_norm, 1);
-        EXPECT_EQ(transform->apply(0, {}, clipped.gradient, stream).clipped_gradients, 1);
+        EXPECT_EQ(apply(*transform, {}, clipped.gradient, stream).clipped_gradients, 1);
         EXPECT_EQ(bits_of(clipped.gradient), want) << target << threads;
         EXPECT_NEAR(clipped.norm(), max_norm, 1e-6 * max_norm);
       }
@@ -132,11 +148,11 @@ TEST(ClipByGlobalNorm, LeavesShorterGradientsAlone) {
   for (const double max_norm : {original.norm(), original.norm() * 1.001, 1e300}) {
     TwoTensors same;
     const auto transform = make_clip_by_global_norm(same.layout, max_norm, 1);
-    EXPECT_EQ(transform->apply(0, {}, same.gradient, stream).clipped_gradients, 0);
+    EXPECT_EQ(apply(*transform, {}, same.gradient, stream).clipped_gradients, 0);
     EXPECT_EQ(bits_of(same.gradient), bits_of(original.gradient));
   }
   std::vector<float> zeros(original.gradient.size(), 0.0f);
-  EXPECT_EQ(make_clip_by_global_norm(original.layout, 1, 1)->apply(0, {}, zeros, stream).clipped_gradients, 0);
+  EXPECT_EQ(apply(*make_clip_by_global_norm(original.layout, 1, 1), {}, zeros, stream).clipped_gradients, 0);
   EXPECT_EQ(bits_of(zeros), std::vector<std::uint32_t>(zeros.size(), 0));
 }
 
@@ -148,7 +164,7 @@ TEST(ClipByGlobalNorm, HugeGradientsKeepTheirDirection) {
   gradient[0] = 3e30f;
   gradient[1] = -4e30f;
   Stream stream(Device::cpu(), 1);
-  EXPECT_EQ(make_clip_by_global_norm(layout, 10, 1)->apply(0, {}, gradient, stream).clipped_gradients, 1);
+  EXPECT_EQ(apply(*make_clip_by_global_norm(layout, 10, 1), {}, gradient, stream).clipped_gradients, 1);
   EXPECT_NEAR(gradient[0], 6, 1e-5);
   EXPECT_NEAR(gradient[1], -8, 1e-5);
 }
@@ -161,7 +177,7 @@ TEST(ClipByGlobalNorm, LeavesNonfiniteGradientsToTheExchange) {
     Stream stream(Device::cpu(), 1);
     const auto transform = make_clip_by_global_norm(tensors.layout, 1e-3, 1);
     EXPECT_EQ(transform->name(), "clip_by_global_norm");
-    EXPECT_EQ(transform->apply(0, {}, tensors.gradient, stream).clipped_gradients, 0);
+    EXPECT_EQ(apply(*transform, {}, tensors.gradient, stream).clipped_gradients, 0);
     EXPECT_EQ(bits_of(tensors.gradient), before);
   }
 }
@@ -183,7 +199,7 @@ TEST(ClipByGlobalNorm, ClipsTheOtherTensorsWhereNonfiniteOnesCountAsZero) {
     tensors.gradient[static_cast<std::size_t>(spoilt.offset) + 5] = bad;
     Stream stream(Device::cpu(), 1);
     const auto transform = make_clip_by_global_norm(tensors.layout, 0.5 * norm, 1, OnNonfinite::kZero);
-    EXPECT_EQ(transform->apply(0, {}, tensors.gradient, stream).clipped_gradients, 1);
+    EXPECT_EQ(apply(*transform, {}, tensors.gradient, stream).clipped_gradients, 1);
     EXPECT_EQ(bits_of(values), want);
     // The exchange must still find it.
     EXPECT_FALSE(std::isfinite(tensors.gradient[static_cast<std::size_t>(spoilt.offset) + 5]));
@@ -211,37 +227,84 @@ TEST(Transforms, TensorByTensorIsTheWhole) {
   std::vector<float> parts = whole;
   for (const auto& transform : {make_nan_to_zero(), make_weight_decay(*net, 0.25)}) {
     ASSERT_TRUE(transform->is_per_tensor());
-    const TransformCounts counts = transform->apply(0, parameters, whole, stream);
+    const TransformCounts counts = apply(*transform, parameters, whole, stream);
     TransformCounts sum;
     for (const int segment : net->gradient_order()) {
-      const auto first = static_cast<std::size_t>(layout.segment(segment).offset);
-      const auto count = static_cast<std::size_t>(layout.segment(segment).num_elements);
-      sum += transform->apply_to_tensor(0, segment, std::span(parameters).subspan(first, count),
-                                        std::span(parts).subspan(first, count), stream);
+      transform->submit(parameters.data(), {{parts.data(), layout.flat_elements()}, 1},
+                        range_of(layout.segment(segment)), &sum, stream);
     }
-    EXPECT_GT(whole.size(), 0u);
-    EXPECT_LE(sum.zeroed_elements, counts.zeroed_elements);  // the whole has padding too
-    for (const Segment& segment : layout.segments()) {
-      const auto first = static_cast<std::size_t>(segment.offset);
-      for (std::size_t i = first; i < first + static_cast<std::size_t>(segment.num_elements); ++i) {
-        ASSERT_EQ(whole[i], parts[i]) << transform->name() << " " << segment.name << " " << i - first;
-      }
-    }
+    EXPECT_EQ(sum.zeroed_elements, counts.zeroed_elements);
+    EXPECT_EQ(bits_of(whole), bits_of(parts)) << transform->name();
   }
   const auto clip = make_clip_by_global_norm(layout, 1, 1);
   EXPECT_FALSE(clip->is_per_tensor());
-  EXPECT_THROW(clip->apply_to_tensor(0, 0, parameters, whole, stream), InvalidArgument);
+  TransformCounts counts;
+  const WorkerGradients one{{whole.data(), layout.flat_elements()}, 1};
+  EXPECT_THROW(clip->submit(nullptr, one, range_of(layout.segment(0)), &counts, stream), InvalidArgument);
+  const WorkerGradients two{{whole.data(), 0}, 2};
+  EXPECT_THROW(clip->submit(nullptr, two, whole_range(layout), &counts, stream), InvalidArgument);
 }
 
-/// Sets chosen elements of every worker's gradient to NaN, as a separate transform.
+/// Sets as many elements of a worker's gradient to NaN as its number says, and one.
 class Spoil final : public GradientTransform {
  public:
   std::string name() const override { return "spoil"; }
-  TransformCounts apply(int worker, std::span<const float>, std::span<float> gradient, Stream&) override {
-    for (int i = 0; i <= worker; ++i) gradient[static_cast<std::size_t>(i)] = kNan;
-    return {};
+  bool is_per_tensor() const override { return false; }
+  void submit(const float*, const WorkerGradients& gradients, const FlatRange&, TransformCounts*, Stream&) override {
+    for (int worker = 0; worker < gradients.num_workers; ++worker) {
+      std::fill_n(gradients.buffers.of(worker), worker + 1, kNan);
+    }
   }
 };
+
+/// What becomes of a worker's gradient does not depend on how many there are beside it, nor on threads.
+TEST(Transforms, WorkersAreChangedEachByItself) {
+  const auto net = make_net("lenet", {16, 16, 1}, 10, {});
+  const Layout& layout = net->layout();
+  const auto length = static_cast<std::size_t>(layout.flat_elements());
+  constexpr int kWorkers = 5;
+  std::vector<float> parameters(length);
+  std::vector<float> gradients(length * kWorkers);
+  for (const Segment& segment : layout.segments()) {
+    for (std::int64_t i = segment.offset; i < segment.offset + segment.num_elements; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      parameters[at] = static_cast<float>(i % 17) - 8;
+      for (std::size_t w = 0; w < kWorkers; ++w) {
+        gradients[w * length + at] =
+            i % 1000 == 3 ? kInf : static_cast<float>(w + 1) * (static_cast<float>(i % 13) - 6);
+      }
+    }
+  }
+  const auto transforms_for = [&](int num_workers) {
+    std::vector<std::unique_ptr<GradientTransform>> transforms;
+    transforms.push_back(make_nan_to_zero());
+    transforms.push_back(make_weight_decay(*net, 0.25));
+    transforms.push_back(make_clip_by_global_norm(layout, 7000, num_workers));
+    return transforms;
+  };
+  std::vector<float> expected = gradients;
+  TransformCounts expected_counts;
+  Stream one_thread(Device::cpu(), 1);
+  for (std::size_t w = 0; w < kWorkers; ++w) {
+    for (const auto& transform : transforms_for(1)) {
+      expected_counts += apply(*transform, parameters, std::span(expected).subspan(w * length, length), one_thread);
+    }
+  }
+  EXPECT_GT(expected_counts.clipped_gradients, 0);
+  EXPECT_LT(expected_counts.clipped_gradients, kWorkers);
+  for (const int threads : {1, 3, 8}) {
+    std::vector<float> together = gradients;
+    TransformCounts counts;
+    Stream stream(Device::cpu(), threads);
+    for (const auto& transform : transforms_for(kWorkers)) {
+      transform->submit(parameters.data(), {{together.data(), layout.flat_elements()}, kWorkers}, whole_range(layout),
+                        &counts, stream);
+    }
+    EXPECT_EQ(bits_of(together), bits_of(expected)) << threads;
+    EXPECT_EQ(counts.zeroed_elements, expected_counts.zeroed_elements);
+    EXPECT_EQ(counts.clipped_gradients, expected_counts.clipped_gradients);
+  }
+}
 
 TEST(Transforms, CountsReachTheHooksSummedOverWorkers) {
   for (const int threads : {1, 4}) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -11,9 +12,11 @@
 #include "tests/nets/branched_net.h"
 #include "tests/support/bits.h"
 #include "tests/trainers/expected_identity.h"
+#include "tests/trainers/fake_run.h"
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/hooks/checkpoint_hook.h"
+#include "trainers/hooks/metrics_hook.h"
 #include "trainers/hooks/net_state.h"
 #include "trainers/io/metrics.h"
 #include "trainers/launch/progress.h"
@@ -46,13 +49,11 @@ CheckpointState state_of_run() {
 /// Trains to the end with a checkpoint after step kSaved.
 std::unique_ptr<Trainer> train_and_save(const TemporaryDirectory& folder) {
   MetricsWriter writer(folder / "m.jsonl");
-  Interval interval;
-  interval.steps = 3;
   ProgressDisplay display(stderr, ProgressDisplay::Mode::kLog);
   std::unique_ptr<Trainer> trainer = make_small_trainer(small_run());
   trainer->add_hook(std::make_unique<CheckpointHook>(
       CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = kSaved}, state_of_run(),
-      [&] { writer.sync(); }, interval, display));
+      [&] { writer.sync(); }, display));
   trainer->run();
   std::filesystem::remove(checkpoint_path(folder.path(), kSteps));
   return trainer;
@@ -62,18 +63,40 @@ TEST(Restore, ContinuesAsTheRunThatSaved) {
   const TemporaryDirectory folder;
   const std::unique_ptr<Trainer> whole = train_and_save(folder);
   const std::unique_ptr<Trainer> resumed = make_small_trainer(small_run());
-  Interval interval;
   const std::optional<Checkpoint> newest = load_newest(folder.path());
   ASSERT_TRUE(newest.has_value());
   EXPECT_EQ(newest->state().step, kSaved);
-  restore(*newest, testing::expected_identity(state_of_run()), kSteps, *resumed, interval);
-  EXPECT_EQ(interval.steps, 3u);
+  restore(*newest, testing::expected_identity(state_of_run()), kSteps, *resumed);
   EXPECT_NE(state_bits(*resumed), state_bits(*whole));
   resumed->run();
   EXPECT_EQ(state_bits(*resumed), state_bits(*whole));
   for (int worker = 0; worker < 2; ++worker) {
     EXPECT_EQ(bits_of(resumed->state(worker)), bits_of(whole->state(worker)));
   }
+}
+
+// A save between two lines of the metrics: the line after it is about the steps before the break too.
+TEST(Restore, GivesHooksTheirStateBack) {
+  const TemporaryDirectory folder;
+  const auto train = [&](Trainer& trainer, const std::string& name) {
+    MetricsWriter writer(folder / name);
+    ProgressDisplay display(stderr, ProgressDisplay::Mode::kSilent);
+    trainer.add_hook(make_metrics_hook(writer, /*log_steps=*/3, 0));
+    trainer.add_hook(std::make_unique<CheckpointHook>(
+        CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = kSaved}, state_of_run(),
+        [&] { writer.sync(); }, display));
+    trainer.run();
+    std::vector<nlohmann::ordered_json> lines = testing::lines_of(folder / name);
+    for (nlohmann::ordered_json& line : lines) line = testing::without_times(line);
+    return lines;
+  };
+  const std::vector<nlohmann::ordered_json> whole = train(*make_small_trainer(small_run()), "whole.jsonl");
+  const std::unique_ptr<Trainer> resumed = make_small_trainer(small_run());
+  restore(load_checkpoint(checkpoint_path(folder.path(), kSaved)), testing::expected_identity(state_of_run()), kSteps,
+          *resumed);
+  const std::vector<nlohmann::ordered_json> rest = train(*resumed, "rest.jsonl");
+  ASSERT_EQ(rest.size(), 1u);
+  EXPECT_EQ(rest.back(), whole.back());
 }
 
 TEST(LoadNewest, FindsNothingInAnEmptyFolder) {
@@ -85,17 +108,15 @@ TEST(Restore, RefusesOtherRunsAndFewerSteps) {
   const TemporaryDirectory folder;
   train_and_save(folder);
   const std::unique_ptr<Trainer> trainer = make_small_trainer(small_run());
-  Interval interval;
   const std::optional<Checkpoint> newest = load_newest(folder.path());
   ASSERT_TRUE(newest.has_value());
   CheckpointState other = state_of_run();
   other.seed = 9;
+  EXPECT_THAT(message_of<UsageError>([&] { restore(*newest, testing::expected_identity(other), kSteps, *trainer); }),
+              HasSubstr("seed '9'"));
   EXPECT_THAT(
-      message_of<UsageError>([&] { restore(*newest, testing::expected_identity(other), kSteps, *trainer, interval); }),
-      HasSubstr("seed '9'"));
-  EXPECT_THAT(message_of<UsageError>(
-                  [&] { restore(*newest, testing::expected_identity(state_of_run()), 3, *trainer, interval); }),
-              AllOf(HasSubstr("--max_steps 3"), HasSubstr("4 or more")));
+      message_of<UsageError>([&] { restore(*newest, testing::expected_identity(state_of_run()), 3, *trainer); }),
+      AllOf(HasSubstr("--max_steps 3"), HasSubstr("4 or more")));
 }
 
 TEST(BeginFrom, TakesParametersAndStateAndNothingElse) {

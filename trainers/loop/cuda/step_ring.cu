@@ -14,7 +14,7 @@ constexpr unsigned kWarp = 32;  // the smallest block
 __global__ void __launch_bounds__(kWarp) begin_step_kernel(const StepRingMemory ring) {
   if (threadIdx.x != 0) return;
   *ring.input = ring.inputs[*ring.step % ring.num_slots];
-  *ring.counters = {};
+  *ring.counts = {};
 }
 
 __global__ void __launch_bounds__(kWarp)
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kWarp)
   __syncthreads();  // all have read the step
   if (threadIdx.x != 0) return;
   StepRecord record{};
-  record.counters = *ring.counters;
+  record.counts = *ring.counts;
   record.skipped = *skip;
   ring.records[slot] = record;
   *ring.step = step + 1;

@@ -9,7 +9,7 @@
 
 namespace terngrad::cuda {
 
-/// Takes the step's input out of its slot and sets its counters to zero.
+/// Takes the step's input out of its slot and sets its counts to zero.
 void begin_step(const StepRingMemory& ring, const Stream& stream);
 /// Writes the step's records to its slot, and makes the next step the one that runs.
 /// @param losses  [ring.num_workers]

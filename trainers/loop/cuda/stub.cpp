@@ -15,12 +15,12 @@ namespace {
 void begin_step(const StepRingMemory&, const Stream&) { not_built(); }
 void end_step(const StepRingMemory&, const WorkerLoss*, const std::uint32_t*, const Stream&) { not_built(); }
 void copy_if(const std::uint32_t*, const float*, float*, std::int64_t, const Stream&) { not_built(); }
-void zero_nonfinite(WorkerBuffers<float>, int, std::int64_t, StepCounters*, const Stream&) { not_built(); }
+void zero_nonfinite(WorkerBuffers<float>, int, std::int64_t, TransformCounts*, const Stream&) { not_built(); }
 void add_weight_decay(WorkerBuffers<float>, int, const float*, float, const std::uint8_t*, std::int64_t,
                       const Stream&) {
   not_built();
 }
-void clip_factors(const Statistics*, int, int, double, bool, float*, StepCounters*, const Stream&) { not_built(); }
+void clip_factors(const Statistics*, int, int, double, bool, float*, TransformCounts*, const Stream&) { not_built(); }
 void scale_workers(WorkerBuffers<float>, int, const float*, std::int64_t, const Stream&) { not_built(); }
 
 }  // namespace terngrad::cuda

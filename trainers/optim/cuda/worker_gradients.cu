@@ -31,7 +31,7 @@ __device__ unsigned zero_if_nonfinite(float& value) {
 
 /// Stores only where something was replaced: the pass otherwise costs reading only.
 __global__ void __launch_bounds__(kThreads)
-    zero_nonfinite_kernel(float* gradients, std::int64_t stride, std::int64_t count, StepCounters* counters) {
+    zero_nonfinite_kernel(float* gradients, std::int64_t stride, std::int64_t count, TransformCounts* counts) {
   const std::int64_t first = first_element();
   unsigned of_thread = 0;
   if (first < count) {
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   const unsigned of_warp = __reduce_add_sync(kAllLanes, of_thread);
   if (of_warp == 0 || threadIdx.x % kWarpThreads != 0) return;
-  atomicAdd(reinterpret_cast<Word*>(&counters->zeroed_elements), Word{of_warp});
+  atomicAdd(reinterpret_cast<Word*>(&counts->zeroed_elements), Word{of_warp});
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kThreads)
 /// A warp for each worker: its lanes load, and all of them add up the same numbers in the order of the tensors.
 __global__ void __launch_bounds__(kWarpThreads)
     clip_factors_kernel(const Statistics* __restrict__ statistics, int num_tensors, double max_norm,
-                        bool zeroes_nonfinite, float* factors, StepCounters* counters) {
+                        bool zeroes_nonfinite, float* factors, TransformCounts* counts) {
   const Statistics* const of_worker = statistics + std::int64_t{blockIdx.x} * num_tensors;
   const int lane = static_cast<int>(threadIdx.x);
   double sum_squares = 0;
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kWarpThreads)
   const double norm = __dsqrt_rn(sum_squares);
   const bool clips = is_left == 0 && norm > max_norm;
   factors[blockIdx.x] = clips ? static_cast<float>(__ddiv_rn(max_norm, norm)) : 1.0f;
-  if (clips) atomicAdd(reinterpret_cast<Word*>(&counters->clipped_gradients), Word{1});
+  if (clips) atomicAdd(reinterpret_cast<Word*>(&counts->clipped_gradients), Word{1});
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -105,10 +105,10 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void zero_nonfinite(WorkerBuffers<float> gradients, int num_workers, std::int64_t count, StepCounters* counters,
+void zero_nonfinite(WorkerBuffers<float> gradients, int num_workers, std::int64_t count, TransformCounts* counts,
                     const Stream& stream) {
   launch(zero_nonfinite_kernel, grid_for(count, num_workers), dim3(kThreads), 0, stream, gradients.data,
-         gradients.stride, count, counters);
+         gradients.stride, count, counts);
 }
 
 void add_weight_decay(WorkerBuffers<float> gradients, int num_workers, const float* parameters, float decay,
@@ -118,9 +118,9 @@ void add_weight_decay(WorkerBuffers<float> gradients, int num_workers, const flo
 }
 
 void clip_factors(const Statistics* statistics, int num_workers, int num_tensors, double max_norm,
-                  bool zeroes_nonfinite, float* factors, StepCounters* counters, const Stream& stream) {
+                  bool zeroes_nonfinite, float* factors, TransformCounts* counts, const Stream& stream) {
   launch(clip_factors_kernel, dim3(static_cast<unsigned>(num_workers)), dim3(kWarpThreads), 0, stream, statistics,
-         num_tensors, max_norm, zeroes_nonfinite, factors, counters);
+         num_tensors, max_norm, zeroes_nonfinite, factors, counts);
 }
 
 void scale_workers(WorkerBuffers<float> gradients, int num_workers, const float* factors, std::int64_t flat_elements,

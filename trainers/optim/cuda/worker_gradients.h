@@ -6,32 +6,18 @@
 #include "kernels/runtime/device.h"
 #include "kernels/statistics/statistics.h"
 #include "nets/worker_buffers.h"
-#include "trainers/optim/step_counters.h"
+#include "trainers/optim/transform_counts.h"
 
 namespace terngrad::cuda {
 
-/// NaN and infinities of the first `count` elements of each worker become 0, and are counted.
-/// @param count  a multiple of kFlatAlignment
-void zero_nonfinite(WorkerBuffers<float> gradients, int num_workers, std::int64_t count, StepCounters* counters,
+// As in trainers/optim/worker_gradients.h.
+void zero_nonfinite(WorkerBuffers<float> gradients, int num_workers, std::int64_t count, TransformCounts* counts,
                     const Stream& stream);
-
-/// g = fl(g + fl(decay * w)) in the cache lines of kFlatAlignment elements that `is_decayed` marks.
-/// @param is_decayed  [flat_elements / kFlatAlignment]
 void add_weight_decay(WorkerBuffers<float> gradients, int num_workers, const float* parameters, float decay,
-                      const std::uint8_t* is_decayed, std::int64_t flat_elements, const Stream& stream);
-
-/// factors[w] = fl(max_norm / ||g_w||) where ||g_w|| > max_norm, else 1; see make_clip_by_global_norm. Counts what is
-/// clipped.
-/// @param statistics      [num_workers][num_tensors], of whole tensors
-/// @param zeroes_nonfinite  tensors with NaN or infinity add nothing to the norm; else they leave their worker's
-/// gradient
-///                        as it is
-/// @param factors         [num_workers] out
+                      const std::uint8_t* is_decayed, std::int64_t count, const Stream& stream);
 void clip_factors(const Statistics* statistics, int num_workers, int num_tensors, double max_norm,
-                  bool zeroes_nonfinite, float* factors, StepCounters* counters, const Stream& stream);
-
-/// g_w = fl(factors[w] * g_w); a factor of 1 leaves every bit.
-void scale_workers(WorkerBuffers<float> gradients, int num_workers, const float* factors, std::int64_t flat_elements,
+                  bool zeroes_nonfinite, float* factors, TransformCounts* counts, const Stream& stream);
+void scale_workers(WorkerBuffers<float> gradients, int num_workers, const float* factors, std::int64_t count,
                    const Stream& stream);
 
 }  // namespace terngrad::cuda

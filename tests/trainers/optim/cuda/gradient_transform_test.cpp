@@ -1,4 +1,5 @@
-#include "trainers/optim/device_transform.h"
+// Gradient transforms on a GPU, compared with those on the CPU.
+#include "trainers/optim/gradient_transform.h"
 
 #include <gtest/gtest.h>
 
@@ -9,14 +10,13 @@
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/philox.h"
 #include "tests/support/cuda_device.h"
-#include "trainers/optim/gradient_transform.h"
 
-namespace terngrad::device_transform_test {
+namespace terngrad::cuda_gradient_transform_test {
 namespace {
 
 using testing::to_device;
 using testing::to_host;
-class CudaDeviceTransform : public testing::CudaTest {};
+class CudaGradientTransform : public testing::CudaTest {};
 
 constexpr int kWorkers = 3;
 
@@ -42,8 +42,8 @@ std::vector<std::uint32_t> bits(const std::vector<float>& values) {
 }
 
 /// Applies both to the same gradients of kWorkers workers and expects equal bits and counts.
-void expect_same_in(const std::vector<FlatRange>& ranges, GradientTransform& host, DeviceTransform& device,
-                    const Layout& layout, std::vector<std::vector<float>> gradients) {
+void expect_same_in(const std::vector<FlatRange>& ranges, GradientTransform& host, GradientTransform& device,
+                    const Layout& layout, const std::vector<std::vector<float>>& gradients) {
   Stream cpu;
   Stream stream(Device::cuda());
   const std::vector<float> parameters = draws(layout, 99);
@@ -51,28 +51,22 @@ void expect_same_in(const std::vector<FlatRange>& ranges, GradientTransform& hos
   for (const auto& gradient : gradients) all.insert(all.end(), gradient.begin(), gradient.end());
   Buffer<float> on_device = to_device<float>(all, stream);
   const Buffer<float> device_parameters = to_device<float>(parameters, stream);
-  const std::vector<cuda::StepCounters> none(1);
-  Buffer<cuda::StepCounters> counters = to_device<cuda::StepCounters>(none, stream);
+  const std::vector<TransformCounts> none(1);
+  Buffer<TransformCounts> counts = to_device<TransformCounts>(none, stream);
   for (const FlatRange& range : ranges) {
     device.submit(device_parameters.data(), {{on_device.data(), layout.flat_elements()}, kWorkers}, range,
-                  counters.data(), stream);
+                  counts.data(), stream);
   }
   TransformCounts expected;
-  for (int w = 0; w < kWorkers; ++w) {
-    auto& gradient = gradients[static_cast<std::size_t>(w)];
-    expected += host.apply(w, parameters, gradient, cpu);
-    const auto size = gradient.size();
-    EXPECT_EQ(bits(to_host<float>(on_device.span().subspan(static_cast<std::size_t>(w) * size, size), stream)),
-              bits(gradient))
-        << "worker " << w;
-  }
-  const cuda::StepCounters found = to_host<cuda::StepCounters>(counters.span(), stream)[0];
+  host.submit(parameters.data(), {{all.data(), layout.flat_elements()}, kWorkers}, whole_range(layout), &expected, cpu);
+  EXPECT_EQ(bits(to_host<float>(on_device.span(), stream)), bits(all));
+  const TransformCounts found = to_host<TransformCounts>(counts.span(), stream)[0];
   EXPECT_EQ(found.zeroed_elements, expected.zeroed_elements);
   EXPECT_EQ(found.clipped_gradients, expected.clipped_gradients);
 }
 
 /// At once, and in parts where that can be.
-void expect_same(GradientTransform& host, DeviceTransform& device, const Layout& layout,
+void expect_same(GradientTransform& host, GradientTransform& device, const Layout& layout,
                  const std::vector<std::vector<float>>& gradients) {
   expect_same_in({whole_range(layout)}, host, device, layout, gradients);
   EXPECT_EQ(device.name(), host.name());
@@ -92,35 +86,24 @@ std::vector<std::vector<float>> gradients_of(const Layout& layout) {
   return gradients;
 }
 
-TEST(RangesOf, AreAsFewAsTheTensorsAllow) {
-  Layout layout;
-  for (const std::int64_t size : {3, 16, 0, 17, 5}) layout.add(std::to_string(layout.num_segments()), {size});
-  const auto ranges = [&](const std::vector<int>& segments) { return ranges_of(layout, segments); };
-  EXPECT_EQ(ranges({0, 1, 2, 3, 4}), (std::vector<FlatRange>{whole_range(layout)}));
-  EXPECT_EQ(whole_range(layout), (FlatRange{0, 16 + 16 + 32 + 16}));
-  EXPECT_EQ(ranges({0, 2, 3}), (std::vector<FlatRange>{{0, 16}, {32, 32}}));
-  EXPECT_EQ(ranges({1, 3}), (std::vector<FlatRange>{{16, 48}}));
-  EXPECT_EQ(ranges({2}), (std::vector<FlatRange>{}));
-}
-
-TEST_F(CudaDeviceTransform, NanToZeroIsTheCpus) {
+TEST_F(CudaGradientTransform, NanToZeroIsTheCpus) {
   const auto net = small_net();
   auto gradients = gradients_of(net->layout());
   gradients[0][3] = NAN;
   gradients[2][0] = -INFINITY;
   gradients[2].at(static_cast<std::size_t>(net->layout().segment(1).offset)) = INFINITY;
-  expect_same(*make_nan_to_zero(), *make_device_nan_to_zero(), net->layout(), gradients);
+  expect_same(*make_nan_to_zero(), *make_nan_to_zero(), net->layout(), gradients);
 }
 
-TEST_F(CudaDeviceTransform, WeightDecayIsTheCpus) {
+TEST_F(CudaGradientTransform, WeightDecayIsTheCpus) {
   const auto net = small_net();
   for (const double decay : {0.0005, 0.25}) {
-    expect_same(*make_weight_decay(*net, decay), *make_device_weight_decay(*net, decay, Device::cuda()), net->layout(),
+    expect_same(*make_weight_decay(*net, decay), *make_weight_decay(*net, decay, Device::cuda()), net->layout(),
                 gradients_of(net->layout()));
   }
 }
 
-TEST_F(CudaDeviceTransform, ClippingByGlobalNormIsTheCpus) {
+TEST_F(CudaGradientTransform, ClippingByGlobalNormIsTheCpus) {
   const auto net = small_net();
   const Layout& layout = net->layout();
   for (const OnNonfinite on_nonfinite : {OnNonfinite::kStop, OnNonfinite::kZero}) {
@@ -129,19 +112,18 @@ TEST_F(CudaDeviceTransform, ClippingByGlobalNormIsTheCpus) {
       for (float& value : gradients[1]) value *= 4;  // so that norms lie on both sides of 20
       const auto expect_same_on = [&](const std::vector<std::vector<float>>& g) {
         expect_same(*make_clip_by_global_norm(layout, max_norm, kWorkers, on_nonfinite),
-                    *make_device_clip_by_global_norm(layout, max_norm, kWorkers, on_nonfinite, Device::cuda()), layout,
-                    g);
+                    *make_clip_by_global_norm(layout, max_norm, kWorkers, on_nonfinite, Device::cuda()), layout, g);
       };
       expect_same_on(gradients);
       gradients[1][0] = INFINITY;
       expect_same_on(gradients);
     }
   }
-  const auto clip = make_device_clip_by_global_norm(layout, 1, 1, OnNonfinite::kStop, Device::cuda());
+  const auto clip = make_clip_by_global_norm(layout, 1, 1, OnNonfinite::kStop, Device::cuda());
   Stream stream(Device::cuda());
-  EXPECT_THROW(clip->submit(nullptr, {}, ranges_of(layout, std::vector<int>{0})[0], nullptr, stream), InvalidArgument);
-  EXPECT_THROW(make_device_clip_by_global_norm(layout, 0, 1, OnNonfinite::kStop, Device::cuda()), InvalidArgument);
+  EXPECT_THROW(clip->submit(nullptr, {}, range_of(layout.segment(0)), nullptr, stream), InvalidArgument);
+  EXPECT_THROW(make_clip_by_global_norm(layout, 0, 1, OnNonfinite::kStop, Device::cuda()), InvalidArgument);
 }
 
 }  // namespace
-}  // namespace terngrad::device_transform_test
+}  // namespace terngrad::cuda_gradient_transform_test

@@ -1,0 +1,87 @@
+#include "trainers/optim/cpu/worker_gradients.h"
+
+#include <atomic>
+#include <cmath>
+#include <span>
+
+#include "kernels/optimizer/optimizer.h"
+#include "kernels/runtime/parallel.h"
+#include "kernels/tensor/layout.h"
+#include "kernels/tensor/transform.h"
+
+namespace terngrad::cpu {
+namespace {
+
+/// Calls body(worker, stream) for each worker: side by side where there are more workers than threads, else one after
+/// the other with all threads.
+template <class Body>
+void for_each_worker(int num_workers, Stream& stream, const Body& body) {
+  const bool side_by_side = num_workers >= stream.num_threads();
+  parallel_for(side_by_side ? stream.num_threads() : 1, num_workers, 1, [&](std::int64_t first, std::int64_t last) {
+    Stream worker_stream(Device::cpu(), side_by_side ? 1 : stream.num_threads());
+    for (std::int64_t worker = first; worker < last; ++worker) body(static_cast<int>(worker), worker_stream);
+  });
+}
+
+std::span<float> span_of(WorkerBuffers<float> gradients, int worker, std::int64_t first, std::int64_t count) {
+  return {gradients.of(worker) + first, static_cast<std::size_t>(count)};
+}
+
+}  // namespace
+
+void zero_nonfinite(WorkerBuffers<float> gradients, int num_workers, std::int64_t count, TransformCounts* counts,
+                    Stream& stream) {
+  std::atomic<std::int64_t> num_zeroed = 0;
+  for_each_worker(num_workers, stream, [&](int worker, Stream& worker_stream) {
+    num_zeroed += terngrad::zero_nonfinite(span_of(gradients, worker, 0, count), worker_stream);
+  });
+  counts->zeroed_elements += num_zeroed;
+}
+
+void add_weight_decay(WorkerBuffers<float> gradients, int num_workers, const float* parameters, float decay,
+                      const std::uint8_t* is_decayed, std::int64_t count, Stream& stream) {
+  const std::int64_t num_lines = count / kFlatAlignment;
+  for_each_worker(num_workers, stream, [&](int worker, Stream& worker_stream) {
+    // Runs of lines that are decayed: a tensor, or several that are neighbours.
+    for (std::int64_t line = 0; line < num_lines;) {
+      const std::int64_t begin = line;
+      while (line < num_lines && is_decayed[line] != 0) ++line;
+      if (line > begin) {
+        const std::int64_t length = (line - begin) * kFlatAlignment;
+        terngrad::add_weight_decay(span_of(gradients, worker, begin * kFlatAlignment, length),
+                                   {parameters + begin * kFlatAlignment, static_cast<std::size_t>(length)}, decay,
+                                   worker_stream);
+      }
+      while (line < num_lines && is_decayed[line] == 0) ++line;
+    }
+  });
+}
+
+void clip_factors(const Statistics* statistics, int num_workers, int num_tensors, double max_norm,
+                  bool zeroes_nonfinite, float* factors, TransformCounts* counts, Stream&) {
+  for (int worker = 0; worker < num_workers; ++worker) {
+    double sum_squares = 0;
+    bool is_left = false;
+    for (int tensor = 0; tensor < num_tensors; ++tensor) {
+      const Statistics& of_tensor = statistics[std::int64_t{worker} * num_tensors + tensor];
+      if (!of_tensor.is_nonfinite()) {
+        sum_squares += of_tensor.sum_squares;
+      } else if (!zeroes_nonfinite) {
+        is_left = true;
+      }
+    }
+    const double norm = std::sqrt(sum_squares);
+    const bool clips = !is_left && norm > max_norm;
+    factors[worker] = clips ? static_cast<float>(max_norm / norm) : 1.0f;
+    if (clips) ++counts->clipped_gradients;
+  }
+}
+
+void scale_workers(WorkerBuffers<float> gradients, int num_workers, const float* factors, std::int64_t count,
+                   Stream& stream) {
+  for_each_worker(num_workers, stream, [&](int worker, Stream& worker_stream) {
+    if (factors[worker] != 1.0f) scale(span_of(gradients, worker, 0, count), factors[worker], worker_stream);
+  });
+}
+
+}  // namespace terngrad::cpu

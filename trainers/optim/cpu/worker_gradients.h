@@ -1,0 +1,23 @@
+// What gradient transforms do to the gradients of all workers, on the CPU.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/runtime/device.h"
+#include "kernels/statistics/statistics.h"
+#include "nets/worker_buffers.h"
+#include "trainers/optim/transform_counts.h"
+
+namespace terngrad::cpu {
+
+// As in trainers/optim/worker_gradients.h.
+void zero_nonfinite(WorkerBuffers<float> gradients, int num_workers, std::int64_t count, TransformCounts* counts,
+                    Stream& stream);
+void add_weight_decay(WorkerBuffers<float> gradients, int num_workers, const float* parameters, float decay,
+                      const std::uint8_t* is_decayed, std::int64_t count, Stream& stream);
+void clip_factors(const Statistics* statistics, int num_workers, int num_tensors, double max_norm,
+                  bool zeroes_nonfinite, float* factors, TransformCounts* counts, Stream& stream);
+void scale_workers(WorkerBuffers<float> gradients, int num_workers, const float* factors, std::int64_t count,
+                   Stream& stream);
+
+}  // namespace terngrad::cpu
