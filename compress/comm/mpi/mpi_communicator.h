@@ -15,7 +15,7 @@ namespace terngrad {
 
 struct MpiOptions {
   /// A peer from which nothing has come, and to which nothing could be sent, for so long while this rank waits for it
-  /// has failed. Above 0.
+  /// has failed. At least 0.01.
   double timeout_seconds = 600;
   /// Longer data travel in pieces of this size: MPI counts in int, and each piece that arrives is a sign of life.
   std::size_t chunk_bytes = std::size_t{4} << 20;
@@ -26,9 +26,10 @@ struct MpiOptions {
 /// rank knows whom it waits for: one that has done its part and computes is like one that is lost; and it is undefined
 /// where ranks call different ones.) Every rank announces in each operation which one it is in and what it sends, to
 /// all in ceil(log2 size) messages that hold small data of sums, broadcasts and gathers too. Data of any size.
-/// Reductions are sums and largest of integers, so results do not depend on the order in which messages come. Of long
+/// Reductions are sums and maxima of integers, so results do not depend on the order in which messages come. Of long
 /// data a rank reduces a contiguous shard, or gets it from the root of a broadcast, and sends it to all: 2 (size - 1) /
-/// size times the data from each rank or from the root. set_timeout replaces MpiOptions::timeout_seconds.
+/// size times the data from each rank or from the root. set_timeout replaces MpiOptions::timeout_seconds, within the
+/// same limits.
 class MpiCommunicator : public Communicator {
  public:
   /// The host of each rank.

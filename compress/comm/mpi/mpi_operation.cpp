@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <sstream>
 
 #include "compress/comm/mpi/message_chunks.h"
 #include "kernels/runtime/errors.h"
@@ -105,20 +106,22 @@ void MpiOperation::announce(std::span<const std::uint64_t> sizes, std::span<cons
   for (int distance = 1; distance < group_.size; distance *= 2) {
     const int num_ranks = std::min(distance, group_.size - distance);
     const std::size_t begin = ends.back();
-    requests_.set_num_come(distance);
-    requests_.send(after(group_.size - distance), gathered.first(ends[index(num_ranks - 1)]), kMpiAnnouncementTag);
+    requests_.set_num_arrived(distance);
+    requests_.send(after(group_.size - distance), gathered.first(ends[index(num_ranks - 1)]), kMpiAnnouncementTag,
+                   Purpose::kAnnouncementSend);
     requests_.receive(after(distance), gathered.subspan(begin, kHeadBytes * index(num_ranks)), kMpiAnnouncementTag,
                       Purpose::kHead);
     requests_.await({Purpose::kHead});
     const auto received = gathered.first(begin + requests_.received_bytes(after(distance)));
     for (int i = 0; i < num_ranks; ++i) {
       const int peer = after(distance + i);
-      ends.push_back(ends.back() + read_head(peer, received.subspan(ends.back())));
+      ends.push_back(ends.back() + read_head(peer, after(distance), received.subspan(ends.back())));
     }
-    if (ends.back() != received.size()) refuse(after(distance), "it holds more than announcements");
+    if (ends.back() != received.size()) refuse(after(distance), after(distance), "it holds more than announcements");
   }
-  requests_.set_num_come(group_.size);
-  // Not before all have been passed on, so that all find out.
+  requests_.set_num_arrived(group_.size);
+  // Not before all have been passed on, so that all find out: MPI sends long messages only while this rank waits.
+  requests_.await({Purpose::kAnnouncementSend});
   for (int distance = 1; distance < group_.size; ++distance) {
     requests_.record_activity(after(distance));
     require_same_operation(after(distance));
@@ -130,38 +133,39 @@ void MpiOperation::announce(std::span<const std::uint64_t> sizes, std::span<cons
   }
 }
 
-void MpiOperation::refuse(int peer, const std::string& problem) const {
+void MpiOperation::refuse(int peer, int sender, const std::string& problem) const {
   group_.is_broken = true;
-  TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": what came from ", group_.name_of(peer),
+  const std::string origin = peer == sender ? "" : ", the announcement of " + group_.name_of(peer) + ",";
+  TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": what came from ", group_.name_of(sender), origin,
                  " is not as this version of the program sends it: ", problem);
 }
 
-std::size_t MpiOperation::read_head(int peer, std::span<const std::uint8_t> message) {
+std::size_t MpiOperation::read_head(int peer, int sender, std::span<const std::uint8_t> message) {
   OperationHeader& header = place(peer).header;
   const std::string problem = read_operation_header(message, header);
-  if (!problem.empty()) refuse(peer, problem);
+  if (!problem.empty()) refuse(peer, sender, problem);
   const std::span<const std::uint8_t> content = message.subspan(sizeof(header));
-  require_sound(peer, content.size());
+  require_sound(peer, sender, content.size());
   std::vector<std::uint64_t>& sizes = place(peer).sizes;
   sizes.resize(header.num_sizes);
   if (header.holds_all == 0) return sizeof(header);
   const std::size_t size_bytes = std::size_t{header.num_sizes} * 8;
   if (size_bytes > 0) std::memcpy(sizes.data(), content.data(), size_bytes);
   place(peer).data = content.subspan(size_bytes, header.data_bytes);
-  require_content(peer);
+  require_content(peer, sender);
   return sizeof(header) + size_bytes + header.data_bytes;
 }
 
-void MpiOperation::require_sound(int peer, std::size_t room) const {
+void MpiOperation::require_sound(int peer, int sender, std::size_t room) const {
   const OperationHeader& header = place(peer).header;
   const bool is_sound = header.num_sizes <= kMaxSizes && is_sound_message(header.data_bytes, header.chunk_bytes) &&
                         (header.holds_all == 0 || (header.num_sizes <= room / 8 &&
                                                    header.data_bytes <= room - std::size_t{header.num_sizes} * 8));
   if (is_sound) return;
-  group_.is_broken = true;
-  TERNGRAD_THROW(CommunicationError, "[mpi] ", name(), ": the header of ", group_.name_of(peer),
-                 " is inconsistent: ", header.num_sizes, " sizes, ", header.data_bytes, " bytes in pieces of ",
-                 header.chunk_bytes, ", ", room, " of them in its message");
+  std::ostringstream problem;
+  problem << "its header is inconsistent: " << header.num_sizes << " sizes, " << header.data_bytes
+          << " bytes in pieces of " << header.chunk_bytes << ", " << room << " of them in its message";
+  refuse(peer, sender, problem.str());
 }
 
 void MpiOperation::require_same_operation(int peer) const {
@@ -173,9 +177,9 @@ void MpiOperation::require_same_operation(int peer) const {
                  ": all ranks must do the same operations in the same order");
 }
 
-void MpiOperation::require_content(int peer) const {
+void MpiOperation::require_content(int peer, int sender) const {
   const std::string problem = check_operation_content(place(peer).header, place(peer).sizes, place(peer).data);
-  if (!problem.empty()) refuse(peer, problem);
+  if (!problem.empty()) refuse(peer, sender, problem);
 }
 
 void MpiOperation::require_bytes(int peer, std::size_t bytes) const {
@@ -203,7 +207,7 @@ void MpiOperation::await_heads(const std::function<bool(int peer)>& sends_direct
   requests_.await({Purpose::kHead});
   for (const int peer : peers) {
     const auto message = std::span<const std::uint8_t>(place(peer).head).first(requests_.received_bytes(peer));
-    if (read_head(peer, message) != message.size()) refuse(peer, "it holds more than its header says");
+    if (read_head(peer, peer, message) != message.size()) refuse(peer, peer, "it holds more than its header says");
     require_same_operation(peer);
     if (holds_all(peer)) continue;
     std::vector<std::uint64_t>& sizes = place(peer).sizes;
@@ -212,7 +216,7 @@ void MpiOperation::await_heads(const std::function<bool(int peer)>& sends_direct
                    [&](std::span<std::uint8_t> piece) { requests_.receive(peer, piece, kSizesTag, Purpose::kHead); });
   }
   requests_.await({Purpose::kHead});
-  for (const int peer : peers) require_content(peer);
+  for (const int peer : peers) require_content(peer, peer);
 }
 
 void MpiOperation::receive(int peer, std::span<std::uint8_t> data) {
@@ -228,6 +232,7 @@ void MpiOperation::receive(int peer, std::span<std::uint8_t> data) {
 
 void MpiOperation::finish() {
   requests_.await({Purpose::kHead, Purpose::kReceive, Purpose::kSend});
+  requests_.tell_that_it_has_ended();
   has_ended_ = true;
 }
 

@@ -97,14 +97,15 @@ class MpiOperation {
   /// Completes a header and writes the head. @returns its size
   std::size_t write_head(OperationHeader& header, std::span<const std::uint64_t> sizes,
                          std::span<const std::uint8_t> data, std::span<std::uint8_t> head) const;
-  /// Reads a peer's head, with which `message` begins. @returns its size
-  std::size_t read_head(int peer, std::span<const std::uint8_t> message);
-  void require_sound(int peer, std::size_t room) const;
+  /// Reads a peer's head, with which `message` begins; it came from `sender`, which may have passed it on. @returns its
+  /// size
+  std::size_t read_head(int peer, int sender, std::span<const std::uint8_t> message);
+  void require_sound(int peer, int sender, std::size_t room) const;
   /// @throws CommunicationError unless a peer is in this operation
   void require_same_operation(int peer) const;
   /// Compares what has come with a head with its checksum.
-  void require_content(int peer) const;
-  [[noreturn]] void refuse(int peer, const std::string& problem) const;
+  void require_content(int peer, int sender) const;
+  [[noreturn]] void refuse(int peer, int sender, const std::string& problem) const;
 
   MpiGroup& group_;
   MpiOperationKind kind_;

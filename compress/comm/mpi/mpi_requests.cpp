@@ -13,6 +13,13 @@ namespace {
 constexpr int kWaitingTag = 4;
 // A rank that waits tells the number of its operation above that of the rank for which it waits.
 constexpr int kRankBits = 24;
+// How long a rank of which others wait waits itself before it says so, in parts of the timeout: long enough for
+// operations that take their usual time to cost no notes, even where notes of an earlier one are read in them.
+constexpr double kAnswerPart = 1.0 / 64;
+
+bool is_send(MpiRequests::Purpose purpose) {
+  return purpose == MpiRequests::Purpose::kSend || purpose == MpiRequests::Purpose::kAnnouncementSend;
+}
 
 }  // namespace
 
@@ -20,7 +27,7 @@ MpiRequests::MpiRequests(MpiGroup& group, const char* operation, std::uint64_t n
     : group_(group),
       operation_(operation),
       number_(number),
-      num_come_(group.size),
+      num_arrived_(group.size),
       liveness_(group.size, group.timeout_seconds),
       waits_(group.size, group.timeout_seconds),
       last_check_(PeerLiveness::Clock::now()),
@@ -32,7 +39,7 @@ MpiRequests::~MpiRequests() {
     if (requests_[i] == MPI_REQUEST_NULL) continue;
     is_under_way = true;
     // A receive whose message is on its way cannot be cancelled, and will be written.
-    if (requested_[i].purpose != Purpose::kSend) MPI_Cancel(&requests_[i]);
+    if (!is_send(requested_[i].purpose)) MPI_Cancel(&requests_[i]);
     MPI_Request_free(&requests_[i]);
   }
   if (!is_under_way) return;
@@ -41,9 +48,9 @@ MpiRequests::~MpiRequests() {
   for (std::shared_ptr<void>& memory : kept_) abandon_to_mpi(std::move(memory));
 }
 
-void MpiRequests::send(int peer, std::span<const std::uint8_t> data, int tag) {
+void MpiRequests::send(int peer, std::span<const std::uint8_t> data, int tag, Purpose purpose) {
   requests_.push_back(MPI_REQUEST_NULL);
-  requested_.push_back({peer, Purpose::kSend});
+  requested_.push_back({peer, purpose});
   liveness_.record_activity(peer);
   group_.require_success(MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE, peer, tag, group_.communicator,
                                    &requests_.back()),
@@ -88,14 +95,15 @@ bool MpiRequests::complete_some() {
       const auto which = static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)]);
       const int error = statuses_[static_cast<std::size_t>(i)].MPI_ERROR;
       if (error == MPI_SUCCESS || error == MPI_ERR_PENDING) continue;
-      const std::string operation = std::string(operation_) +
-                                    (requested_[which].purpose == Purpose::kSend ? " to " : " from ") +
+      const std::string operation = std::string(operation_) + (is_send(requested_[which].purpose) ? " to " : " from ") +
                                     group_.name_of(requested_[which].peer);
       group_.require_success(error, operation.c_str());
     }
   }
   group_.require_success(result, operation_);
   if (count == MPI_UNDEFINED || count == 0) return false;
+  has_progressed_ = true;
+  liveness_.record_activity(group_.rank);
   for (int i = 0; i < count; ++i) {
     const Request& ended = requested_[static_cast<std::size_t>(completed_[static_cast<std::size_t>(i)])];
     liveness_.record_activity(ended.peer);
@@ -128,15 +136,17 @@ double MpiRequests::longest_silence() const {
 
 void MpiRequests::check_deadline() {
   const auto now = PeerLiveness::Clock::now();
-  // Between two messages of an operation that goes well this rank only polls for them.
-  if (now - last_check_ < std::chrono::milliseconds(1)) return;
+  // Between two messages of an operation that goes well this rank only polls for them. More rarely than PeerLiveness
+  // takes for an absence it must not look.
+  const std::chrono::duration<double> since = now - last_check_;
+  if (since.count() < std::min(1e-3, group_.timeout_seconds / 40)) return;
   last_check_ = now;
   look(now);
   hear_who_waits();
   const double long_wait = group_.timeout_seconds / 4;
   if (longest_silence() >= long_wait) read_heartbeats();
-  // Others' waiting is answered at once: theirs may have begun long before.
-  if (others_wait_ || longest_silence() >= long_wait) tell_that_it_waits();
+  // Others' waiting is answered soon: theirs may have begun long before.
+  if (longest_silence() >= (others_wait_ ? group_.timeout_seconds * kAnswerPart : long_wait)) tell_that_it_waits();
   if (longest_silence() > group_.timeout_seconds && !liveness_.in_grace_period()) throw_if_silent();
 }
 
@@ -155,6 +165,12 @@ void MpiRequests::tell_that_it_waits() {
   waits_.record(group_.rank, target, true);
   group_.send_note(group_.waiting_note, number_ << kRankBits | static_cast<std::uint64_t>(target), kWaitingTag,
                    operation_);
+  if (std::exchange(has_progressed_, false)) group_.send_note(group_.heartbeat, number_, kMpiHeartbeatTag, operation_);
+}
+
+void MpiRequests::tell_that_it_has_ended() {
+  hear_who_waits();
+  if (others_wait_here_) group_.send_note(group_.heartbeat, number_ + 1, kMpiHeartbeatTag, operation_);
 }
 
 void MpiRequests::hear_who_waits() {
@@ -164,6 +180,8 @@ void MpiRequests::hear_who_waits() {
     // Where one rank ends an operation, another may be in the next. What is older was told about something else.
     if (number + 1 < number_ || target >= group_.size) return;
     others_wait_ = true;
+    others_wait_here_ |= number == number_;
+    if (number > number_) num_arrived_ = group_.size;
     waits_.record(peer, target, number >= number_);
   });
 }
@@ -171,6 +189,7 @@ void MpiRequests::hear_who_waits() {
 void MpiRequests::read_heartbeats() {
   group_.read_notes(kMpiHeartbeatTag, operation_, [this](int peer, std::uint64_t number) {
     if (number + 1 >= number_) liveness_.record_activity(peer);
+    if (number > number_) num_arrived_ = group_.size;
   });
 }
 
@@ -183,10 +202,10 @@ std::vector<std::optional<MpiRequests::Purpose>> MpiRequests::find_suspects() co
     known = std::min(known.value_or(purpose), end == rank ? purpose : Purpose::kHead);
   };
   for (const Request& request : requested_) suspect(request.peer, request.purpose);
-  for (int i = num_come_; i < group_.size; ++i) {
+  for (int i = num_arrived_; i < group_.size; ++i) {
     const int rank = (group_.rank + i) % group_.size;
-    // One that has come may have done everything and be in no operation now.
-    if (waits_.is_waiting(rank) || !waits_.has_come(rank)) suspect(rank, Purpose::kHead);
+    // One that has arrived may have done everything and be in no operation now.
+    if (waits_.is_waiting(rank) || !waits_.has_arrived(rank)) suspect(rank, Purpose::kHead);
   }
   return suspects;
 }
@@ -205,8 +224,9 @@ void MpiRequests::throw_if_silent() const {
   std::optional<Purpose> worst;
   for (int rank = 0; rank < group_.size; ++rank) {
     if (is_silent(rank)) worst = std::min(worst.value_or(Purpose::kSend), *purpose_of(rank));
-    // They wait for each other only for a moment as long as one of them has just come.
-    if (all_wait && rank != group_.rank && (is_awaited(rank) || !has_come(rank)) && !is_late(rank)) return;
+    // They wait for each other only for a moment as long as something flows between some of them.
+    const bool is_in_circle = rank == group_.rank || is_awaited(rank) || !has_arrived(rank) || waits_.is_waiting(rank);
+    if (all_wait && is_in_circle && !is_late(rank)) return;
   }
   // Who is suspected and not silent for long enough will be, or gives a sign of life.
   if (!worst && !all_wait) return;
@@ -215,7 +235,7 @@ void MpiRequests::throw_if_silent() const {
       [&](int rank) { return all_wait ? is_awaited(rank) : is_silent(rank) && purpose_of(rank) == worst; });
   if (all_wait) worst = std::ranges::min_element(requested_, {}, &Request::purpose)->purpose;
   group_.is_broken = true;
-  const Silence silence = worst == Purpose::kSend ? Silence::kTakesNothing : Silence::kSendsNothing;
+  const Silence silence = is_send(*worst) ? Silence::kTakesNothing : Silence::kSendsNothing;
   TERNGRAD_THROW(CommunicationError, "[mpi] ", operation_, ": ", group_.silence_text(silence, names, all_wait));
 }
 

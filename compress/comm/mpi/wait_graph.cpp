@@ -15,7 +15,7 @@ void WaitGraph::record(int rank, int target, bool in_operation, Clock::time_poin
 void WaitGraph::look(Clock::time_point now) { told_.look(now); }
 
 bool WaitGraph::is_waiting(int rank) const {
-  return waits_[static_cast<std::size_t>(rank)].target >= 0 && seconds_of_silence(rank) <= timeout_seconds_;
+  return waits_[static_cast<std::size_t>(rank)].target >= 0 && seconds_of_silence(rank) <= timeout_seconds_ / 4;
 }
 
 int WaitGraph::end_of(int rank) const {
@@ -23,7 +23,7 @@ int WaitGraph::end_of(int rank) const {
   return rank;
 }
 
-bool WaitGraph::has_come(int rank) const {
+bool WaitGraph::has_arrived(int rank) const {
   for (int waiting = 0; waiting < num_ranks(); ++waiting) {
     const Wait& wait = waits_[static_cast<std::size_t>(waiting)];
     if (wait.in_operation && is_waiting(waiting) && distance(waiting, rank) < distance(waiting, wait.target))

@@ -21,14 +21,15 @@ class WaitGraph {
   void record(int rank, int target, bool in_operation, Clock::time_point now = Clock::now());
   void look(Clock::time_point now = Clock::now());
 
-  /// Whether it has said so within the timeout.
+  /// Whether it has said so within the last quarter of the timeout: one that lives repeats it twice as often, and one
+  /// that has stopped since, or has what it waited for, is not a link of a chain any more.
   bool is_waiting(int rank) const;
   /// The rank for which `rank` waits, or for which that one waits, and so on: one that is not known to wait, or any of
   /// those that wait for each other.
   int end_of(int rank) const;
   /// Whether a rank that waits is known to have the announcement of `rank`. Sufficient only: false where no note tells,
-  /// although `rank` may have come.
-  bool has_come(int rank) const;
+  /// although `rank` may have arrived.
+  bool has_arrived(int rank) const;
   /// Since it last said that it waits, or the beginning.
   double seconds_of_silence(int rank) const { return told_.seconds_of_silence(rank); }
 

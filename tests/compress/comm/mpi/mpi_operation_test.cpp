@@ -103,6 +103,72 @@ TEST(MpiOperation, RefusesWhatHasNoHeader) {
   }
 }
 
+// Rank 3 passes the announcement of rank 0 on to rank 1.
+TEST(MpiOperation, NamesTheRankThatPassesADamagedAnnouncementOn) {
+  MpiGroup group = testing::make_raw_group(60);
+  if (group.size < 4) GTEST_SKIP() << "takes four ranks";
+  OperationHeader header;
+  header.kind = static_cast<std::uint8_t>(MpiOperationKind::kBarrier);
+  header.holds_all = 1;
+  header.chunk_bytes = group.chunk_bytes;
+  header.seal({}, {});
+  std::vector<std::uint8_t> message(header.bytes().begin(), header.bytes().end());
+  if (group.rank == 3) message.insert(message.end(), sizeof(header), 0xA5);
+  if (group.rank == 2 || group.rank == 3) {
+    MPI_Send(message.data(), static_cast<int>(message.size()), MPI_BYTE, 1, kMpiAnnouncementTag, group.communicator);
+  } else if (group.rank == 1) {
+    try {
+      barrier(group);
+      ADD_FAILURE() << "nothing was noticed";
+    } catch (const CommunicationError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("what came from " + group.name_of(3) + ", the announcement of " +
+                                          group.name_of(0) + ", is not as this version of the program sends it"));
+    }
+  }
+  make_mpi_communicator()->barrier();
+}
+
+// Announcements that MPI does not send before they are asked for: who finds the difference first still sends its own.
+TEST(MpiOperation, AllNameADifferenceThatLongAnnouncementsTell) {
+  MpiGroup group = testing::make_raw_group(1);
+  if (group.size == 1) GTEST_SKIP() << "takes several ranks";
+  const std::vector<std::uint8_t> data(4000);
+  std::string what;
+  {
+    MpiOperation operation(group, group.rank == 0 ? MpiOperationKind::kAllGather : MpiOperationKind::kMax);
+    try {
+      if (group.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      operation.announce({}, data, true);
+    } catch (const CommunicationError& error) {
+      what = error.what();
+    }
+  }
+  EXPECT_THAT(what, HasSubstr("all ranks must do the same operations in the same order"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // in which it sends nothing
+  make_mpi_communicator()->barrier();
+}
+
+// Those that wait for others learn that this one has left.
+TEST(MpiOperation, ThoseThatWaitHearOfItsEnd) {
+  MpiGroup group = testing::make_raw_group(60);
+  if (group.size == 1) GTEST_SKIP() << "takes several ranks";
+  MpiNote note;
+  if (group.rank == 0) group.send_note(note, 1, 4, "test");  // in operation 0, for rank 1
+  make_mpi_communicator()->barrier();
+  barrier(group);
+  barrier(group);  // nobody waits in this one
+  make_mpi_communicator()->barrier();
+  std::vector<std::vector<std::uint64_t>> heard(static_cast<std::size_t>(group.size));
+  group.read_notes(kMpiHeartbeatTag, "test",
+                   [&](int peer, std::uint64_t number) { heard[static_cast<std::size_t>(peer)].push_back(number); });
+  for (int peer = 0; peer < group.size; ++peer) {
+    const bool has_told = peer != 0 && peer != group.rank;
+    EXPECT_THAT(heard[static_cast<std::size_t>(peer)],
+                ::testing::ElementsAreArray(std::vector<std::uint64_t>(has_told, 1)));
+  }
+  MPI_Comm_free(&group.communicator);
+}
+
 TEST(MpiOperation, RefusesSizesThatAreNotThoseOfTheData) {
   const std::vector<std::vector<std::uint64_t>> hostile = {
       {~std::uint64_t{0}}, {9}, std::vector<std::uint64_t>(16, std::uint64_t{1} << 63), {8, 8}};

@@ -17,13 +17,19 @@ using ::testing::HasSubstr;
 using Purpose = MpiRequests::Purpose;
 
 constexpr int kTag = 1;
+constexpr int kWaitingTag = 4;
+
+/// What a rank sends that waits for `target` in an operation.
+std::uint64_t waiting_note(std::uint64_t operation, int target) {
+  return operation << 24 | static_cast<std::uint64_t>(target);
+}
 
 int after(const MpiGroup& group, int distance) { return (group.rank + distance + group.size) % group.size; }
 
 /// What a wait for the rank after this one fails with, which it must.
-std::string failure_of_wait_for_next(MpiGroup& group, int num_come) {
+std::string failure_of_wait_for_next(MpiGroup& group, int num_arrived) {
   MpiRequests requests(group, "test", 7);
-  requests.set_num_come(num_come);
+  requests.set_num_arrived(num_arrived);
   const auto memory = std::make_shared<std::vector<std::uint8_t>>(8);
   requests.keep(memory);
   requests.receive(after(group, 1), *memory, kTag, Purpose::kHead);
@@ -100,7 +106,7 @@ TEST(MpiRequests, ARankThatComesLateAndWaitsIsNotNamed) {
   make_mpi_communicator()->barrier();
 }
 
-TEST(MpiRequests, AllThatHaveNotComeAreNamed) {
+TEST(MpiRequests, AllThatHaveNotArrivedAreNamed) {
   MpiGroup group = testing::make_raw_group(1);
   if (group.size < 3) GTEST_SKIP() << "takes three ranks";
   if (group.rank < group.size - 2) {
@@ -110,7 +116,7 @@ TEST(MpiRequests, AllThatHaveNotComeAreNamed) {
   make_mpi_communicator()->barrier();
 }
 
-// Every rank has come, and some have done everything and left: one that is stopped in between is named alone.
+// Every rank has arrived, and some have done everything and left: one that is stopped in between is named alone.
 TEST(MpiRequests, RanksThatHaveLeftAreNotNamed) {
   MpiGroup group = testing::make_raw_group(1);
   if (group.size < 4) GTEST_SKIP() << "takes four ranks";
@@ -119,13 +125,106 @@ TEST(MpiRequests, RanksThatHaveLeftAreNotNamed) {
     // It waits for the one that is stopped, so it has the announcements of those before.
     MpiNote note;
     for (int i = 0; i < 15; ++i) {
-      group.send_note(note, std::uint64_t{7} << 24 | static_cast<std::uint64_t>(stopped), 4, "test");
+      group.send_note(note, waiting_note(7, stopped), kWaitingTag, "test");
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
   }
   if (group.rank == group.size - 1) {
     EXPECT_THAT(failure_of_wait_for_next(group, 1),
                 HasSubstr("heard nothing from " + group.name_of(stopped) + " for 1"));
+  }
+  make_mpi_communicator()->barrier();
+}
+
+// What it said before, that it waits for a rank that has come since, must not point at that one.
+TEST(MpiRequests, ARankThatStopsAfterItToldIsNamed) {
+  MpiGroup group = testing::make_raw_group(1);
+  if (group.size < 3) GTEST_SKIP() << "takes three ranks";
+  MpiNote note;
+  if (group.rank == 0) group.send_note(note, waiting_note(7, 1), kWaitingTag, "test");
+  if (group.rank == 1) {  // has ended the operation, and computes
+    group.num_operations = 8;
+    group.send_heartbeat();
+  }
+  if (group.rank == group.size - 1) {
+    EXPECT_THAT(failure_of_wait_for_next(group, 1), HasSubstr("heard nothing from " + group.name_of(0) + " for 1"));
+  }
+  make_mpi_communicator()->barrier();
+}
+
+// A rank that waits in the next operation has ended this one, which all ranks have reached then.
+TEST(MpiRequests, ANoteOfTheNextOperationTellsThatAllHaveArrived) {
+  MpiGroup group = testing::make_raw_group(1);
+  if (group.size < 4) GTEST_SKIP() << "takes four ranks";
+  if (group.rank == 1) {
+    MpiNote note;
+    for (int i = 0; i < 15; ++i) {
+      group.send_note(note, waiting_note(8, 2), kWaitingTag, "test");
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  }
+  if (group.rank == group.size - 1) {
+    EXPECT_THAT(failure_of_wait_for_next(group, 1), HasSubstr("heard nothing from " + group.name_of(0) + " for 1"));
+  }
+  make_mpi_communicator()->barrier();
+}
+
+// Rank 0 waits for rank 1, which waits for the last one, which says that it waits for rank 0: but pieces flow.
+TEST(MpiRequests, RanksBetweenWhichMessagesFlowAreNotADeadlock) {
+  MpiGroup group = testing::make_raw_group(1);
+  if (group.size < 3) GTEST_SKIP() << "takes three ranks";
+  const int last = group.size - 1;
+  std::vector<std::uint8_t> word(8);
+  if (group.rank == 0) {
+    MpiRequests requests(group, "test", 7);
+    requests.receive(1, word, kTag, Purpose::kReceive);
+    EXPECT_NO_THROW(requests.await({Purpose::kReceive}));
+  } else if (group.rank == 1) {
+    MpiRequests requests(group, "test", 7);
+    std::vector<std::vector<std::uint8_t>> pieces(20, word);
+    for (std::vector<std::uint8_t>& piece : pieces) requests.receive(last, piece, kTag, Purpose::kReceive);
+    EXPECT_NO_THROW(requests.await({Purpose::kReceive}));
+    MPI_Send(word.data(), static_cast<int>(word.size()), MPI_BYTE, 0, kTag, group.communicator);
+  } else if (group.rank == last) {
+    MpiNote note;
+    for (int i = 0; i < 20; ++i) {
+      group.send_note(note, waiting_note(7, 0), kWaitingTag, "test");
+      MPI_Send(word.data(), static_cast<int>(word.size()), MPI_BYTE, 1, kTag, group.communicator);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  }
+  make_mpi_communicator()->barrier();
+}
+
+// What was told in an operation before and is read only now costs no messages.
+TEST(MpiRequests, OldNotesAreNotAnsweredInTheUsualTime) {
+  MpiGroup group = testing::make_raw_group(60);
+  if (group.size == 1) GTEST_SKIP() << "takes several ranks";
+  MpiNote note;
+  if (group.rank == 0) group.send_note(note, waiting_note(6, 1), kWaitingTag, "test");
+  make_mpi_communicator()->barrier();
+  {
+    MpiRequests requests(group, "test", 7);
+    const std::vector<std::uint8_t> sent(8);
+    std::vector<std::uint8_t> received(8);
+    if (group.rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    requests.send(after(group, -1), sent, kTag);
+    requests.receive(after(group, 1), received, kTag, Purpose::kHead);
+    requests.await({Purpose::kHead, Purpose::kSend});
+    requests.tell_that_it_has_ended();
+  }
+  make_mpi_communicator()->barrier();
+  for (const int tag : {kWaitingTag, kMpiHeartbeatTag}) {
+    group.read_notes(tag, "test", [&](int peer, std::uint64_t) { EXPECT_EQ(peer, 0) << tag; });
+  }
+  MPI_Comm_free(&group.communicator);
+}
+
+TEST(MpiRequests, TheShortestTimeoutEnds) {
+  MpiGroup group = testing::make_raw_group(0.01);
+  if (group.size == 1) GTEST_SKIP() << "takes several ranks";
+  if (group.rank == 0) {
+    EXPECT_THAT(failure_of_wait_for_next(group, group.size), HasSubstr("heard nothing from " + group.name_of(1)));
   }
   make_mpi_communicator()->barrier();
 }
@@ -190,7 +289,7 @@ TEST(MpiRequests, ARankThatWaitsInTheOperationBeforeIsNotNamed) {
   const int silent = group.size - 1;
   if (group.rank != silent) {
     MpiRequests requests(group, "test", group.rank == 0 ? 7 : 8);
-    requests.set_num_come(1);
+    requests.set_num_arrived(1);
     const auto memory = std::make_shared<std::vector<std::uint8_t>>(8);
     requests.keep(memory);
     requests.receive(group.rank == 0 ? silent : 0, *memory, kTag, Purpose::kHead);
