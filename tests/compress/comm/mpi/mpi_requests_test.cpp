@@ -141,7 +141,10 @@ TEST(MpiRequests, ARankThatStopsAfterItToldIsNamed) {
   MpiGroup group = testing::make_raw_group(1);
   if (group.size < 3) GTEST_SKIP() << "takes three ranks";
   MpiNote note;
-  if (group.rank == 0) group.send_note(note, waiting_note(7, 1), kWaitingTag, "test");
+  if (group.rank == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    group.send_note(note, waiting_note(7, 1), kWaitingTag, "test");
+  }
   if (group.rank == 1) {  // has ended the operation, and computes
     group.num_operations = 8;
     group.send_heartbeat();
