@@ -5,9 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "compress/comm/communicator.h"
 #include "compress/cost/exchange_cost.h"
-#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/all_reduce_options.h"
 #include "kernels/runtime/buffer.h"
+#include "kernels/tensor/layout.h"
 
 namespace terngrad::bench {
 

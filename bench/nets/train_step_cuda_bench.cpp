@@ -13,9 +13,13 @@
 #include "bench/cuda_harness.h"
 #include "bench/cuda_subjects.h"
 #include "bench/harness.h"
-#include "bench/train_step.h"
+#include "bench/nets/train_step.h"
+#include "bench/nets/train_step_parts.h"
+#include "bench/nets/train_step_subject.h"
 #include "kernels/runtime/captured_graph.h"
 #include "kernels/runtime/stream_timer.h"
+#include "nets/device_net.h"
+#include "trainers/loop/device_replica.h"
 
 namespace terngrad::bench {
 namespace {

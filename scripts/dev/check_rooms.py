@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the structure of the product folders: which room may include which, no circles of includes, how many files a folder has,
-and how many headers a source pulls in.
+"""Checks the structure of the product folders and of the benchmarks: which room may include which, no circles of includes, how
+many files a folder has, and how many headers a source pulls in.
 
 Usage: scripts/dev/check_rooms.py [--list]
 
@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Each library with the libraries below it.
+# Each library with the libraries below it. The benchmarks count as one above all others: none includes them.
 LIBRARIES = {
     "kernels": [],
     "compress": ["kernels"],
@@ -23,6 +23,7 @@ LIBRARIES = {
     "trainers": ["kernels", "compress", "nets", "datasets"],
     "python": ["kernels", "compress"],
     "capi": ["kernels", "compress"],
+    "bench": ["kernels", "compress", "nets", "datasets", "trainers", "python", "capi"],
 }
 # From the ground up; rooms of one floor do not include each other.
 FLOORS = {
@@ -33,6 +34,7 @@ FLOORS = {
     "trainers": [["io", "optim"], ["checkpoint", "loop"], ["async", "command_line"], ["options"], ["launch", "evaluate", "inspect", "records"], ["hooks"], ["run"], ["commands"]],
     "python": [],
     "capi": [],
+    "bench": [],
 }
 MAX_FILES = 45
 # Two files for each kind of layer, and kernels beside them.
@@ -42,7 +44,7 @@ MAX_HEADERS = 55
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include "([^"]+)"', re.MULTILINE)
 
 
-def product_files():
+def checked_files():
     names = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True, text=True,
                            capture_output=True).stdout.split("\n")
     return [name for name in names if name.split("/")[0] in LIBRARIES and (ROOT / name).is_file()]
@@ -134,7 +136,7 @@ def main():
     if sys.argv[1:] not in ([], ["--list"]):
         print(__doc__.strip(), file=sys.stdout if sys.argv[1:] in (["--help"], ["-h"]) else sys.stderr)
         return 0 if sys.argv[1:] in (["--help"], ["-h"]) else 2
-    files = product_files()
+    files = checked_files()
     sources = {file for file in files if file.endswith((".h", ".cpp", ".cu", ".cuh"))}
     includes = {file: [name for name in INCLUDE.findall((ROOT / file).read_text(encoding="utf-8")) if name in sources]
                 for file in sorted(sources)}

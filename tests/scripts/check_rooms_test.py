@@ -24,7 +24,7 @@ class CheckRooms(unittest.TestCase):
         for file, included in [("compress/codecs/a.h", "compress/wire/b.h"), ("kernels/statistics/a.h", "kernels/codes/b.h"),
                                ("kernels/statistics/a.h", "kernels/optimizer/b.h"), ("kernels/codes/a.h", "compress/comm/b.h"),
                                ("nets/a.h", "datasets/b.h"), ("capi/a.cpp", "python/src/b.h"),
-                               ("trainers/io/a.h", "trainers/commands/cuda/b.h")]:
+                               ("trainers/io/a.h", "trainers/commands/cuda/b.h"), ("trainers/commands/a.cpp", "bench/b.h")]:
             found = violations({file: [included]})
             self.assertEqual(found, [f"{file} includes {included}, which is on a floor above"])
 
@@ -50,6 +50,13 @@ class CheckRooms(unittest.TestCase):
         self.assertEqual(violations(dict(chain), ["nets/h0.h"]), [])
         found = violations({**chain, "nets/a.cpp": ["nets/h0.h"]}, ["nets/a.cpp"])
         self.assertEqual(found, ["nets/a.cpp pulls in 56 headers, at most 55"])
+
+    def test_benchmarks_have_the_same_limits(self):
+        self.assertIn("bench/main.cpp", check_rooms.checked_files())
+        many = [f"kernels/codes/h{i}.h" for i in range(check_rooms.MAX_HEADERS)]
+        self.assertEqual(violations({"bench/a.cpp": list(many)}, ["bench/a.cpp"]), [])
+        self.assertEqual(violations({"bench/a.cpp": [*many, "trainers/commands/b.h"]}, ["bench/a.cpp"]),
+                         ["bench/a.cpp pulls in 56 headers, at most 55"])
 
     def test_the_project_keeps_them(self):
         result = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True)

@@ -1,43 +1,40 @@
-// What benchmarks of a training step on a GPU run: the step as it is trained with, and its parts one by one.
+// The parts of a training step on a GPU one by one, for benchmarks.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "compress/coding/coder.h"
-#include "compress/exchange/compressed_all_reduce.h"
-#include "compress/exchange/device/device_payloads.h"
+#include "compress/comm/communicator.h"
+#include "compress/exchange/all_reduce_options.h"
 #include "compress/plan/codec_plan.h"
-#include "datasets/device_examples.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/device.h"
 #include "kernels/statistics/scaler_sharing.h"
-#include "nets/device_net.h"
-#include "trainers/loop/device_replica.h"
-#include "trainers/optim/gradient_transform.h"
-#include "trainers/optim/optimizer.h"
+#include "kernels/tensor/slice.h"
+#include "nets/net.h"
+#include "trainers/optim/transform_counts.h"
 
-namespace terngrad::bench {
+namespace terngrad {
 
-/// A recipe of the original's run scripts, ternary with clipping, for workers that share one GPU.
-struct TrainStepSubject {
-  std::string net = "lenet";  // or "cifar10_alexnet"
-  int batch_size = 64;        // of all workers together
-  int num_workers = 1;
-  MathMode math = MathMode::kTf32;
-};
+class Coder;
+class DeviceExamples;
+class DeviceNet;
+class DevicePayloads;
+class GradientTransform;
+class Optimizer;
 
-/// The steps of a run, as terngrad_train puts them together: `lenet` on images that stay as they are, `cifar10_alexnet`
-/// on windows that are cropped and distorted anew in each step.
-/// @param max_burst  most steps that run without the host
-std::unique_ptr<DeviceReplica> make_train_step(const TrainStepSubject& subject, int max_burst);
+namespace bench {
 
-/// The work of one such step in parts, each of which is submitted again and again: parameters stay as they are.
+struct TrainStepSubject;
+
+/// The work of one step in parts, each of which is submitted again and again: parameters stay as they are.
 class TrainStepParts {
  public:
   TrainStepParts(const TrainStepSubject& subject, const Stream& stream);
+  ~TrainStepParts();
 
-  void submit_examples() { examples_->submit({}); }
+  void submit_examples();
   /// Forward and backward.
   void submit_compute();
   /// Weight decay.
@@ -55,10 +52,10 @@ class TrainStepParts {
 
  private:
   Stream stream_;
-  int num_workers_;
+  WorkerRange workers_;
   std::unique_ptr<DeviceNet> net_;
   std::unique_ptr<DeviceExamples> examples_;
-  CompressedAllReduceOptions exchange_;
+  CompressedAllReduceOptions exchange_options_;
   CodecPlan plan_;
   std::unique_ptr<DevicePayloads> payloads_;
   std::vector<std::unique_ptr<Coder>> coders_;
@@ -74,4 +71,5 @@ class TrainStepParts {
   TensorTable mean_table_;
 };
 
-}  // namespace terngrad::bench
+}  // namespace bench
+}  // namespace terngrad
