@@ -12,8 +12,10 @@
 #include "kernels/optimizer/optimizer.h"
 #include "kernels/runtime/copy.h"
 #include "nets/device_net.h"
+#include "trainers/optim/flat_range.h"
 #include "trainers/optim/gradient_transform.h"
 #include "trainers/optim/optimizer.h"
+#include "trainers/optim/worker_gradients.h"
 
 namespace terngrad::bench {
 

@@ -8,7 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/tensor/layout.h"
+#include "trainers/optim/flat_range.h"
 #include "trainers/optim/gradient_transform.h"
+#include "trainers/optim/transform_counts.h"
+#include "trainers/optim/worker_gradients.h"
 
 namespace terngrad::testing {
 

@@ -8,6 +8,8 @@
 #include "compress/memory/worker_memory.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/stopwatch.h"
+#include "trainers/optim/flat_range.h"
+#include "trainers/optim/worker_gradients.h"
 
 namespace terngrad {
 namespace {

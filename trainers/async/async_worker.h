@@ -15,6 +15,7 @@
 #include "nets/net.h"
 #include "trainers/loop/trainer.h"
 #include "trainers/optim/gradient_transform.h"
+#include "trainers/optim/transform_counts.h"
 
 namespace terngrad {
 

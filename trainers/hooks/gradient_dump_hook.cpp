@@ -70,7 +70,9 @@ class GradientGather {
   }
 
  private:
-  bool is_alone() const { return training_.services.communicator == nullptr || training_.services.communicator->size() == 1; }
+  bool is_alone() const {
+    return training_.services.communicator == nullptr || training_.services.communicator->size() == 1;
+  }
   std::size_t num_bytes() const { return flat_.size() * sizeof(float); }
   void copy_own(int local_worker) {
     for (int segment = 0; segment < training_.net.layout().num_segments(); ++segment) {

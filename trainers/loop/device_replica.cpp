@@ -14,7 +14,9 @@
 #include "kernels/tensor/transform.h"
 #include "trainers/loop/cuda/step_ring.h"
 #include "trainers/loop/ready_buckets.h"
+#include "trainers/optim/flat_range.h"
 #include "trainers/optim/gradient_transform.h"
+#include "trainers/optim/worker_gradients.h"
 
 namespace terngrad {
 namespace {

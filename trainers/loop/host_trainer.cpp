@@ -9,12 +9,16 @@
 
 #include "compress/memory/factor_state.h"
 #include "compress/plan/telemetry.h"
+#include "datasets/pipeline.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/stopwatch.h"
 #include "kernels/tensor/transform.h"
+#include "trainers/loop/exchange_thread.h"
 #include "trainers/loop/ready_buckets.h"
 #include "trainers/loop/step_summary.h"
 #include "trainers/loop/trace.h"
+#include "trainers/optim/flat_range.h"
+#include "trainers/optim/worker_gradients.h"
 
 namespace terngrad {
 namespace {
@@ -61,6 +65,8 @@ HostTrainer::HostTrainer(TrainerParts parts, const TrainerOptions& options)
   }
   exchange_thread_ = std::make_unique<ExchangeThread>();
 }
+
+HostTrainer::~HostTrainer() = default;
 
 std::uint64_t HostTrainer::run() {
   PipelineOptions examples = pipeline_options(workers(), workers(), options());

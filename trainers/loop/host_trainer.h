@@ -4,14 +4,17 @@
 #include <memory>
 #include <vector>
 
-#include "datasets/pipeline.h"
-#include "trainers/loop/exchange_thread.h"
 #include "trainers/loop/served_parameters.h"
 #include "trainers/loop/strategy.h"
 #include "trainers/loop/trainer.h"
 #include "trainers/optim/gradient_transform.h"
+#include "trainers/optim/transform_counts.h"
 
 namespace terngrad {
+
+class Dataset;
+class ExchangeThread;
+class Pipeline;
 
 /// What a trainer is put together from; all through interfaces.
 struct TrainerParts {
@@ -34,6 +37,7 @@ class HostTrainer final : public Trainer {
   /// @throws InvalidArgument if options.overlap is set with a strategy that takes whole gradients only
   /// (Strategy::in_buckets) or a transform that is not per tensor
   HostTrainer(TrainerParts parts, const TrainerOptions& options);
+  ~HostTrainer() override;
   std::uint64_t run() override;
   std::vector<Optimizer::Slot> slots() override;
   TrainingView::Kept kept() override;

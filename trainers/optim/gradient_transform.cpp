@@ -9,6 +9,8 @@
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/statistics.h"
+#include "nets/net.h"
+#include "trainers/optim/flat_range.h"
 #include "trainers/optim/worker_gradients.h"
 
 namespace terngrad {

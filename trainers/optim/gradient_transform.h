@@ -6,18 +6,14 @@
 
 #include "compress/exchange/on_nonfinite.h"
 #include "kernels/runtime/device.h"
-#include "nets/net.h"
-#include "nets/worker_buffers.h"
-#include "trainers/optim/flat_range.h"
-#include "trainers/optim/transform_counts.h"
 
 namespace terngrad {
 
-/// The gradients of a device's workers: flat buffers at equal distances in one allocation, padding set to zero.
-struct WorkerGradients {
-  WorkerBuffers<float> buffers;
-  int num_workers = 0;
-};
+class Layout;
+class Net;
+struct FlatRange;
+struct TransformCounts;
+struct WorkerGradients;
 
 /// A change of workers' gradients, in place, in the memory of a CPU or of a GPU, with the same bits. Transforms of a
 /// run are applied in order, each worker by itself, so that results do not depend on which process a worker is in.

@@ -1,14 +1,21 @@
-// What gradient transforms do to the gradients of all workers of a device.
+// WorkerGradients, and what gradient transforms do to them.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/runtime/device.h"
-#include "kernels/statistics/statistics.h"
 #include "nets/worker_buffers.h"
 #include "trainers/optim/transform_counts.h"
 
 namespace terngrad {
+
+struct Statistics;
+
+/// The gradients of a device's workers: flat buffers at equal distances in one allocation, padding set to zero.
+struct WorkerGradients {
+  WorkerBuffers<float> buffers;
+  int num_workers = 0;
+};
 
 // On a GPU's stream all pointers are device memory and the host does not wait. Bit-equal on every backend, for any
 // number of threads and any division into calls.

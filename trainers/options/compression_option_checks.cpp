@@ -18,7 +18,7 @@
 #include "trainers/options/choice_words.h"
 #include "trainers/options/codec_choice.h"
 #include "trainers/options/device_choice.h"
-#include "trainers/options/memory_choice.h"
+#include "trainers/options/gradient_choice.h"
 #include "trainers/options/train_conditions.h"
 #include "trainers/options/train_options.h"
 

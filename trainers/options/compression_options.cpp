@@ -11,7 +11,7 @@
 #include "trainers/options/codec_choice.h"
 #include "trainers/options/codec_identity.h"
 #include "trainers/options/codec_list.h"
-#include "trainers/options/memory_choice.h"
+#include "trainers/options/gradient_choice.h"
 #include "trainers/options/train_conditions.h"
 #include "trainers/options/train_options.h"
 

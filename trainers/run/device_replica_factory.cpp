@@ -12,11 +12,11 @@
 #include "nets/device_net.h"
 #include "trainers/loop/device_replica.h"
 #include "trainers/loop/trainer_options.h"
+#include "trainers/optim/gradient_transform.h"
 #include "trainers/options/compression_option_checks.h"
 #include "trainers/options/device_choice.h"
-#include "trainers/options/memory_choice.h"
+#include "trainers/options/gradient_choice.h"
 #include "trainers/options/train_options.h"
-#include "trainers/options/transform_choice.h"
 
 namespace terngrad {
 namespace {

@@ -18,7 +18,7 @@
 #include "trainers/launch/command_main.h"
 #include "trainers/launch/process_group.h"
 #include "trainers/loop/trainer.h"
-#include "trainers/options/memory_choice.h"
+#include "trainers/options/gradient_choice.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/run_reports.h"
 #include "trainers/run/run_start.h"

@@ -20,7 +20,9 @@
 #include "tests/support/cuda_device.h"
 #include "tests/support/sanitized.h"
 #include "tests/trainers/device_runs.h"
+#include "trainers/optim/flat_range.h"
 #include "trainers/optim/gradient_transform.h"
+#include "trainers/optim/worker_gradients.h"
 
 namespace terngrad::device_trainer_overlap_test {
 namespace {

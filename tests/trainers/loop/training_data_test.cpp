@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "datasets/pipeline.h"
 #include "kernels/runtime/errors.h"
 #include "tests/support/thread_communicator.h"
 #include "tests/trainers/small_training.h"

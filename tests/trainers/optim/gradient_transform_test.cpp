@@ -21,6 +21,8 @@
 #include "tests/support/simd_targets.h"
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/temporary_directory.h"
+#include "trainers/optim/flat_range.h"
+#include "trainers/optim/worker_gradients.h"
 
 namespace terngrad::gradient_transform_test {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "kernels/optimizer/optimizer.h"
 #include "kernels/runtime/parallel.h"
+#include "kernels/statistics/statistics.h"
 #include "kernels/tensor/layout.h"
 #include "kernels/tensor/transform.h"
 

@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/runtime/cuda/launch.cuh"
+#include "kernels/statistics/statistics.h"
 #include "kernels/tensor/cuda/reduce.cuh"
 #include "kernels/tensor/layout.h"
 

@@ -4,9 +4,12 @@
 #include <cstdint>
 
 #include "kernels/runtime/device.h"
-#include "kernels/statistics/statistics.h"
 #include "nets/worker_buffers.h"
 #include "trainers/optim/transform_counts.h"
+
+namespace terngrad {
+struct Statistics;
+}
 
 namespace terngrad::cuda {
 

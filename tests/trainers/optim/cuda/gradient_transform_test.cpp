@@ -10,6 +10,8 @@
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/philox.h"
 #include "tests/support/cuda_device.h"
+#include "trainers/optim/flat_range.h"
+#include "trainers/optim/worker_gradients.h"
 
 namespace terngrad::cuda_gradient_transform_test {
 namespace {

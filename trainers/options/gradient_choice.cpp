@@ -1,4 +1,4 @@
-#include "trainers/options/memory_choice.h"
+#include "trainers/options/gradient_choice.h"
 
 #include <fmt/format.h>
 
@@ -6,6 +6,7 @@
 
 #include "compress/memory/memory_options.h"
 #include "kernels/runtime/errors.h"
+#include "trainers/optim/gradient_transform.h"
 #include "trainers/options/choice_words.h"
 #include "trainers/options/codec_choice.h"
 #include "trainers/options/train_options.h"
@@ -60,6 +61,18 @@ std::string memory_spec(const TrainOptions& o) {
   } catch (const InvalidArgument& error) {
     TERNGRAD_THROW(UsageError, "--codec_memory ", o.codec_memory, ": ", error.what());
   }
+}
+
+std::vector<std::unique_ptr<GradientTransform>> make_transforms(const TrainOptions& o, const Net& net, int num_workers,
+                                                                const Device& device) {
+  std::vector<std::unique_ptr<GradientTransform>> transforms;
+  if (o.nan_to_zero) transforms.push_back(make_nan_to_zero());
+  if (o.weight_decay > 0) transforms.push_back(make_weight_decay(net, o.weight_decay, device));
+  if (o.clip_by_global_norm > 0) {
+    transforms.push_back(
+        make_clip_by_global_norm(net.layout(), o.clip_by_global_norm, num_workers, o.on_nonfinite, device));
+  }
+  return transforms;
 }
 
 }  // namespace terngrad

@@ -1,18 +1,22 @@
-#include "trainers/options/memory_choice.h"
+#include "trainers/options/gradient_choice.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "nets/net.h"
 #include "tests/trainers/checked_options.h"
+#include "trainers/optim/gradient_transform.h"
 
-namespace terngrad::memory_choice_test {
+namespace terngrad::gradient_choice_test {
 namespace {
 
 using testing::accept;
+using ::testing::ElementsAre;
 
-TEST(MemoryChoice, ComesFromOptionsThenFromThePreset) {
+TEST(GradientChoice, ComesFromOptionsThenFromThePreset) {
   const auto memory_of = [](const std::vector<std::string>& arguments) { return memory_spec(accept(arguments)); };
   EXPECT_EQ(memory_of({}), "none");
   EXPECT_EQ(memory_of({"--grad_bits", "1"}), "none");
@@ -31,5 +35,21 @@ TEST(MemoryChoice, ComesFromOptionsThenFromThePreset) {
   EXPECT_EQ(memory_of({"--grad_bits", "1", "--codec_for", "conv*=onebit", "--error_feedback", "true"}), "ef:decay=1");
 }
 
+std::vector<std::string> names_for(const std::vector<std::string>& arguments) {
+  const auto net = make_net("lenet", {16, 16, 1}, 10, {});
+  std::vector<std::string> names;
+  for (const auto& transform : make_transforms(accept(arguments), *net, 2, Device::cpu())) {
+    names.push_back(transform->name());
+  }
+  return names;
+}
+
+TEST(GradientChoice, TransformsAreInTheOrderInWhichTheyAreApplied) {
+  EXPECT_THAT(names_for({"--weight_decay", "0"}), ElementsAre());
+  EXPECT_THAT(names_for({"--weight_decay", "0.1"}), ElementsAre("weight_decay"));
+  EXPECT_THAT(names_for({"--clip_by_global_norm", "3", "--weight_decay", "0.1", "--nan_to_zero"}),
+              ElementsAre("nan_to_zero", "weight_decay", "clip_by_global_norm"));
+}
+
 }  // namespace
-}  // namespace terngrad::memory_choice_test
+}  // namespace terngrad::gradient_choice_test
