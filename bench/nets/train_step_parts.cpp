@@ -49,9 +49,7 @@ TrainStepParts::TrainStepParts(const TrainStepSubject& subject, const Stream& st
     const CodecPlan::Group& group = plan_.groups()[g];
     coders_.push_back(group.codec->make_coder(setup, group.segments, payloads_->slots(g)));
   }
-  for (int worker = 0; worker < workers_.num_workers; ++worker) {
-    gradient_tables_.emplace_back(layout, gradients_.data() + worker * layout.flat_elements());
-  }
+  gradient_tables_ = tables_of(layout, {{gradients_.data(), layout.flat_elements()}, workers_.num_workers});
   std::vector<float> initial(static_cast<std::size_t>(layout.flat_elements()));
   net_->initialize(1, initial);
   copy<float>(initial, parameters_.span(), stream_);

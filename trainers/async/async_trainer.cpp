@@ -211,7 +211,7 @@ void AsyncTrainer::end_step() {
     tensors.encoded = [&first](int segment) { return first.encoded(segment); };
     tensors.decode_sent = [&first](int segment, std::span<float> out) { return first.decode_sent(segment, out); };
   }
-  ExchangeReport& report = ended.report;
+  const ExchangeReport& report = ended.report;
   const StepSummary summary{.loss = ended.loss / workers().num_workers,
                             .num_correct = static_cast<std::int64_t>(ended.num_correct),
                             .counts = ended.transform_counts,

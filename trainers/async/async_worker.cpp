@@ -89,10 +89,8 @@ void AsyncWorker::compute(Stream& stream) {
   const TrainBatch batch{.images = batch_.images, .labels = batch_.labels, .step = push_, .states = states};
   parts_.net->compute_gradients(parameters_.span(), batch, gradients, {&loss_, 1});
   counts_ = {};
-  for (const auto& transform : parts_.transforms) {
-    transform->submit(parameters_.data(), {{gradient_.data(), gradient_.num_elements()}, 1},
-                      whole_range(parts_.net->layout()), &counts_, stream);
-  }
+  submit_all(parts_.transforms, parameters_.data(), {{gradient_.data(), gradient_.num_elements()}, 1},
+             whole_range(parts_.net->layout()), &counts_, stream);
 }
 
 void AsyncWorker::record_nonfinite(PushMetadata& note) const {

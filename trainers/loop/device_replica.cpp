@@ -51,13 +51,8 @@ DeviceReplica::DeviceReplica(DeviceReplicaParts parts, int max_burst)
                    "[DeviceReplica] needs an exchange and its communicator");
   const bool overlaps =
       std::ranges::any_of(parts_.exchanges, [](const auto& exchange) { return exchange->overlaps(); });
-  for (const auto& transform : parts_.transforms) {
-    TERNGRAD_REQUIRE(!overlaps || transform->is_per_tensor(), "[overlap] ", transform->name(),
-                     " needs the whole gradient");
-  }
-  for (int worker = 0; worker < parts_.num_workers; ++worker) {
-    gradient_tables_.emplace_back(parts_.net->layout(), gradients_.data() + worker * flat_elements_);
-  }
+  if (overlaps) require_per_tensor(parts_.transforms);
+  gradient_tables_ = tables_of(parts_.net->layout(), worker_gradients());
   const MemoryOptions memory = parse_memory(parts_.memory);
   if (memory.kind == MemoryKind::kNone) return;
   memory_ = std::make_unique<WorkerMemory>(parts_.net->layout(), parts_.exchanges[0]->plan(), memory,
@@ -138,11 +133,10 @@ void DeviceReplica::submit_gradients(const SegmentSubmitted& on_segment) {
                                {gradients_.data(), flat_elements_}, losses_.data(), on_segment);
 }
 
+WorkerGradients DeviceReplica::worker_gradients() { return {{gradients_.data(), flat_elements_}, parts_.num_workers}; }
+
 void DeviceReplica::submit_transforms(const FlatRange& range) {
-  const WorkerGradients gradients{{gradients_.data(), flat_elements_}, parts_.num_workers};
-  for (const auto& transform : parts_.transforms) {
-    transform->submit(parameters_.data(), gradients, range, ring_.counts(), stream_);
-  }
+  submit_all(parts_.transforms, parameters_.data(), worker_gradients(), range, ring_.counts(), stream_);
 }
 
 void DeviceReplica::compute_then_exchange(DeviceBucketedAllReduce& exchange, WorkerMemory* memory) {

@@ -25,6 +25,7 @@ namespace terngrad {
 class DeviceBucketedAllReduce;
 class DeviceExamples;
 class GradientTransform;
+struct WorkerGradients;
 class FactorState;
 class WorkerMemory;
 enum class ExamplesPlacement;
@@ -131,6 +132,7 @@ class DeviceReplica {
   /// The exchange of each bucket as soon as it is computed. The same bits.
   void compute_while_exchanging(DeviceBucketedAllReduce& exchange, WorkerMemory* memory);
   void submit_gradients(const SegmentSubmitted& on_segment);
+  WorkerGradients worker_gradients();
   void submit_transforms(const FlatRange& range);
   void submit_steps(std::uint64_t first_step, int count,
                     const std::function<std::size_t(std::uint64_t step)>& exchange_of, const std::atomic<bool>& lost,

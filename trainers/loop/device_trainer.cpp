@@ -106,11 +106,7 @@ TrainingView::Kept DeviceTrainer::kept() {
   return kept;
 }
 
-TrainingView::Factors DeviceTrainer::factors() {
-  const Layout& layout = chief().factors().layout();
-  if (layout.num_segments() == 0) return {};
-  return {&layout, factors_.span()};
-}
+TrainingView::Factors DeviceTrainer::factors() { return factors_of(chief().factors().layout(), factors_.span()); }
 
 ReplicaState DeviceTrainer::state_of(std::size_t replica) {
   ReplicaState state{.parameters = parameters(),
@@ -275,9 +271,9 @@ DeviceTrainer::Outcomes DeviceTrainer::run_steps(std::uint64_t first_step, std::
 }
 
 void DeviceTrainer::rebroadcast_at(std::uint64_t steps_done) {
-  if (options().rebroadcast_steps == 0 || steps_done % options().rebroadcast_steps != 0) return;
+  if (!rebroadcasts_after(steps_done)) return;
   store();
-  rebroadcast(steps_done - 1);
+  rebroadcast();
   for (std::size_t r = 0; r < parts_.replicas.size(); ++r) parts_.replicas[r]->load_shared(state_of(r));
 }
 
@@ -338,6 +334,7 @@ LocalStep DeviceTrainer::local_step(const Outcomes& outcomes, std::size_t index,
 }
 
 void DeviceTrainer::report_step(const StepSummary& summary, ExchangeReport report, double seconds) {
+  static_cast<ExchangeBytes&>(report) = summary.bytes;
   const std::size_t exchange = parts_.exchange_of(steps_done());
   const StepTensors tensors{
       .gradient = [this](int local_worker, int segment) -> std::span<const float> {

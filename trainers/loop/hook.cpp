@@ -54,6 +54,11 @@ TrainingView::Kept kept_of(WorkerMemory* memory) {
   return kept;
 }
 
+TrainingView::Factors factors_of(const Layout& layout, std::span<float> values) {
+  if (layout.num_segments() == 0) return {};
+  return {&layout, values};
+}
+
 std::unique_ptr<Hook> every_steps(std::uint64_t n, StepFunction function, HookRanks ranks) {
   TERNGRAD_REQUIRE(n >= 1, "[every_steps] n must be at least 1");
   return std::make_unique<StepHook>([n](std::uint64_t done) { return next_multiple(n, done); }, std::move(function),

@@ -34,7 +34,7 @@ struct RunServices {
   /// of the first; show_replica makes them those of another, for a hook that leaves them with the first (0).
   int num_replicas = 1;
   std::function<void(int replica)> show_replica = {};
-  /// What the run's hooks give for a checkpoint, together (Hook::save_state).
+  /// What this rank's hooks give for a checkpoint, together (Hook::save_state).
   std::function<std::map<std::string, std::string>()> hook_state = {};
 };
 
@@ -132,6 +132,8 @@ std::function<TensorTelemetry(int segment)> telemetry_of(
 
 /// A memory as TrainingView has it; nullptr: nothing is kept.
 TrainingView::Kept kept_of(WorkerMemory* memory);
+/// Factors as TrainingView has them; nothing if the layout has no tensors.
+TrainingView::Factors factors_of(const Layout& layout, std::span<float> values);
 
 /// No number of steps.
 inline constexpr std::uint64_t kNoSyncStep = ~std::uint64_t{0};
@@ -154,10 +156,11 @@ class Hook {
   /// looks, and then call after_step for each of the steps since; before that step, these views hold what they may.
   virtual std::uint64_t next_sync_step(std::uint64_t steps_done) const { return steps_done + 1; }
   /// Adds what a run that continues from a checkpoint needs, in order to report what it would have without a break, to
-  /// the checkpoint's entries; by names that are the hook's own. Called by the hook that saves, after it was called
-  /// for the same step if it comes before that one.
+  /// the checkpoint's entries; by names that are the hook's own. Called for the hooks of rank 0 when a checkpoint is
+  /// saved: hooks that come before the one that saves have seen the step then.
   virtual void save_state(std::map<std::string, std::string>& /*entries*/) const {}
-  /// Takes up what was saved; comes before before_train. @param entries  all of the checkpoint
+  /// Takes up what rank 0 saved, on every rank on which the hook is called; comes before before_train.
+  /// @param entries  all of the checkpoint
   /// @throws DataError if what is the hook's is damaged
   virtual void restore_state(const std::map<std::string, std::string>& /*entries*/) {}
   /// Hooks run on the chief (rank 0) only unless this is true.

@@ -45,24 +45,22 @@ HostTrainer::HostTrainer(TrainerParts parts, const TrainerOptions& options)
     : Trainer(*parts.net, *parts.optimizer, parts.schedule, parts.workers, options),
       parts_(std::move(parts)),
       stream_(Device::cpu(), options.num_threads),
-      flat_elements_(parts_.net->layout().flat_elements()),
-      gradients_(zeros<float>(flat_elements_ * parts_.workers.num_local_workers)),
-      mean_(zeros<float>(flat_elements_)),
+      gradients_(zeros<float>(parts_.net->layout().flat_elements() * parts_.workers.num_local_workers)),
+      mean_(zeros<float>(parts_.net->layout().flat_elements())),
       losses_(states().size()),
       transform_counts_(losses_.size()) {
   for (Buffer<float>& state : states()) {
     states_before_.push_back(zeros<float>(state.num_elements()));
-    gradient_pointers_.push_back(gradients_.data() + flat_elements_ * std::ssize(state_pointers_));
-    gradient_tables_.emplace_back(parts_.net->layout(), gradient_pointers_.back());
     state_pointers_.push_back(state.data());
   }
+  const WorkerGradients gradients = worker_gradients();
+  for (int w = 0; w < gradients.num_workers; ++w) gradient_pointers_.push_back(gradients.buffers.of(w));
+  gradient_tables_ = tables_of(parts_.net->layout(), gradients);
   // A server has nothing to overlap with: it takes bucket after bucket.
   if (!options.overlap || parts_.workers.is_server()) return;
   TERNGRAD_REQUIRE(parts_.strategy->in_buckets(0) != nullptr, "[overlap] the strategy ", parts_.strategy->name(),
                    " needs whole gradients");
-  for (const auto& transform : parts_.transforms) {
-    TERNGRAD_REQUIRE(transform->is_per_tensor(), "[overlap] ", transform->name(), " needs the whole gradient");
-  }
+  require_per_tensor(parts_.transforms);
   exchange_thread_ = std::make_unique<ExchangeThread>();
 }
 
@@ -88,8 +86,7 @@ std::vector<Optimizer::Slot> HostTrainer::slots() {
 
 TrainingView::Factors HostTrainer::factors() {
   FactorState* const factors = parts_.strategy->factors();
-  if (factors == nullptr || factors->layout().num_segments() == 0) return {};
-  return {&factors->layout(), factors->values()};
+  return factors != nullptr ? factors_of(factors->layout(), factors->values()) : TrainingView::Factors{};
 }
 
 TrainingView::Kept HostTrainer::kept() { return kept_of(parts_.strategy->memory()); }
@@ -111,22 +108,15 @@ void HostTrainer::update_parameters(double learning_rate) {
   parts_.optimizer->count_updates(1);
 }
 
-void HostTrainer::apply_transforms() {
-  const WorkerGradients gradients{{gradients_.data(), flat_elements_}, workers().num_local_workers};
-  const FlatRange all = whole_range(parts_.net->layout());
-  for (const auto& transform : parts_.transforms) {
-    transform->submit(parameters().data(), gradients, all, transform_counts_.data(), stream_);
-  }
+WorkerGradients HostTrainer::worker_gradients() {
+  return {{gradients_.data(), parts_.net->layout().flat_elements()}, workers().num_local_workers};
 }
 
 void HostTrainer::apply_transforms_to_tensor(int worker, int segment) {
-  const WorkerGradients gradient{{gradient_pointers_[static_cast<std::size_t>(worker)], flat_elements_}, 1};
-  const FlatRange tensor = range_of(parts_.net->layout().segment(segment));
-  TransformCounts& counts = transform_counts_[static_cast<std::size_t>(worker)];
   Stream worker_stream(Device::cpu(), workers().num_local_workers == 1 ? stream_.num_threads() : 1);
-  for (const auto& transform : parts_.transforms) {
-    transform->submit(parameters().data(), gradient, tensor, &counts, worker_stream);
-  }
+  submit_all(parts_.transforms, parameters().data(), worker_gradients().of_worker(worker),
+             range_of(parts_.net->layout().segment(segment)), &transform_counts_[static_cast<std::size_t>(worker)],
+             worker_stream);
 }
 
 HostTrainer::Combined HostTrainer::compute_then_combine(const TrainBatch& batch) {
@@ -135,7 +125,8 @@ HostTrainer::Combined HostTrainer::compute_then_combine(const TrainBatch& batch)
   if (!workers().is_server()) {
     const TraceSpan span(options().trace, Trace::Row::kStep, "compute");
     parts_.net->compute_gradients(parameters(), batch, gradient_pointers_, losses_);
-    apply_transforms();
+    submit_all(parts_.transforms, parameters().data(), worker_gradients(), whole_range(parts_.net->layout()),
+               transform_counts_.data(), stream_);
   }
   combined.compute_seconds = lap_seconds(mark);
   const auto begin = mark;
@@ -215,7 +206,7 @@ void HostTrainer::step(Pipeline* pipeline) {
   } else {
     copy_states(states_before_, states());
   }
-  rebroadcast(step);
+  if (rebroadcasts_after(step + 1)) rebroadcast();
   const auto update_begin = mark;
   const double update_seconds = lap_seconds(mark);
   if (trace != nullptr) trace->add(Trace::Row::kStep, "update", update_begin, mark);
@@ -246,6 +237,7 @@ void HostTrainer::step(Pipeline* pipeline) {
     };
   }
   ExchangeReport report = result.report;
+  static_cast<ExchangeBytes&>(report) = summary.bytes;
   StepView view = step_view(summary, report, tensors);
   view.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   view.compute_seconds = combined.compute_seconds;

@@ -15,6 +15,7 @@ namespace terngrad {
 class Dataset;
 class ExchangeThread;
 class Pipeline;
+struct WorkerGradients;
 
 /// What a trainer is put together from; all through interfaces.
 struct TrainerParts {
@@ -63,21 +64,20 @@ class HostTrainer final : public Trainer {
   void exchange_bucket(BucketedExchange& exchange, int bucket);
   /// Takes over what the step came to: the mean gradient, or parameters.
   void update_parameters(double learning_rate);
-  /// To all gradients.
-  void apply_transforms();
+  WorkerGradients worker_gradients();
   void apply_transforms_to_tensor(int worker, int segment);
 
   TrainerParts parts_;
   Stream stream_;
   std::vector<Buffer<float>> states_before_;  // states before the step, to go back to if it is skipped
   std::vector<float*> state_pointers_;
-  std::int64_t flat_elements_;
-  Buffer<float> gradients_;  // [local workers][flat_elements_]
+  Buffer<float> gradients_;  // [local workers][flat elements]
   std::vector<float*> gradient_pointers_;
   std::vector<TensorTable> gradient_tables_;
   Buffer<float> mean_;  // or parameters from servers
   std::vector<WorkerLoss> losses_;
-  std::vector<TransformCounts> transform_counts_;    // of the step, one per local worker where steps overlap
+  /// Of the step: one per local worker where tensors are changed one by one, else all in the first.
+  std::vector<TransformCounts> transform_counts_;
   std::unique_ptr<ExchangeThread> exchange_thread_;  // where steps overlap; last, as it uses what is above
 };
 

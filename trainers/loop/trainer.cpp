@@ -103,8 +103,8 @@ std::map<std::string, std::string> Trainer::hook_state() const {
   return entries;
 }
 
-StepView Trainer::step_view(const StepSummary& summary, ExchangeReport& report, const StepTensors& tensors) const {
-  static_cast<ExchangeBytes&>(report) = summary.bytes;
+StepView Trainer::step_view(const StepSummary& summary, const ExchangeReport& report,
+                            const StepTensors& tensors) const {
   StepView view{
       .step = steps_done_,
       .loss = summary.loss,
@@ -123,8 +123,7 @@ StepView Trainer::step_view(const StepSummary& summary, ExchangeReport& report, 
   return view;
 }
 
-void Trainer::rebroadcast(std::uint64_t step) {
-  if (options_.rebroadcast_steps == 0 || (step + 1) % options_.rebroadcast_steps != 0) return;
+void Trainer::rebroadcast() {
   const auto send = [this](std::span<float> values) {
     workers_.communicator->broadcast({reinterpret_cast<std::uint8_t*>(values.data()), values.size_bytes()}, 0);
   };
@@ -135,10 +134,12 @@ void Trainer::rebroadcast(std::uint64_t step) {
 
 void Trainer::begin() {
   stop_ = stop_is_asked_ = false;
-  for (const auto& hook : hooks_) {
-    if (hook_state_ && is_called(*hook)) hook->restore_state(*hook_state_);
+  // From here on the hooks have it.
+  if (const auto entries = std::exchange(hook_state_, std::nullopt)) {
+    for (const auto& hook : hooks_) {
+      if (is_called(*hook)) hook->restore_state(*entries);
+    }
   }
-  hook_state_.reset();  // from here on the hooks have it
   for (const auto& hook : hooks_) {
     if (is_called(*hook)) hook->before_train(view());
   }

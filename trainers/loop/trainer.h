@@ -94,15 +94,20 @@ class Trainer {
   TrainingView view();
   /// Adds what a run has besides parameters, averages, slots and states.
   virtual void add_to_view(TrainingView& /*view*/) {}
-  /// The step that comes next as hooks see it, as all ranks sum it up; its times are left to the trainer.
-  /// @param report   of this process's exchange; gets the bytes of all, and outlives the view
+  /// The step that has just run, whose hooks are called next, as all ranks sum it up; its times are left to the
+  /// trainer.
+  /// @param report   of this process's exchange, with the bytes of all; outlives the view
   /// @param tensors  empty functions: this process does not have them
-  StepView step_view(const StepSummary& summary, ExchangeReport& report, const StepTensors& tensors) const;
+  StepView step_view(const StepSummary& summary, const ExchangeReport& report, const StepTensors& tensors) const;
   double learning_rate(std::uint64_t step) const { return schedule_.rate(static_cast<std::int64_t>(step)); }
-  /// Gives every rank the parameters, average and slots of rank 0, if it is time for that after step `step`.
-  void rebroadcast(std::uint64_t step);
+  /// Whether it is time for `rebroadcast` when that many steps are done.
+  bool rebroadcasts_after(std::uint64_t steps) const {
+    return options_.rebroadcast_steps != 0 && steps % options_.rebroadcast_steps == 0;
+  }
+  /// Gives every rank the parameters, average and slots of rank 0.
+  void rebroadcast();
   bool is_done() const { return steps_done_ >= options_.total_steps || stop_; }
-  void begin();                           // before_train of the hooks
+  void begin();                           // gives hooks their saved state, then before_train
   void finish();                          // after_train
   void after_step(const StepView& step);  // counts the step and calls the hooks
   /// Whether a hook of this rank has asked to stop.

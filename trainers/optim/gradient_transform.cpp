@@ -109,6 +109,17 @@ class ClipByGlobalNorm final : public GradientTransform {
 
 }  // namespace
 
+void submit_all(std::span<const std::unique_ptr<GradientTransform>> transforms, const float* parameters,
+                const WorkerGradients& gradients, const FlatRange& range, TransformCounts* counts, Stream& stream) {
+  for (const auto& transform : transforms) transform->submit(parameters, gradients, range, counts, stream);
+}
+
+void require_per_tensor(std::span<const std::unique_ptr<GradientTransform>> transforms) {
+  for (const auto& transform : transforms) {
+    TERNGRAD_REQUIRE(transform->is_per_tensor(), "[overlap] ", transform->name(), " needs the whole gradient");
+  }
+}
+
 std::unique_ptr<GradientTransform> make_nan_to_zero() { return std::make_unique<NanToZero>(); }
 
 std::unique_ptr<GradientTransform> make_weight_decay(const Net& net, double decay, const Device& device) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "compress/exchange/on_nonfinite.h"
@@ -22,7 +23,8 @@ class GradientTransform {
   virtual ~GradientTransform() = default;
   virtual std::string name() const = 0;
   /// Whether what becomes of a tensor depends on that tensor alone, so that tensors can be changed one by one, as soon
-  /// as each is computed. Several threads may then call `submit` for different tensors and workers at once.
+  /// as each is computed. Several threads may then call `submit` for different tensors and workers at once, with counts
+  /// of their own.
   virtual bool is_per_tensor() const = 0;
   /// On a GPU this only submits work, and can be captured into a CUDA graph once it has run.
   /// @param parameters  [flat elements]
@@ -32,6 +34,13 @@ class GradientTransform {
   virtual void submit(const float* parameters, const WorkerGradients& gradients, const FlatRange& range,
                       TransformCounts* counts, Stream& stream) = 0;
 };
+
+/// Applies transforms in order; as GradientTransform::submit.
+void submit_all(std::span<const std::unique_ptr<GradientTransform>> transforms, const float* parameters,
+                const WorkerGradients& gradients, const FlatRange& range, TransformCounts* counts, Stream& stream);
+
+/// For steps that overlap their exchange. @throws InvalidArgument that names a transform that is not per tensor
+void require_per_tensor(std::span<const std::unique_ptr<GradientTransform>> transforms);
 
 /// NaN and infinite elements become 0. Comes first: what follows sees numbers only.
 std::unique_ptr<GradientTransform> make_nan_to_zero();

@@ -1,9 +1,18 @@
 #include "trainers/optim/worker_gradients.h"
 
+#include "kernels/tensor/slice.h"
 #include "trainers/optim/cpu/worker_gradients.h"
 #include "trainers/optim/cuda/worker_gradients.h"
 
 namespace terngrad {
+
+std::vector<TensorTable> tables_of(const Layout& layout, const WorkerGradients& gradients) {
+  std::vector<TensorTable> tables;
+  for (int worker = 0; worker < gradients.num_workers; ++worker) {
+    tables.emplace_back(layout, gradients.buffers.of(worker));
+  }
+  return tables;
+}
 
 void zero_nonfinite(WorkerBuffers<float> gradients, int num_workers, std::int64_t count, TransformCounts* counts,
                     Stream& stream) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "kernels/runtime/device.h"
 #include "nets/worker_buffers.h"
@@ -9,19 +10,24 @@
 
 namespace terngrad {
 
+class Layout;
+class TensorTable;
 struct Statistics;
 
 /// The gradients of a device's workers: flat buffers at equal distances in one allocation, padding set to zero.
 struct WorkerGradients {
   WorkerBuffers<float> buffers;
   int num_workers = 0;
+  WorkerGradients of_worker(int worker) const { return {{buffers.of(worker), buffers.stride}, 1}; }
 };
 
+/// The tensors of each worker's gradient.
+std::vector<TensorTable> tables_of(const Layout& layout, const WorkerGradients& gradients);
+
 // On a GPU's stream all pointers are device memory and the host does not wait. Bit-equal on every backend, for any
-// number of threads and any division into calls.
+// number of threads and any division into calls. `count` is a multiple of kFlatAlignment.
 
 /// NaN and infinities of the first `count` elements of each worker become 0, and are counted.
-/// @param count  a multiple of kFlatAlignment
 void zero_nonfinite(WorkerBuffers<float> gradients, int num_workers, std::int64_t count, TransformCounts* counts,
                     Stream& stream);
 

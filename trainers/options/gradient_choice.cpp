@@ -6,6 +6,7 @@
 
 #include "compress/memory/memory_options.h"
 #include "kernels/runtime/errors.h"
+#include "nets/net.h"
 #include "trainers/optim/gradient_transform.h"
 #include "trainers/options/choice_words.h"
 #include "trainers/options/codec_choice.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/runtime/errors.h"
+#include "trainers/hooks/interval.h"
 #include "trainers/hooks/net_state.h"
 #include "trainers/loop/trainer.h"
 
@@ -32,6 +33,8 @@ void restore(const Checkpoint& checkpoint, const RunIdentity& expected, std::uin
   restore_kept(checkpoint, trainer);
   restore_factors(checkpoint, trainer);
   trainer.restore_extra(checkpoint);
+  // Damage is to be found here, where no rank has begun and nothing of the run's folder has changed.
+  static_cast<void>(interval_of(checkpoint.state().extra_metadata));
   trainer.restore_hooks(checkpoint.state().extra_metadata);
   trainer.set_steps_done(step);
 }

@@ -8,6 +8,7 @@
 
 #include "kernels/runtime/errors.h"
 #include "tests/trainers/small_training.h"
+#include "tests/trainers/temporary_directory.h"
 #include "trainers/options/train_options.h"
 
 namespace terngrad::dataset_factory_test {

@@ -16,6 +16,7 @@
 #include "tests/trainers/small_training.h"
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/hooks/checkpoint_hook.h"
+#include "trainers/hooks/interval.h"
 #include "trainers/hooks/metrics_hook.h"
 #include "trainers/hooks/net_state.h"
 #include "trainers/io/metrics.h"
@@ -97,6 +98,19 @@ TEST(Restore, GivesHooksTheirStateBack) {
   const std::vector<nlohmann::ordered_json> rest = train(*resumed, "rest.jsonl");
   ASSERT_EQ(rest.size(), 1u);
   EXPECT_EQ(rest.back(), whole.back());
+}
+
+TEST(Restore, RefusesADamagedStateOfHooks) {
+  const TemporaryDirectory folder;
+  ProgressDisplay display(stderr, ProgressDisplay::Mode::kSilent);
+  CheckpointState state = state_of_run();
+  state.extra_metadata[kIntervalKey] = "3 x";
+  const std::unique_ptr<Trainer> trainer = make_small_trainer(small_run());
+  trainer->add_hook(std::make_unique<CheckpointHook>(
+      CheckpointHookOptions{.folder = Folder(folder.path()), .save_steps = kSaved}, state, [] {}, display));
+  trainer->run();
+  const Checkpoint checkpoint = load_checkpoint(checkpoint_path(folder.path(), kSaved));
+  EXPECT_THROW(restore(checkpoint, testing::expected_identity(state), kSteps, *trainer), DataError);
 }
 
 TEST(LoadNewest, FindsNothingInAnEmptyFolder) {

@@ -1,14 +1,17 @@
 #include "trainers/optim/cpu/worker_gradients.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <span>
+#include <vector>
 
 #include "kernels/optimizer/optimizer.h"
 #include "kernels/runtime/parallel.h"
 #include "kernels/statistics/statistics.h"
 #include "kernels/tensor/layout.h"
 #include "kernels/tensor/transform.h"
+#include "trainers/optim/flat_range.h"
 
 namespace terngrad::cpu {
 namespace {
@@ -41,19 +44,19 @@ void zero_nonfinite(WorkerBuffers<float> gradients, int num_workers, std::int64_
 
 void add_weight_decay(WorkerBuffers<float> gradients, int num_workers, const float* parameters, float decay,
                       const std::uint8_t* is_decayed, std::int64_t count, Stream& stream) {
-  const std::int64_t num_lines = count / kFlatAlignment;
+  // Runs of lines that are decayed: a tensor, or several that are neighbours.
+  std::vector<FlatRange> decayed;
+  const std::uint8_t* const end = is_decayed + count / kFlatAlignment;
+  for (const std::uint8_t* line = std::find(is_decayed, end, 1); line != end;) {
+    const std::uint8_t* const past = std::find(line, end, 0);
+    decayed.push_back({(line - is_decayed) * kFlatAlignment, (past - line) * kFlatAlignment});
+    line = std::find(past, end, 1);
+  }
   for_each_worker(num_workers, stream, [&](int worker, Stream& worker_stream) {
-    // Runs of lines that are decayed: a tensor, or several that are neighbours.
-    for (std::int64_t line = 0; line < num_lines;) {
-      const std::int64_t begin = line;
-      while (line < num_lines && is_decayed[line] != 0) ++line;
-      if (line > begin) {
-        const std::int64_t length = (line - begin) * kFlatAlignment;
-        terngrad::add_weight_decay(span_of(gradients, worker, begin * kFlatAlignment, length),
-                                   {parameters + begin * kFlatAlignment, static_cast<std::size_t>(length)}, decay,
-                                   worker_stream);
-      }
-      while (line < num_lines && is_decayed[line] == 0) ++line;
+    for (const FlatRange& range : decayed) {
+      terngrad::add_weight_decay(span_of(gradients, worker, range.first, range.count),
+                                 {parameters + range.first, static_cast<std::size_t>(range.count)}, decay,
+                                 worker_stream);
     }
   });
 }

@@ -9,6 +9,7 @@
 
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/philox.h"
+#include "nets/net.h"
 #include "tests/support/cuda_device.h"
 #include "trainers/optim/flat_range.h"
 #include "trainers/optim/worker_gradients.h"
