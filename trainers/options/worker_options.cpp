@@ -148,7 +148,7 @@ void declare_worker_options(OptionSet& options, TrainOptions& o) {
       .add("exchange_timeout", &o.exchange_timeout,
            "seconds after which a process or GPU that others wait for has failed; longer than a step or a save takes, "
            "and on GPUs than two steps",
-           greater_than(0))
+           at_least(0.1))
       .role(OptionRole::kReport)
       .needs(several_replicas(o));
   options

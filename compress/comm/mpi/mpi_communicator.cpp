@@ -35,7 +35,7 @@ std::span<std::uint8_t> writable_bytes_of(std::span<T> values) {
 }
 
 void require_timeout(double seconds) {
-  // Below, the pauses in which a rank polls would be longer than those in which PeerLiveness takes it for absent.
+  // Below that, the pauses between polls would be longer than what PeerLiveness takes for an absence.
   TERNGRAD_REQUIRE(seconds >= 0.01, "[mpi] timeout_seconds must be at least 0.01, got ", seconds);
 }
 

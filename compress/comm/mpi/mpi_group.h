@@ -37,7 +37,7 @@ struct MpiGroup {
   std::uint64_t num_operations = 0;  // begun so far
   bool is_broken = false;            // something failed: its messages may still be under way
   MpiNote waiting_note;              // what a rank that waits sends; stays until MPI has taken it
-  MpiNote heartbeat;                 // sent between operations, likewise
+  MpiNote heartbeat;                 // sent between operations and in long ones, likewise
 
   std::string name_of(int peer) const;  // "rank 2 (host node3)"
   /// The names of the other ranks for which is_named(peer), in order: "rank 2 (host node3), rank 5 (host node4)".
@@ -66,7 +66,7 @@ struct MpiGroup {
   std::chrono::steady_clock::time_point last_heartbeat = {};  // when the last one was sent
 };
 
-/// Of the notes that MpiGroup::send_heartbeat sends.
+/// Of heartbeats: notes with the number of the operation in which a rank is, or to which it will come next.
 inline constexpr int kMpiHeartbeatTag = 5;
 /// Of those that MpiCommunicator::send_control sends.
 inline constexpr int kMpiControlTag = 6;

@@ -120,7 +120,8 @@ void MpiOperation::announce(std::span<const std::uint64_t> sizes, std::span<cons
     if (ends.back() != received.size()) refuse(after(distance), after(distance), "it holds more than announcements");
   }
   requests_.set_num_arrived(group_.size);
-  // Not before all have been passed on, so that all find out: MPI sends long messages only while this rank waits.
+  // Differences are reported only after all announcements have been passed on, so that every rank finds them. MPI sends
+  // long ones only while this rank waits.
   requests_.await({Purpose::kAnnouncementSend});
   for (int distance = 1; distance < group_.size; ++distance) {
     requests_.record_activity(after(distance));

@@ -11,10 +11,12 @@ namespace terngrad {
 namespace {
 
 constexpr int kWaitingTag = 4;
-// A rank that waits tells the number of its operation above that of the rank for which it waits.
+// A rank that waits tells the number of its operation above that of the rank for which it waits, and whether it gives
+// up.
 constexpr int kRankBits = 24;
-// How long a rank of which others wait waits itself before it says so, in parts of the timeout: long enough for
-// operations that take their usual time to cost no notes, even where notes of an earlier one are read in them.
+constexpr std::uint64_t kGivesUp = std::uint64_t{1} << (kRankBits - 1);
+// How long an operation must have taken, in parts of the timeout, before a rank answers those that wait: operations
+// that take their usual time cost no notes, even where notes of an earlier one are read in them.
 constexpr double kAnswerPart = 1.0 / 64;
 
 bool is_send(MpiRequests::Purpose purpose) {
@@ -30,7 +32,8 @@ MpiRequests::MpiRequests(MpiGroup& group, const char* operation, std::uint64_t n
       num_arrived_(group.size),
       liveness_(group.size, group.timeout_seconds),
       waits_(group.size, group.timeout_seconds),
-      last_check_(PeerLiveness::Clock::now()),
+      begin_(PeerLiveness::Clock::now()),
+      last_check_(begin_),
       received_bytes_(static_cast<std::size_t>(group.size)) {}
 
 MpiRequests::~MpiRequests() {
@@ -72,10 +75,12 @@ void MpiRequests::await(std::initializer_list<Purpose> purposes) {
     if (complete_some()) {
       look(PeerLiveness::Clock::now());
       patience.reset();
+      if (!is_waiting_for(purposes)) return;
     } else {
-      check_deadline();
       patience.wait();
     }
+    // Also while messages flow: others may wait for this rank.
+    check_deadline();
   }
 }
 
@@ -136,17 +141,19 @@ double MpiRequests::longest_silence() const {
 
 void MpiRequests::check_deadline() {
   const auto now = PeerLiveness::Clock::now();
-  // Between two messages of an operation that goes well this rank only polls for them. More rarely than PeerLiveness
-  // takes for an absence it must not look.
+  // Between two messages of an operation that goes well this rank only polls for them. It must look more often than
+  // what PeerLiveness takes for an absence.
   const std::chrono::duration<double> since = now - last_check_;
   if (since.count() < std::min(1e-3, group_.timeout_seconds / 40)) return;
   last_check_ = now;
   look(now);
   hear_who_waits();
-  const double long_wait = group_.timeout_seconds / 4;
-  if (longest_silence() >= long_wait) read_heartbeats();
-  // Others' waiting is answered soon: theirs may have begun long before.
-  if (longest_silence() >= (others_wait_ ? group_.timeout_seconds * kAnswerPart : long_wait)) tell_that_it_waits();
+  const bool waits_long = longest_silence() >= group_.timeout_seconds / 4;
+  if (waits_long || others_wait_) read_heartbeats();
+  // Others' waiting is answered soon, since theirs may have begun long before, and also where messages flow here.
+  const std::chrono::duration<double> taken = now - begin_;
+  const bool answers = others_wait_ && taken.count() >= group_.timeout_seconds * kAnswerPart;
+  if (waits_long || answers) tell_that_it_waits();
   if (longest_silence() > group_.timeout_seconds && !liveness_.in_grace_period()) throw_if_silent();
 }
 
@@ -163,33 +170,45 @@ void MpiRequests::tell_that_it_waits() {
   last_told_ = now;
   told_target_ = target;
   waits_.record(group_.rank, target, true);
+  // The heartbeat first: who reads that this rank waits, which may close a circle, finds it then.
+  if (std::exchange(has_progressed_, false)) group_.send_note(group_.heartbeat, number_, kMpiHeartbeatTag, operation_);
   group_.send_note(group_.waiting_note, number_ << kRankBits | static_cast<std::uint64_t>(target), kWaitingTag,
                    operation_);
-  if (std::exchange(has_progressed_, false)) group_.send_note(group_.heartbeat, number_, kMpiHeartbeatTag, operation_);
 }
 
 void MpiRequests::tell_that_it_has_ended() {
   hear_who_waits();
-  if (others_wait_here_) group_.send_note(group_.heartbeat, number_ + 1, kMpiHeartbeatTag, operation_);
+  if (others_wait_) read_heartbeats();  // lest they pile up where this rank is the last to come, again and again
+  if (tells_end_) group_.send_note(group_.heartbeat, number_ + 1, kMpiHeartbeatTag, operation_);
+}
+
+void MpiRequests::hear_number(std::uint64_t number) {
+  if (number <= number_) return;
+  all_have_arrived_ = true;
+  num_arrived_ = group_.size;
 }
 
 void MpiRequests::hear_who_waits() {
   group_.read_notes(kWaitingTag, operation_, [this](int peer, std::uint64_t note) {
     const std::uint64_t number = note >> kRankBits;
-    const auto target = static_cast<int>(note & ((1u << kRankBits) - 1));
+    const auto target = static_cast<int>(note & (kGivesUp - 1));
     // Where one rank ends an operation, another may be in the next. What is older was told about something else.
     if (number + 1 < number_ || target >= group_.size) return;
     others_wait_ = true;
-    others_wait_here_ |= number == number_;
-    if (number > number_) num_arrived_ = group_.size;
-    waits_.record(peer, target, number >= number_);
+    tells_end_ |= number >= number_;
+    hear_number(number);
+    if ((note & kGivesUp) != 0) {
+      waits_.record_failure(peer, target);
+    } else {
+      waits_.record(peer, target, number >= number_);
+    }
   });
 }
 
 void MpiRequests::read_heartbeats() {
   group_.read_notes(kMpiHeartbeatTag, operation_, [this](int peer, std::uint64_t number) {
     if (number + 1 >= number_) liveness_.record_activity(peer);
-    if (number > number_) num_arrived_ = group_.size;
+    hear_number(number);
   });
 }
 
@@ -214,7 +233,7 @@ bool MpiRequests::is_awaited(int rank) const {
   return std::ranges::any_of(requested_, [&](const Request& request) { return request.peer == rank; });
 }
 
-void MpiRequests::throw_if_silent() const {
+void MpiRequests::throw_if_silent() {
   const std::vector<std::optional<Purpose>> suspects = find_suspects();
   const auto purpose_of = [&](int rank) { return suspects[static_cast<std::size_t>(rank)]; };
   const auto is_silent = [&](int rank) {
@@ -224,15 +243,22 @@ void MpiRequests::throw_if_silent() const {
   std::optional<Purpose> worst;
   for (int rank = 0; rank < group_.size; ++rank) {
     if (is_silent(rank)) worst = std::min(worst.value_or(Purpose::kSend), *purpose_of(rank));
-    // They wait for each other only for a moment as long as something flows between some of them.
+    // As long as something flows between some of them, the circle is only momentary.
     const bool is_in_circle = rank == group_.rank || is_awaited(rank) || !has_arrived(rank) || waits_.is_waiting(rank);
     if (all_wait && is_in_circle && !is_late(rank)) return;
   }
   // Who is suspected and not silent for long enough will be, or gives a sign of life.
   if (!worst && !all_wait) return;
   // Of the silent ones first those that do not send: they keep others from taking what they are sent.
-  const std::string names = group_.names_where(
-      [&](int rank) { return all_wait ? is_awaited(rank) : is_silent(rank) && purpose_of(rank) == worst; });
+  const auto is_named = [&](int rank) {
+    return rank != group_.rank && (all_wait ? is_awaited(rank) : is_silent(rank) && purpose_of(rank) == worst);
+  };
+  const std::string names = group_.names_where(is_named);
+  // Who waits for this rank is to name the same one, for which this rank will not wait any more.
+  int named = 0;
+  while (!is_named(named)) ++named;
+  group_.send_note(group_.waiting_note, number_ << kRankBits | kGivesUp | static_cast<std::uint64_t>(named),
+                   kWaitingTag, operation_);
   if (all_wait) worst = std::ranges::min_element(requested_, {}, &Request::purpose)->purpose;
   group_.is_broken = true;
   const Silence silence = is_send(*worst) ? Silence::kTakesNothing : Silence::kSendsNothing;

@@ -20,10 +20,11 @@ namespace terngrad {
 /// of it last; a rank that is busy between operations can tell that (MpiGroup::send_heartbeat).
 ///
 /// A rank that waits for a quarter of the timeout tells all others for whom, and those that wait too answer, so that
-/// each of them names the ranks that are silent and not those that wait for them in turn. With the answer of a rank
-/// whose own messages still flow goes a heartbeat, so that a slow operation is not taken for a deadlock. A note or
-/// heartbeat of a later operation proves that all ranks have arrived at this one. In the usual case this costs no
-/// message.
+/// each of them names the ranks that are silent and not those that wait for them in turn. A rank that gives up says so
+/// last. A rank whose own messages still flow sends a heartbeat with its answer, so that a slow operation is not taken
+/// for a deadlock. A note or heartbeat of a later operation proves that all ranks have arrived at this one. In the
+/// usual case, which is an operation that takes less than 1/64 of the timeout, this costs no message. A rank must
+/// therefore begin to wait 1/64 of the timeout before others give up, or it may be named.
 class MpiRequests {
  public:
   /// What a request is for: the earlier in this list, the more a request that does not end says about its peer.
@@ -47,13 +48,13 @@ class MpiRequests {
   void record_activity(int rank) { liveness_.record_activity(rank); }
   /// How many ranks are known to have arrived at this operation, this one, the next and so on: a wait that fails names
   /// those that have not arrived, as well as those whose messages are missing.
-  void set_num_arrived(int num_arrived) { num_arrived_ = num_arrived; }
+  void set_num_arrived(int num_arrived) { num_arrived_ = all_have_arrived_ ? group_.size : num_arrived; }
 
   /// Waits until no request for one of these purposes is left.
   /// @throws CommunicationError if one cannot end because of ranks that have been silent for the timeout, which it
   /// names
   void await(std::initializer_list<Purpose> purposes);
-  /// Tells those that still wait in this operation that this rank has ended it.
+  /// Tells those that still wait, in this operation or already in the next, that this rank has ended it.
   void tell_that_it_has_ended();
 
  private:
@@ -68,8 +69,10 @@ class MpiRequests {
   void tell_that_it_waits();
   void hear_who_waits();
   void read_heartbeats();
+  /// A rank in a later operation has ended this one, for which all must have arrived.
+  void hear_number(std::uint64_t number);
   /// Names the silent ranks, once there is one, or those that this one waits for, if all wait for each other.
-  void throw_if_silent() const;
+  void throw_if_silent();
   /// The ranks that the requests wait for, directly or not, and that do not wait themselves, with what for.
   std::vector<std::optional<Purpose>> find_suspects() const;
   bool is_late(int rank) const { return liveness_.seconds_of_silence(rank) > group_.timeout_seconds; }
@@ -83,9 +86,11 @@ class MpiRequests {
   int num_arrived_;
   PeerLiveness liveness_;
   WaitGraph waits_;
+  PeerLiveness::Clock::time_point begin_;
   PeerLiveness::Clock::time_point last_check_;
+  bool all_have_arrived_ = false;  // known from a note or heartbeat of a later operation
   bool others_wait_ = false;       // in this operation, the one before or the next
-  bool others_wait_here_ = false;  // in this one
+  bool tells_end_ = false;         // others wait in this operation or the next
   bool has_progressed_ = false;    // since it told last that it waits
   int told_target_ = -1;
   PeerLiveness::Clock::time_point last_told_ = {};

@@ -19,10 +19,12 @@ class WaitGraph {
   /// @param in_operation  whether it has come to this rank's operation, so that it lacks the announcements from
   /// `target`'s on and has those before it, in a circle that begins with its own
   void record(int rank, int target, bool in_operation, Clock::time_point now = Clock::now());
+  /// `rank` says that it gives up, because of `target`: it will neither repeat that nor come again.
+  void record_failure(int rank, int target, Clock::time_point now = Clock::now());
   void look(Clock::time_point now = Clock::now());
 
-  /// Whether it has said so within the last quarter of the timeout: one that lives repeats it twice as often, and one
-  /// that has stopped since, or has what it waited for, is not a link of a chain any more.
+  /// Whether it has said so within the last quarter of the timeout: a living rank repeats it every eighth, and one that
+  /// has stopped since, or has what it waited for, is not a link of a chain any more. One that gives up stays one.
   bool is_waiting(int rank) const;
   /// The rank for which `rank` waits, or for which that one waits, and so on: one that is not known to wait, or any of
   /// those that wait for each other.
@@ -36,7 +38,8 @@ class WaitGraph {
  private:
   struct Wait {
     int target = -1;
-    bool in_operation = false;
+    int first_missing = -1;  // it has the announcements of the ranks before this one; -1: not known
+    bool gives_up = false;
   };
   int num_ranks() const { return static_cast<int>(waits_.size()); }
   /// How far behind `from` a rank comes in the circle.

@@ -33,7 +33,7 @@ class Usage(LaunchedTraining):
 
     def test_a_timeout_needs_several_processes(self):
         self.assertIn("--exchange_timeout", self.refused(0, "--exchange_timeout", "3"))
-        self.assertIn("greater than 0", self.refused(2, "--num_nodes", "2", "--exchange_timeout", "0"))
+        self.assertIn("at least 0.1", self.refused(2, "--num_nodes", "2", "--exchange_timeout", "0"))
 
     def test_ranks_on_other_devices_are_named(self):
         self.assertRegex(self.refused_apart(self.options(device="cpu"), self.options(device="auto")),

@@ -199,6 +199,59 @@ TEST(MpiRequests, RanksBetweenWhichMessagesFlowAreNotADeadlock) {
   make_mpi_communicator()->barrier();
 }
 
+// Rank 0 waits in the next operation for rank 1, to which so many pieces come that it is never without one for long.
+TEST(MpiRequests, ARankWhoseMessagesFlowIsNotNamed) {
+  MpiGroup group = testing::make_raw_group(0.5);
+  if (group.size < 3) GTEST_SKIP() << "takes three ranks";
+  const int last = group.size - 1;
+  std::vector<std::uint8_t> word(8);
+  if (group.rank == 0) {
+    MpiRequests requests(group, "test", 8);
+    requests.receive(1, word, kTag, Purpose::kHead);
+    EXPECT_NO_THROW(requests.await({Purpose::kHead}));
+  } else if (group.rank == 1) {
+    MpiRequests requests(group, "test", 7);
+    std::vector<std::vector<std::uint8_t>> pieces(300, word);
+    for (std::vector<std::uint8_t>& piece : pieces) requests.receive(last, piece, kTag, Purpose::kReceive);
+    EXPECT_NO_THROW(requests.await({Purpose::kReceive}));
+    MPI_Send(word.data(), static_cast<int>(word.size()), MPI_BYTE, 0, kTag, group.communicator);
+  } else if (group.rank == last) {
+    MpiNote note;
+    MpiNote heartbeat;
+    for (int i = 0; i < 300; ++i) {
+      if (i % 15 == 0) {
+        group.send_note(heartbeat, 7, kMpiHeartbeatTag, "test");
+        group.send_note(note, waiting_note(7, 1), kWaitingTag, "test");
+      }
+      MPI_Send(word.data(), static_cast<int>(word.size()), MPI_BYTE, 1, kTag, group.communicator);
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    }
+  }
+  make_mpi_communicator()->barrier();
+}
+
+// Rank 1 begins to wait for rank 0 before that one gives up because of the silent rank, and still waits long after.
+TEST(MpiRequests, ARankThatGivesUpSaysBecauseOfWhom) {
+  MpiGroup group = testing::make_raw_group(0.5);
+  if (group.size < 3) GTEST_SKIP() << "takes three ranks";
+  const int silent = group.size - 1;
+  if (group.rank < 2) {
+    if (group.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(350));
+    MpiRequests requests(group, "test", 7);
+    const auto memory = std::make_shared<std::vector<std::uint8_t>>(8);
+    requests.keep(memory);
+    requests.receive(group.rank == 0 ? silent : 0, *memory, kTag, Purpose::kHead);
+    try {
+      requests.await({Purpose::kHead});
+      ADD_FAILURE() << "nothing was missed";
+    } catch (const CommunicationError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("heard nothing from " + group.name_of(silent) + " for 0.5 seconds"));
+    }
+    if (group.rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  }
+  make_mpi_communicator()->barrier();
+}
+
 // What was told in an operation before and is read only now costs no messages.
 TEST(MpiRequests, OldNotesAreNotAnsweredInTheUsualTime) {
   MpiGroup group = testing::make_raw_group(60);

@@ -58,6 +58,18 @@ TEST(WaitGraph, WhatWasSaidLastsForAQuarterOfTheTimeout) {
   EXPECT_FALSE(waits.has_arrived(0));
 }
 
+TEST(WaitGraph, WhoGivesUpIsFollowedForEver) {
+  WaitGraph waits(4, 10, at(0));
+  waits.record(0, 1, true, at(0));
+  waits.record_failure(0, 2, at(1));
+  wait(waits, 0, 30);
+  EXPECT_TRUE(waits.is_waiting(0));
+  EXPECT_EQ(waits.end_of(0), 2);
+  // It had the announcements of the ranks before the one for which it waited, and perhaps no others.
+  EXPECT_TRUE(waits.has_arrived(0));
+  EXPECT_FALSE(waits.has_arrived(1));
+}
+
 TEST(WaitGraph, ARankHasArrivedWhoseAnnouncementOneThatWaitsHas) {
   WaitGraph waits(8, 10, at(0));
   waits.record(6, 2, true, at(0));
