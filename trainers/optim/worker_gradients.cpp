@@ -8,6 +8,7 @@ namespace terngrad {
 
 std::vector<TensorTable> tables_of(const Layout& layout, const WorkerGradients& gradients) {
   std::vector<TensorTable> tables;
+  tables.reserve(static_cast<std::size_t>(gradients.num_workers));
   for (int worker = 0; worker < gradients.num_workers; ++worker) {
     tables.emplace_back(layout, gradients.buffers.of(worker));
   }

@@ -152,7 +152,9 @@ ImageSources cifar10_images(const std::string& folder) {
 }
 
 ImageSources npy_images(const std::string& folder) {
-  ImageSources sources{.train = npy_subset(folder, "train"), .test = npy_subset(folder, "test"), .names = {}};
+  ImageSources sources;
+  sources.train = npy_subset(folder, "train");
+  sources.test = npy_subset(folder, "test");
   if (sources.train == nullptr && sources.test == nullptr) {
     TERNGRAD_THROW(DataError, "'", folder, "' has neither train_images.npy nor test_images.npy");
   }
