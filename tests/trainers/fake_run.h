@@ -54,6 +54,7 @@ class FakeRun {
         .step_seconds = 0.25,
         .parts_are_timed = parts_are_timed,
         .compute_seconds = 0.5 * static_cast<double>(done),
+        .data_seconds = data_seconds,
         .transform_counts = transform_counts,
         .report = report,
         .telemetry =
@@ -71,6 +72,7 @@ class FakeRun {
   IdentityNet net{8};
   ExchangeReport report;
   bool parts_are_timed = true;
+  double data_seconds = 0;  // of the 0.25 of each step
   TransformCounts transform_counts;
   std::function<std::map<std::string, std::string>()> hook_state;
   std::vector<float> values = std::vector<float>(static_cast<std::size_t>(net.layout().flat_elements()), 0.5f);

@@ -48,6 +48,11 @@ class ProgressHook final : public Hook {
         seconds_per_step_ == 0 ? step.step_seconds : seconds_per_step_ + (step.step_seconds - seconds_per_step_) / 50;
     loss_ = shown_ == 0 ? step.loss : loss_ + (step.loss - loss_) / 50;
     accuracy_ = shown_ == 0 ? step.accuracy : accuracy_ + (step.accuracy - accuracy_) / 50;
+    // The first step also waits for the pipeline to begin.
+    if (shown_ > 0) {
+      seconds_ += step.step_seconds;
+      data_seconds_ += step.data_seconds;
+    }
     ++shown_;
     ProgressState state;
     state.step = static_cast<std::int64_t>(training.steps_done);
@@ -67,6 +72,7 @@ class ProgressHook final : public Hook {
       state.examples_per_second = interval.examples_per_second(static_cast<std::uint64_t>(training.batch_size));
       show_bytes(training, interval.bytes, state);
       display_.log(state);
+      tell_of_slow_data();
     }
     return HookVerdict::kContinue;
   }
@@ -81,6 +87,20 @@ class ProgressHook final : public Hook {
   void restore_state(const std::map<std::string, std::string>& entries) override { interval_ = interval_of(entries); }
 
  private:
+  void tell_of_slow_data() {
+    if (seconds_ < kMinSeconds || data_seconds_ <= kMaxDataPart * seconds_ || std::exchange(has_told_of_data_, true)) {
+      return;
+    }
+    display_.message(
+        fmt::format("steps wait for examples for {:.0f} % of their time: --num_preprocess_threads may be too "
+                    "low, or the storage too slow",
+                    100 * data_seconds_ / seconds_));
+  }
+
+  // Told where more than this part of the time goes by, once so many seconds tell.
+  static constexpr double kMaxDataPart = 0.1;
+  static constexpr double kMinSeconds = 10;
+
   ProgressDisplay& display_;
   std::uint64_t log_steps_;
   Interval interval_;
@@ -89,6 +109,9 @@ class ProgressHook final : public Hook {
   std::uint64_t skipped_steps_ = 0;
   std::uint64_t shown_ = 0;
   double seconds_per_step_ = 0;
+  double seconds_ = 0;       // of all steps shown, except for the first
+  double data_seconds_ = 0;  // of these, waiting for examples
+  bool has_told_of_data_ = false;
   double loss_ = 0;
   double accuracy_ = 0;
 };

@@ -13,6 +13,7 @@
 #include "compress/memory/factor_state.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/runtime/stopwatch.h"
 #include "trainers/loop/device_replica.h"
 #include "trainers/loop/step_summary.h"
 #include "trainers/optim/ema.h"
@@ -206,7 +207,9 @@ std::vector<cuda::StepInput> DeviceTrainer::step_inputs(std::uint64_t count) {
 
 void DeviceTrainer::prepare(std::uint64_t count) {
   const std::vector<cuda::StepInput> inputs = step_inputs(count);
+  auto mark = std::chrono::steady_clock::now();
   for (const auto& replica : parts_.replicas) replica->prepare(steps_done(), inputs);
+  prepare_seconds_ += lap_seconds(mark);
 }
 
 bool DeviceTrainer::can_prepare(std::uint64_t count) {
@@ -282,7 +285,9 @@ void DeviceTrainer::run_burst() {
   const std::uint64_t length = agreed_length();
   // From here on, since another process may have been long in coming: a hook of it evaluates, say.
   const auto start = std::chrono::steady_clock::now();
+  prepare_seconds_ = 0;
   const std::uint64_t count = prepare_burst(length);
+  const double data_seconds = prepare_seconds_ / static_cast<double>(count);
   if (parts_.replicas.size() > 1 && !has_rehearsed_) rehearse(count);
   const Outcomes outcomes = run_steps(first_step, count);
   // Nothing was applied from the first skipped step on, on any rank, where such a step stops the run.
@@ -304,7 +309,9 @@ void DeviceTrainer::run_burst() {
   if (num_applied == count) rebroadcast_at(first_step + count);
   // Hooks look after the last step at the earliest.
   if (next_sync_step() <= first_step + count) store();
-  for (std::size_t i = 0; i < num_applied; ++i) report_step(summaries[i], reports[i], seconds_per_step_);
+  for (std::size_t i = 0; i < num_applied; ++i) {
+    report_step(summaries[i], reports[i], seconds_per_step_, data_seconds);
+  }
   if (num_applied == count) return;
   const std::uint64_t step = first_step + num_applied;
   chief().exchange(parts_.exchange_of(step)).report(step);
@@ -333,7 +340,8 @@ LocalStep DeviceTrainer::local_step(const Outcomes& outcomes, std::size_t index,
   return step;
 }
 
-void DeviceTrainer::report_step(const StepSummary& summary, ExchangeReport report, double seconds) {
+void DeviceTrainer::report_step(const StepSummary& summary, ExchangeReport report, double seconds,
+                                double data_seconds) {
   static_cast<ExchangeBytes&>(report) = summary.bytes;
   const std::size_t exchange = parts_.exchange_of(steps_done());
   const StepTensors tensors{
@@ -359,6 +367,7 @@ void DeviceTrainer::report_step(const StepSummary& summary, ExchangeReport repor
   };
   StepView view = step_view(summary, report, tensors);
   view.step_seconds = seconds;
+  view.data_seconds = data_seconds;
   view.parts_are_timed = false;
   after_step(view);
 }

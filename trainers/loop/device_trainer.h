@@ -82,13 +82,15 @@ class DeviceTrainer final : public Trainer {
   /// Gives all processes the state of the first, if it is time for that after `steps_done` steps.
   void rebroadcast_at(std::uint64_t steps_done);
   LocalStep local_step(const Outcomes& outcomes, std::size_t index, const ExchangeReport& report) const;
-  void report_step(const StepSummary& summary, ExchangeReport report, double seconds);
+  /// @param seconds, data_seconds  of each step of the burst
+  void report_step(const StepSummary& summary, ExchangeReport report, double seconds, double data_seconds);
   /// Of the exchange that a step took, with the bytes of all replicas.
   ExchangeReport report_of(std::size_t exchange, std::uint64_t step);
 
   DeviceTrainerParts parts_;
   std::vector<Buffer<float>> slots_;              // the optimizer's, in host memory
   double seconds_per_step_ = 0;                   // of the last burst; 0: not known yet
+  double prepare_seconds_ = 0;                    // of the burst: waiting for examples
   std::vector<Buffer<float>> kept_;               // by workers' memories, in host memory
   Buffer<float> factors_;                         // that all ranks keep alike, in host memory
   std::vector<float> gradient_, encoded_, mean_;  // what a hook asked for last

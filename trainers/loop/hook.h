@@ -95,7 +95,7 @@ struct StepView {
   double accuracy = 0;     // fraction of the batch classified right, before the update
   double learning_rate = 0;
   double step_seconds = 0;  // all of the step
-  // Parts of it, and of `report`. On a GPU, where a step is one launch, they are not known: 0.
+  // Parts of it, and of `report`. On a GPU, where a step is one launch, all except data_seconds are not known: 0.
   bool parts_are_timed = true;
   double compute_seconds = 0;             // forward and backward
   double update_seconds = 0;              // optimizer and average

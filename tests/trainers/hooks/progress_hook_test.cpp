@@ -103,6 +103,23 @@ TEST(ProgressHook, AveragesOverTheStepsOfTheMetricsAfterAResume) {
   EXPECT_THAT(text, Not(HasSubstr("were skipped")));  // since the resume none was
 }
 
+TEST(ProgressHook, SaysOnceWhereStepsWaitForExamples) {
+  const auto shown = [](double data_seconds, int num_steps) {
+    return shown_by([&](ProgressDisplay& display) {
+      const auto hook = make_progress_hook(display, 10);
+      FakeRun run;
+      run.total = 200;
+      run.data_seconds = data_seconds;
+      for (int i = 0; i < num_steps; ++i) run.step(*hook);
+    });
+  };
+  EXPECT_THAT(shown(0.05, 200), HasSubstr("wait for examples for 20 % of their time: --num_preprocess_threads"));
+  const std::string text = shown(0.05, 200);
+  EXPECT_EQ(text.find("wait for examples"), text.rfind("wait for examples"));
+  EXPECT_THAT(shown(0.05, 40), Not(HasSubstr("wait for examples")));  // ten seconds tell too little
+  EXPECT_THAT(shown(0.02, 200), Not(HasSubstr("wait for examples")));
+}
+
 TEST(ProgressHook, ReportsNonfiniteGradientsOncePerInterval) {
   const std::string text = shown_by([](ProgressDisplay& display) {
     const auto hook = make_progress_hook(display, 4);

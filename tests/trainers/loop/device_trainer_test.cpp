@@ -231,6 +231,8 @@ TEST_F(CudaDeviceTrainer, HooksSeeWhatTheyLookAt) {
     const auto gradient = step.gradient(0);
     EXPECT_EQ(gradient.size(), static_cast<std::size_t>(training.net.layout().segment(0).num_elements));
     EXPECT_FALSE(step.parts_are_timed);
+    EXPECT_GT(step.data_seconds, 0);
+    EXPECT_LT(step.data_seconds, step.step_seconds);
     EXPECT_GT(step.report.gradient.sent, 0);
     return HookVerdict::kContinue;
   }));
