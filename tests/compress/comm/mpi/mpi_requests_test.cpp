@@ -43,6 +43,15 @@ std::string failure_of_wait_for_next(MpiGroup& group, int num_arrived) {
   return "";
 }
 
+/// Takes pieces as large as `word` from a peer, one after the other, then sends rank 0 the word for which it waits.
+void take_pieces_then_send(MpiGroup& group, int peer, std::size_t num_pieces, const std::vector<std::uint8_t>& word) {
+  MpiRequests requests(group, "test", 7);
+  std::vector<std::vector<std::uint8_t>> pieces(num_pieces, word);
+  for (std::vector<std::uint8_t>& piece : pieces) requests.receive(peer, piece, kTag, Purpose::kReceive);
+  EXPECT_NO_THROW(requests.await({Purpose::kReceive}));
+  MPI_Send(word.data(), static_cast<int>(word.size()), MPI_BYTE, 0, kTag, group.communicator);
+}
+
 TEST(MpiRequests, MoveMessages) {
   MpiGroup group = testing::make_raw_group(60);
   if (group.size == 1) GTEST_SKIP() << "takes several ranks";
@@ -183,11 +192,7 @@ TEST(MpiRequests, RanksBetweenWhichMessagesFlowAreNotADeadlock) {
     requests.receive(1, word, kTag, Purpose::kReceive);
     EXPECT_NO_THROW(requests.await({Purpose::kReceive}));
   } else if (group.rank == 1) {
-    MpiRequests requests(group, "test", 7);
-    std::vector<std::vector<std::uint8_t>> pieces(20, word);
-    for (std::vector<std::uint8_t>& piece : pieces) requests.receive(last, piece, kTag, Purpose::kReceive);
-    EXPECT_NO_THROW(requests.await({Purpose::kReceive}));
-    MPI_Send(word.data(), static_cast<int>(word.size()), MPI_BYTE, 0, kTag, group.communicator);
+    take_pieces_then_send(group, last, 20, word);
   } else if (group.rank == last) {
     MpiNote note;
     for (int i = 0; i < 20; ++i) {
@@ -210,11 +215,7 @@ TEST(MpiRequests, ARankWhoseMessagesFlowIsNotNamed) {
     requests.receive(1, word, kTag, Purpose::kHead);
     EXPECT_NO_THROW(requests.await({Purpose::kHead}));
   } else if (group.rank == 1) {
-    MpiRequests requests(group, "test", 7);
-    std::vector<std::vector<std::uint8_t>> pieces(300, word);
-    for (std::vector<std::uint8_t>& piece : pieces) requests.receive(last, piece, kTag, Purpose::kReceive);
-    EXPECT_NO_THROW(requests.await({Purpose::kReceive}));
-    MPI_Send(word.data(), static_cast<int>(word.size()), MPI_BYTE, 0, kTag, group.communicator);
+    take_pieces_then_send(group, last, 300, word);
   } else if (group.rank == last) {
     MpiNote note;
     MpiNote heartbeat;
