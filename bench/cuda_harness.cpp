@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <numeric>
 
 #include "bench/harness.h"
 #include "bench/sm_clock.h"
@@ -38,14 +39,17 @@ double timed(Stream& stream, StreamTimer& timer, const Submit& submit) {
 /// What a kernel here reads in a chain before it stores: its task, its tile, a scaler, its data.
 constexpr int kLinks = 4;
 
+/// Each link leads to a line of 128 bytes that the warp has not read yet, which its first-level cache does not have: so
+/// every load waits for the second-level cache, as a kernel's do whose data another kernel has written.
 struct LatencyMemory {
   explicit LatencyMemory(Stream& stream) {
-    const std::vector<std::uint32_t> zeros(256);
-    copy<std::uint32_t>(zeros, next.span(), stream);
+    std::vector<std::uint32_t> links(kLatencyThreads * (kLinks + 1));
+    std::iota(links.begin(), links.end(), kLatencyThreads);
+    copy<std::uint32_t>(links, next.span(), stream);
     stream.synchronize();
   }
-  Buffer<std::uint32_t> next{256, Device::cuda()};
-  Buffer<std::uint32_t> out{256, Device::cuda()};
+  Buffer<std::uint32_t> next{kLatencyThreads * (kLinks + 1), Device::cuda()};
+  Buffer<std::uint32_t> out{kLatencyThreads, Device::cuda()};
 };
 
 /// Keeps the GPU busy for as long as its clocks need to rise, and until two copies in a row take equally long within 2
@@ -63,7 +67,17 @@ void warm_up(Stream& stream, StreamTimer& timer, const Work& work, const Copy& c
   }
 }
 
+/// Copies a gradient over and over: memory that nobody has written may be served as zeros.
 struct CopyPair {
+  explicit CopyPair(Stream& stream) {
+    const std::int64_t piece = std::min<std::int64_t>(from.num_elements(), 1 << 22);
+    const float* values = gradient(piece);
+    for (std::int64_t at = 0; at < from.num_elements(); at += piece) {
+      const auto count = static_cast<std::size_t>(std::min(piece, from.num_elements() - at));
+      copy<float>({values, count}, from.span().subspan(static_cast<std::size_t>(at), count), stream);
+    }
+    stream.synchronize();
+  }
   Buffer<float> from{cuda_measurement().copy_elements, Device::cuda()};
   Buffer<float> to{cuda_measurement().copy_elements, Device::cuda()};
 };
@@ -117,7 +131,7 @@ void run(benchmark::State& state, double set_bytes, Residency residency, const s
       launch_latency_kernel(memory.next, kLinks, memory.out, stream);
     }
   });
-  static CopyPair pair;
+  static CopyPair pair(stream);
   std::vector<double> seconds;
   std::vector<double> copies;
   std::vector<double> floors;

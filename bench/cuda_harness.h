@@ -66,8 +66,11 @@ std::string cuda_bench_name(const std::string& what, const std::string& type, st
 const std::vector<std::int64_t>& cuda_memory_sizes();
 const std::vector<std::int64_t>& cuda_cache_sizes();
 
-/// A kernel on one block per multiprocessor or so, whose threads follow `next`, of 256 elements below 256, in `links`
-/// loads that wait for each other, and store where they come to.
+/// Threads of a block of the kernel that only waits.
+constexpr std::int64_t kLatencyThreads = 256;
+
+/// Runs a block on each multiprocessor or so, whose threads follow `next` from their own element in `links` loads that
+/// wait for each other, and store where they come to in `out`, of kLatencyThreads elements.
 void launch_latency_kernel(const Buffer<std::uint32_t>& next, int links, Buffer<std::uint32_t>& out, Stream& stream);
 
 }  // namespace terngrad::bench

@@ -8,8 +8,6 @@
 namespace terngrad::bench {
 namespace {
 
-constexpr unsigned kThreads = 256;
-
 /// Every thread follows `next` from its own element, each load waiting for the one before.
 __global__ void latency_kernel(const std::uint32_t* next, int links, std::uint32_t* out) {
   std::uint32_t at = threadIdx.x;
@@ -21,7 +19,7 @@ __global__ void latency_kernel(const std::uint32_t* next, int links, std::uint32
 }  // namespace
 
 void launch_latency_kernel(const Buffer<std::uint32_t>& next, int links, Buffer<std::uint32_t>& out, Stream& stream) {
-  cuda::launch(latency_kernel, dim3(132), dim3(kThreads), 0, stream, next.data(), links, out.data());
+  cuda::launch(latency_kernel, dim3(132), dim3(kLatencyThreads), 0, stream, next.data(), links, out.data());
 }
 
 }  // namespace terngrad::bench
