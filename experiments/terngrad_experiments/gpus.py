@@ -1,4 +1,4 @@
-"""The GPUs that runs are spread over, one run on each."""
+"""The GPUs that runs are spread over."""
 
 import os
 import subprocess
@@ -17,10 +17,10 @@ def visible_gpus():
 
 
 class Pool:
-    """Hands each run a GPU of its own."""
+    """Hands each run a GPU, and no GPU to more than `runs_each` at a time."""
 
-    def __init__(self, names):
-        self.free = list(names)
+    def __init__(self, names, runs_each=1):
+        self.free = list(names) * runs_each
 
     def take(self):
         """@returns the environment of a run, and what to give back; nothing where there are no GPUs"""

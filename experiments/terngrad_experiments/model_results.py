@@ -14,7 +14,7 @@ from terngrad_experiments import commits, programs, store
 from terngrad_experiments.recipe_fields import RecipeError
 
 FOLDER = "clusters"
-RUN_OPTIONS = ("seeds", "scale", "jobs", "threads", "device")
+RUN_OPTIONS = ("seeds", "scale", "jobs", "jobs_per_gpu", "threads", "device")
 SOURCES = ("measured", "given", "assumed")
 # Of a step, in ms where they are shown.
 PARTS = ("compute_seconds", "encode_seconds", "exposed_exchange_seconds", "decode_seconds", "update_seconds")

@@ -68,7 +68,7 @@ class Running:
 
 
 class Runner:
-    def __init__(self, programs, data, out, num_jobs=1, threads=1, device="cpu", say=print):
+    def __init__(self, programs, data, out, num_jobs=1, threads=1, device="cpu", say=print, jobs_per_gpu=1):
         self.programs = programs
         self.data = data
         self.out = out
@@ -77,10 +77,11 @@ class Runner:
         self.device = device
         self.say = say
         visible = gpus.visible_gpus() if device == "cuda" else []
-        if visible and num_jobs > len(visible):
-            raise RunnerError(f"--jobs {num_jobs}: each run takes a GPU, and there are {len(visible)}; accepted: auto or 1 to "
-                              f"{len(visible)}")
-        self.gpus = gpus.Pool(visible)
+        most = jobs_per_gpu * len(visible)
+        if visible and num_jobs > most:
+            raise RunnerError(f"--jobs {num_jobs}: {len(visible)} GPUs take {jobs_per_gpu} each (--jobs_per_gpu); accepted: auto or "
+                              f"1 to {most}")
+        self.gpus = gpus.Pool(visible, jobs_per_gpu)
         self.commit = programs.commit()
         self.predicts = programs.has("terngrad_eval") and "predictions" in programs.options("terngrad_eval")
         self.failures = []
@@ -286,8 +287,8 @@ def last_line(path):
     return lines[-1][:300] if lines else ""
 
 
-def default_num_jobs(threads, device="cpu"):
-    """As many as have processors, on GPUs one each."""
+def default_num_jobs(threads, device="cpu", jobs_per_gpu=1):
+    """As many as have processors, or as all GPUs take."""
     if device == "cuda":
-        return max(1, len(gpus.visible_gpus()))
+        return max(1, jobs_per_gpu * len(gpus.visible_gpus()))
     return max(1, len(os.sched_getaffinity(0)) // threads)

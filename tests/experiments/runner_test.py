@@ -215,7 +215,20 @@ class Runner(InFolder):
         self.assertEqual({path.read_text() for path in self.out.glob("runs/*/*/*/gpu")}, {"3", "5"})
         code, text = self.run_here("run", "small/*", "--device", "cuda", "--jobs", "3")
         self.assertEqual(code, 1)
-        self.assertIn("--jobs 3: each run takes a GPU, and there are 2; accepted: auto or 1 to 2", text)
+        self.assertIn("--jobs 3: 2 GPUs take 1 each (--jobs_per_gpu); accepted: auto or 1 to 2", text)
+
+    def test_several_runs_share_a_gpu(self):
+        os.environ["CUDA_VISIBLE_DEVICES"] = "3"
+        self.addCleanup(os.environ.pop, "CUDA_VISIBLE_DEVICES")
+        driver = self.start("run", "small/*", "--device", "cuda", "--jobs_per_gpu", "4", STAND_IN_SECONDS="0.02")
+        text, _ = driver.communicate(timeout=60)
+        self.assertEqual(driver.returncode, 0, text)
+        lines = [line for line in text.splitlines() if "started" in line or "top-1" in line]
+        self.assertTrue(all("started on GPU 3" in line for line in lines[:4]), text)
+        code, text = self.run_here("run", "small/*", "--device", "cuda", "--jobs", "5", "--jobs_per_gpu", "4")
+        self.assertIn("--jobs 5: 1 GPUs take 4 each (--jobs_per_gpu); accepted: auto or 1 to 4", text)
+        code, text = self.run_here("run", "small/*", "--jobs_per_gpu", "4")
+        self.assertEqual((code, text), (2, "terngrad_experiment: --jobs_per_gpu 4: needs --device cuda\n"))
 
     def add_evaluation(self, kind=None):
         """A stand-in for terngrad_eval, and the labels of a data set of 1000 images."""
