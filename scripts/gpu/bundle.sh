@@ -5,29 +5,32 @@ shopt -s nullglob
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/gpu/bundle.sh [OPTION...] OUT_DIR [BUILD_DIR]
+Usage: scripts/gpu/bundle.sh [OPTION...] [OUT_DIR]
 
-Makes OUT_DIR, which must not exist or be empty, from the build in BUILD_DIR (default: build/release; if it has no tests
-and build/ci does, build/ci):
+Makes OUT_DIR, which must not exist or be empty, from a build:
 
-  OUT_DIR/run PROGRAM ARGUMENT...  runs a program with the bundle's libraries
-  OUT_DIR/scripts/gpu/gpu_check.sh     checks programs and measures kernels on a machine with a GPU
-  OUT_DIR/MANIFEST                 where it comes from, what is in it, what is not, what the machine must have
+  OUT_DIR/run PROGRAM ARGUMENT...   runs a program with the bundle's libraries
+  OUT_DIR/scripts/gpu/gpu_check.py  checks programs and measures kernels on a machine with a GPU
+  OUT_DIR/MANIFEST                  where it comes from, what is in it, what is not, what the machine must have
 
 The other machine needs none of the packages that terngrad is built with. It needs bash, glibc in the version that
 MANIFEST names or later, and for programs built with CUDA the toolkit's run-time libraries and a driver, which are not
 bundled.
 
-Tests that need a GPU are a part of it: BUILD_DIR must be configured with -DTERNGRAD_GPU_TESTS=ON where it has CUDA and this
-machine has no GPU.
-
+  --build        first configure and build the preset gpu-check: code for an H100 or H200 alone, with tests that need a GPU
+  --build_dir DIR
+                 where the build is (default: build/gpu-check). Where it has CUDA and this machine has no GPU, it must be
+                 configured with -DTERNGRAD_GPU_TESTS=ON
   --without_gpu_tests
-                 make a bundle of a build that lacks them; scripts/gpu/gpu_check.sh there then fails in its part `tests`
-  --mnist DIR    bring the files of MNIST in DIR along, for scripts/gpu/gpu_check.sh there
+                 make a bundle of a build that lacks them; scripts/gpu/gpu_check.py there then fails in its phase `tests`
+  --mnist DIR    bring the files of MNIST in DIR along, for scripts/gpu/gpu_check.py there
   --cifar10 DIR  likewise those of CIFAR-10
+  --pack FILE    pack the bundle into FILE, a .tar.xz; then OUT_DIR may be left out
+  --pack_limit MIB
+                 refuse a packed bundle of this size or more (default: 41)
   --help         print this text and exit
 
-Exit codes: 0 done, 1 a library is missing or a file cannot be written, 2 wrong usage.
+Exit codes: 0 done, 1 a library is missing, a file cannot be written, or the packed bundle is too large, 2 wrong usage.
 TEXT
 }
 
@@ -39,6 +42,10 @@ refuse() {
 words=()
 mnist=
 cifar10=
+pack=
+pack_limit=41
+build_dir=
+build_first=false
 with_gpu_tests=true
 while (($# > 0)); do
   case $1 in
@@ -51,15 +58,23 @@ while (($# > 0)); do
       printf -v "${1#--}" '%s' "$2"
       shift
       ;;
+    --pack | --pack_limit | --build_dir)
+      if [[ -z ${2-} ]]; then refuse "$1: needs a value"; fi
+      printf -v "${1#--}" '%s' "$2"
+      shift
+      ;;
+    --build) build_first=true ;;
     --without_gpu_tests) with_gpu_tests=false ;;
-    -*) refuse "unknown option '$1'; accepted: --without_gpu_tests, --mnist, --cifar10, --help" ;;
+    -*) refuse "unknown option '$1'; see --help" ;;
     *) words+=("$1") ;;
   esac
   shift
 done
 set -- ${words[@]+"${words[@]}"}
-if (($# == 0)); then refuse "OUT_DIR: missing; see --help"; fi
-if (($# > 2)); then refuse "'$3': too many arguments; see --help"; fi
+if (($# == 0)) && [[ -z $pack ]]; then refuse "OUT_DIR: missing; see --help"; fi
+if (($# > 1)); then refuse "'$2': too many arguments; see --help"; fi
+if [[ -n $pack && $pack != *.tar.xz ]]; then refuse "--pack: '$pack' is refused, expected a name that ends in .tar.xz"; fi
+if [[ ! $pack_limit =~ ^[1-9][0-9]*$ ]]; then refuse "--pack_limit: '$pack_limit' is refused, expected a positive number of MiB"; fi
 # The files of the sets, as trainings look for them; with nullglob those that are there.
 data_of_mnist=()
 data_of_cifar10=()
@@ -72,27 +87,37 @@ if [[ -n $cifar10 ]]; then
   if ((${#data_of_cifar10[@]} == 0)); then refuse "--cifar10: '$cifar10' has no files of CIFAR-10"; fi
 fi
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-out=$1
-build=${2-$source/build/release}
-# The preset release leaves tests out.
-if (($# == 1)) && [[ ! -x $build/bin/kernels_test && -x $source/build/ci/bin/kernels_test ]]; then build=$source/build/ci; fi
-if [[ ! -d $build/bin ]]; then refuse "BUILD_DIR '$build': has no bin/; build there first, or name another folder"; fi
-if [[ -e $out && (! -d $out || -n $(ls -A "$out")) ]]; then refuse "OUT_DIR '$out': exists and is no empty folder"; fi
+build=${build_dir:-$source/build/gpu-check}
+# What gpu_check.py runs, and the command that looks at what a training left.
+programs=(terngrad_train terngrad_eval terngrad_bench kernels_test compress_test contracts_test nets_test datasets_test
+  trainers_test resume_test)
+if $build_first; then
+  if [[ -n $build_dir ]]; then refuse "--build_dir: leave it out, --build builds in build/gpu-check"; fi
+  # Another clone or a later build takes what has been compiled, and dependencies are not preprocessed.
+  export CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+  (cd "$source" && cmake --preset gpu-check && cmake --build --preset gpu-check)
+fi
+if [[ ! -d $build/bin ]]; then refuse "'$build' has no bin/; build there first (--build), or name another folder (--build_dir)"; fi
+if (($# > 0)); then
+  out=$1
+  if [[ -e $out && (! -d $out || -n $(ls -A "$out")) ]]; then refuse "OUT_DIR '$out': exists and is no empty folder"; fi
+else
+  temporary=$(mktemp -d)
+  trap 'rm -rf "$temporary"' EXIT
+  out=$temporary/terngrad-bundle
+fi
 cached() { sed -nE "s,^$1:[A-Z]+=,,p" "$build/CMakeCache.txt" 2>/dev/null || true; }
 lacks_gpu_tests=$(cached TERNGRAD_LACKS_GPU_TESTS)
 gpu_tests_hint="cmake -DTERNGRAD_GPU_TESTS=ON $build && cmake --build $build"
 if $with_gpu_tests && [[ $lacks_gpu_tests == ON ]]; then
-  refuse "BUILD_DIR '$build': has no tests that need a GPU; run $gpu_tests_hint, or say --without_gpu_tests"
+  refuse "'$build': has no tests that need a GPU; run $gpu_tests_hint, or say --without_gpu_tests"
 elif ! $with_gpu_tests && [[ $lacks_gpu_tests != ON ]]; then
-  refuse "--without_gpu_tests: BUILD_DIR '$build' does not lack them"
+  refuse "--without_gpu_tests: '$build' does not lack them"
 fi
 for tool in ldd readelf; do
   if ! command -v "$tool" >/dev/null; then refuse "$tool is missing: install binutils and libc-bin"; fi
 done
 
-# What a bundle should have; more that is in bin/ comes along, if it can use a GPU.
-expected=(terngrad_train terngrad_eval terngrad_bench kernels_test compress_test contracts_test nets_test datasets_test
-  trainers_test resume_test)
 # Preloaded by resume_test.
 fail_point=$build/tests/libterngrad_fail_point.so
 
@@ -102,19 +127,17 @@ is_of_cuda() {
   [[ $1 =~ ^lib(cuda|cudart|cublas|cublasLt|cudnn.*|nccl|nvrtc.*|nvJitLink|nvToolsExt|cufft|curand|cusolver.*|cusparse|nvidia-.*)\.so ]]
 }
 
-mkdir -p "$out"/{bin,lib,scripts/gpu,docs}
-programs=()
-for file in "$build"/bin/*; do
-  # Programs of the emulation need no other machine, nor do those that use no GPU.
-  if [[ -f $file && -x $file && ! ${file##*/} =~ simt|^fuzz_|^(terngrad_codec|terngrad_records|capi_test|capi_c99|capi_mean|terngrad_shard_cases)$ ]]; then programs+=("$file"); fi
-done
-if ((${#programs[@]} == 0)); then refuse "BUILD_DIR '$build': bin/ holds no programs"; fi
-cp -L "${programs[@]}" "$out/bin/"
+mkdir -p "$out"/{bin,lib,docs,scripts/{gpu,bench,common}}
 missing=()
 if ! $with_gpu_tests; then missing+=("tests that need a GPU (not built: $gpu_tests_hint)"); fi
-for name in "${expected[@]}"; do
-  if [[ ! -x $out/bin/$name ]]; then missing+=("bin/$name (not built: cmake --build $build --target $name)"); fi
+for name in "${programs[@]}"; do
+  if [[ -x $build/bin/$name ]]; then
+    cp -L "$build/bin/$name" "$out/bin/"
+  else
+    missing+=("bin/$name (not built: cmake --build $build --target $name)")
+  fi
 done
+if [[ -z $(ls "$out/bin") ]]; then refuse "'$build': bin/ holds none of ${programs[*]}"; fi
 if [[ -f $fail_point ]]; then
   cp -L "$fail_point" "$out/lib/"
 else
@@ -147,11 +170,26 @@ fi
 for name in "${!library_of[@]}"; do cp -L "${library_of[$name]}" "$out/lib/$name"; done
 
 cp "$source/scripts/gpu/bundle_run.sh" "$out/run"
-cp "$source"/scripts/gpu/gpu_check.sh "$source"/scripts/gpu/gpu_report.py "$out/scripts/gpu/"
-cp "$source/docs/wire-format.md" "$out/docs/" # read by contracts_test
-# Where scripts/gpu/gpu_check.sh looks.
-if [[ -n $mnist ]]; then install -D -m 644 -t "$out/data/mnist" "${data_of_mnist[@]}"; fi
-if [[ -n $cifar10 ]]; then install -D -m 644 -t "$out/data/cifar10" "${data_of_cifar10[@]}"; fi
+cp "$source"/scripts/gpu/gpu_*.py "$out/scripts/gpu/"
+cp "$source/scripts/bench/bench_pytorch_gpu.py" "$out/scripts/bench/"
+cp "$source"/scripts/common/{missing_package,pytorch_nets}.py "$out/scripts/common/"
+cp "$source"/docs/{wire-format,codecs}.md "$out/docs/" # read by contracts_test
+# copy_data FOLDER FILE...: data where scripts/gpu/gpu_check.py looks, unpacked, for xz packs them better.
+copy_data() {
+  local folder=$1 file name
+  shift
+  mkdir -p "$folder"
+  for file in "$@"; do
+    name=${file##*/}
+    case $name in
+      *.gz) gzip -dc "$file" >"$folder/${name%.gz}" ;;
+      *.xz) xz -dc "$file" >"$folder/${name%.xz}" ;;
+      *) cp -L "$file" "$folder/" ;;
+    esac
+  done
+}
+if [[ -n $mnist ]]; then copy_data "$out/data/mnist" "${data_of_mnist[@]}"; fi
+if [[ -n $cifar10 ]]; then copy_data "$out/data/cifar10" "${data_of_cifar10[@]}"; fi
 chmod -R u+w,a+rX "$out"
 
 # The latest version of glibc's symbols that a file of the bundle asks for.
@@ -161,7 +199,7 @@ needed_glibc() {
     grep -oE 'GLIBC_[0-9.]+' | sort -uV | sed -n '$s,GLIBC_,,p'
 }
 # What compiled the programs, as they say themselves.
-compilers() { readelf -p .comment "${programs[@]}" | sed -nE 's,^ *\[[^]]*\] +,,p' | sort -u | paste -sd ';'; }
+compilers() { readelf -p .comment "$out"/bin/* | sed -nE 's,^ *\[[^]]*\] +,,p' | sort -u | paste -sd ';'; }
 nvcc_version() { sed -nE 's,^set\(CMAKE_CUDA_COMPILER_VERSION "(.+)"\),nvcc \1,p' "$build"/CMakeFiles/*/CMakeCUDACompiler.cmake 2>/dev/null; }
 # The first line of --version of any program, from inside the bundle.
 version() {
@@ -184,7 +222,7 @@ list() { if (($# > 0)); then printf '  %s\n' "$@"; else echo "  nothing"; fi; }
   echo "compilers:  $(compilers)$(nvcc_version | sed 's/^/; /')"
   echo
   echo "needed on the machine:"
-  list "glibc $(needed_glibc) or later" bash "python3 and timeout for scripts/gpu/gpu_check.sh" \
+  list "glibc $(needed_glibc) or later" bash "python3 for scripts/gpu/gpu_check.py" \
     ${machine[@]+"${machine[@]}"} | awk '!seen[$0]++'
   echo
   echo "missing:"
@@ -195,4 +233,21 @@ list() { if (($# > 0)); then printf '  %s\n' "$@"; else echo "  nothing"; fi; }
 } >"$out/MANIFEST"
 
 for line in ${missing[@]+"${missing[@]}"}; do echo "bundle.sh: missing: $line" >&2; done
-echo "bundle.sh: $out: ${#programs[@]} programs, ${#library_of[@]} libraries, $(du -sm "$out" | cut -f 1) MB; see MANIFEST"
+made=("$out"/bin/*)
+echo "bundle.sh: $out: ${#made[@]} programs, ${#library_of[@]} libraries, $(du -sm "$out" | cut -f 1) MB; see MANIFEST"
+
+if [[ -n $pack ]]; then
+  # Each program holds a copy of the same kernels, which xz finds again in a dictionary as large as two programs and more. One
+  # thread: several would each have a part of the input. Files in the order of their names, with programs side by side.
+  mkdir -p "$(dirname "$pack")"
+  tar -C "$(dirname "$out")" --sort=name --owner=0 --group=0 --numeric-owner -cf - "$(basename "$out")" |
+    xz -T1 --lzma2=preset=9,dict=192MiB >"$pack"
+  packed=$(stat -c %s "$pack")
+  printf 'bundle.sh: %s: %d.%d MiB of %s MiB\n' "$pack" $((packed >> 20)) $(((packed & 1048575) * 10 >> 20)) "$pack_limit"
+  if ((packed >= pack_limit << 20)); then
+    rm "$pack"
+    echo "bundle.sh: --pack_limit: removed, as it has $pack_limit MiB or more; the largest files (bytes):" >&2
+    (cd "$out" && find . -type f -printf '%10s %P\n' | sort -rn | head -n 12) >&2
+    exit 1
+  fi
+fi

@@ -1,20 +1,10 @@
 #!/usr/bin/env python3
-"""Makes report.json and report.md of what scripts/gpu/gpu_check.sh has run, and says whether it passed.
+"""Makes report.json and report.md of what gpu_check.py has left (gpu_results.py says what), and says whether it passed.
 
-Usage: scripts/gpu/gpu_report.py [--require_targets] STATE_DIR OUT_DIR
+Usage: scripts/gpu/gpu_report.py [--require_targets] RESULTS OUT_DIR
 
-STATE_DIR holds
-  machine.tsv       what the machine is: name, value
-  parts.tsv         what was run, in order: kind, name, exit code, seconds, time limit, command; in place of the exit code
-                    "-" (cannot be run here) or "late" (no time was left), with the reason in place of the command
-  NAME.log          output of the part
-  NAME.tests.json   of kinds tests and resume: GoogleTest's
-  NAME.bench.json   of kind bench: Google Benchmark's
-  NAME.run          of kinds training, move and repeat: the run's folder
-  NAME.min_top1   of kind training: what the last evaluation must reach
-  NAME.other        of kinds move and repeat: name of the part whose run this one is compared with
-
-Exit codes: 0 passed, 1 not, 2 wrong usage. With --require_targets a benchmark that misses its target does not pass.
+RESULTS is the folder, or results.tar.xz. Exit codes: 0 passed, 1 not, 2 wrong usage. With --require_targets a benchmark that
+misses its target does not pass.
 """
 
 import dataclasses
@@ -23,10 +13,16 @@ import pathlib
 import re
 import statistics
 import sys
+import tarfile
 
-TIMED_OUT = ("124", "137")
+import gpu_results
+from gpu_jobs import NO_TIME, TIMED_OUT
+from gpu_results import read_json, read_records, read_text
+
+SKIPPED = 77  # exit code of a script that cannot run here
 # Status of a part: whether it stands for a failure.
-STATUSES = {"passed": False, "failed": True, "timed out": True, "not run": True, "absent": False, "cut off": False}
+STATUSES = {"passed": False, "failed": True, "timed out": True, "not run": True, "absent": False,
+            "cut off": False}
 # A skipped test of the GPU is a failure except for this reason: published data that the machine does not have.
 LACK_OF_DATA = re.compile(r"no \w+ in \S+$")
 # A run that has moved to another device against one that stayed, float32 in both: losses of single batches, of which
@@ -42,12 +38,18 @@ SANITIZER_FINDING = re.compile(
 
 @dataclasses.dataclass
 class Part:
+    """A line of parts.jsonl, and what follows from it."""
+
     kind: str
     name: str
-    rc: str
+    rc: object
     seconds: float
     limit: float
     text: str
+    absent: str = ""
+    reason: str = ""
+    min_top1: float = 0
+    other: str = ""
     status: str = ""
     detail: str = ""
 
@@ -77,55 +79,32 @@ STEP_PARTS = ("examples", "compute", "decay", "encode", "decode", "update")
 CACHE_TARGET = "every benchmark in the cache: of_target at most 1 (kernels that only wait + bytes at 1.3 of the copy)"
 
 
-def read_text(path):
-    return path.read_text(errors="replace") if path.exists() else ""
-
-
-def read_table(path):
-    return [line.split("\t") for line in read_text(path).splitlines() if "\t" in line]
-
-
-def read_json(path):
-    """None where it is missing or broken off."""
-    try:
-        return json.loads(read_text(path))
-    except ValueError:
-        return None
-
-
-def read_records(path):
-    """Lines of JSON; the last may be broken off."""
-    records = []
-    for line in read_text(path).splitlines():
-        try:
-            records.append(json.loads(line))
-        except ValueError:
-            break
-    return records
-
-
 def last_line(log):
     lines = [line for line in log.splitlines() if line.strip()]
     return lines[-1].strip() if lines else "no output"
 
 
 def judge_tests(part, state, log):
-    results = read_json(state / f"{part.name}.tests.json")
-    if results is None:
-        return outcome(part, log, "no results") if part.rc != "0" else ("failed", f"no results: {last_line(log)}")
-    cases = [(f"{suite['name']}.{case['name']}", case) for suite in results["testsuites"] for case in suite["testsuite"]]
-    ran = [name for name, case in cases if case["status"] == "RUN" and case["result"] != "SKIPPED"]
-    skipped = [name for name, case in cases if case["result"] == "SKIPPED"]
-    failed = [name for name, case in cases if case.get("failures")]
+    tests = read_json(state / f"{part.name}.tests.json")
+    if tests is None:
+        return "failed", f"no results: {last_line(log)}"
+    results = tests["results"]
+    skipped = [name for name, result in results.items() if result == "skipped"]
+    ran = [name for name in results if name not in skipped]
+    failed = [name if result == "failed" else f"{name} {result}" for name, result in results.items()
+              if result not in ("passed", "skipped")]
+    not_run = [name for name in tests["planned"] if name not in results]
     of_cuda = [name for name in ran if "Cuda" in name]
     counts = f"{len(ran)} tests, {len(of_cuda)} of them on the GPU, {len(skipped)} skipped"
     if failed:
         return "failed", f"{counts}; failed: {shortened(failed)}"
+    if not_run:
+        return "failed", f"{counts}; not run: {shortened(not_run)}"
     reasons = reasons_of_skips(log)
     skipped_of_cuda = [name for name in skipped if "Cuda" in name and not LACK_OF_DATA.match(reasons.get(name, ""))]
     if skipped_of_cuda:
         return "failed", f"{counts}; skipped though there is a GPU: {shortened(skipped_of_cuda)}"
-    if not ran or (part.kind == "tests" and not of_cuda):
+    if not ran:
         return "failed", f"{counts}: nothing was tested"
     return outcome(part, log, counts)
 
@@ -139,13 +118,13 @@ def judge_sanitizer(part, _, log):
     finding = next((line for line in log.splitlines() if SANITIZER_FINDING.search(line)), None)
     summary = next((line for line in reversed(log.splitlines()) if "SUMMARY" in line), "").strip("= ")
     tests = log.count("[       OK ]")
-    if part.rc != "0" and "Device not supported" in log:
+    if part.rc != 0 and "Device not supported" in log:
         return "absent", "compute-sanitizer does not support the device on this machine"
-    if part.rc != "0" and finding:
+    if part.rc != 0 and finding:
         return "failed", f"{finding.strip('= ')} ({summary or 'no summary'})"
-    if part.rc in TIMED_OUT:
+    if part.rc == TIMED_OUT:
         return "cut off", f"after {part.limit:g} s: {tests} tests ran, nothing found"
-    if part.rc == "0" and (tests == 0 or not summary):
+    if part.rc == 0 and (tests == 0 or not summary):
         return "failed", f"nothing was checked: {last_line(log)}"
     return outcome(part, log, f"{tests} tests, {summary}")
 
@@ -156,18 +135,20 @@ def judge_bench(part, state, log):
     counts = f"{len(rows)} benchmarks"
     if wrong:
         return "failed", f"{counts}; wrong results: {shortened(wrong)}"
-    if part.rc == "0" and not rows:
+    if part.rc == 0 and not rows:
         return "failed", f"no benchmarks ran: {last_line(log)}"
+    if part.rc == TIMED_OUT and rows:
+        return "cut off", f"after {part.limit:g} s: {counts}, all with right results"
     return outcome(part, log, counts)
 
 
 def judge_training(part, state, log):
-    if part.rc == "2" and "--device cuda" in last_line(log):
+    if part.rc == 2 and "--device cuda" in last_line(log):
         return "absent", f"trainings on a GPU are not built: {last_line(log)}"
     records = read_records(state / f"{part.name}.run" / "metrics.jsonl")
     train = [record for record in records if record["kind"] == "train"]
     test = [record for record in records if record["kind"] == "test"]
-    if part.rc == "0" and not train:
+    if part.rc == 0 and not train:
         return "failed", "it left no metrics"
     detail = ""
     if train:
@@ -175,15 +156,14 @@ def judge_training(part, state, log):
         detail = f"step {train[-1]['step']}, loss {train[-1]['loss']}, {speed:.0f} examples/s"
     if test:
         detail += f", top-1 {test[-1]['top1']:.4f}"
-    least = read_text(state / f"{part.name}.min_top1").strip()
-    if part.rc == "0" and least and (not test or test[-1]["top1"] < float(least)):
-        return "failed", f"{detail}, where top-1 of at least {least} is expected"
+    if part.rc == 0 and part.min_top1 and (not test or test[-1]["top1"] < part.min_top1):
+        return "failed", f"{detail}, where top-1 of at least {part.min_top1} is expected"
     return outcome(part, log, detail)
 
 
 def judge_move(part, state, log):
     """A run that continued on another device, line by line against the one that stayed."""
-    if part.rc != "0":
+    if part.rc != 0:
         return outcome(part, log, "")
     resumed = re.search(r"resumed after step (\d+)", log)
     if not resumed:
@@ -208,60 +188,72 @@ def judge_move(part, state, log):
 
 def judge_repeat(part, state, log):
     """A run against another one of the same options: last checkpoint and metrics, times aside."""
-    if part.rc != "0":
+    if part.rc != 0:
         return outcome(part, log, "")
-    ends = [last_checkpoint(folder) for folder in folders_of(part, state)]
-    if not all(ends):
+    found = read_json(state / f"{part.name}.difference.json")
+    if found is None:
         return "failed", "a run left no checkpoint"
-    name = ends[0].name
-    if name != ends[1].name or ends[0].read_bytes() != ends[1].read_bytes():
-        return "failed", f"two runs with the same options end with different bits in {name}"
+    ends = found["checkpoints"]
     records = [[{key: value for key, value in record.items() if not key.endswith(("_seconds", "_per_second"))}
                 for record in run] for run in runs_of(part, state)]
+    first = next((one["step"] for one, other in zip(*records) if one != other), None)
+    since = f"; metrics differ from step {first} on" if first is not None else ""
+    if ends[0] != ends[1] or "different" in found:
+        names = [f"{name} ({found_in(tensor)})" for name, tensor in found.get("different", {}).items()]
+        return "failed", f"two runs with the same options end with different bits in {ends[0]}: {shortened(names)}{since}"
     if not records[0] or records[0] != records[1]:
-        return "failed", "two runs with the same options have different metrics"
-    return "passed", f"two runs end with the same {ends[0].stat().st_size} bytes of {name} and {len(records[0])} equal records"
+        return "failed", f"two runs with the same options have different metrics{since}"
+    return "passed", f"two runs end with the same {found['bytes']} bytes of {ends[0]} and {len(records[0])} equal records"
 
 
-def folders_of(part, state):
-    """Of a part's run, and of the one that it is compared with."""
-    other = read_text(state / f"{part.name}.other").strip()
-    return state / f"{part.name}.run", state / f"{other}.run"
+def found_in(tensor):
+    return f"{tensor['elements']} of {tensor['of']} from {tensor['first']} on" if "of" in tensor else tensor["error"]
+
+
+def judge_script(part, _, log):
+    if part.rc == SKIPPED:
+        return "absent", last_line(log)
+    return outcome(part, log, last_line(log)[:150] if part.rc == 0 else "")
 
 
 def runs_of(part, state):
-    return [read_records(folder / "metrics.jsonl") for folder in folders_of(part, state)]
-
-
-def last_checkpoint(folder):
-    found = [path for path in folder.glob("checkpoint-*.safetensors") if path.is_file()]
-    return max(found, key=lambda path: int(re.sub(r"\D", "", path.name)), default=None)
+    """The metrics of a part's run, and of the one that it is compared with."""
+    return [read_records(state / f"{name}.run" / "metrics.jsonl") for name in (part.name, part.other)]
 
 
 def outcome(part, log, detail):
     """The status that the exit code alone gives."""
-    if part.rc == "0":
+    if part.rc == 0:
         return "passed", detail
-    if part.rc in TIMED_OUT:
+    if part.rc == TIMED_OUT:
         return "timed out", f"after {part.limit:g} s; {detail}; last line: {last_line(log)}"
     return "failed", f"exit code {part.rc}; {detail}; last line: {last_line(log)}"
 
 
 JUDGES = {"tests": judge_tests, "resume": judge_tests, "sanitizer": judge_sanitizer, "bench": judge_bench,
-          "training": judge_training, "move": judge_move, "repeat": judge_repeat}
+          "training": judge_training, "move": judge_move, "repeat": judge_repeat, "script": judge_script}
+
+
+def judged(record, state):
+    """A part with its status and what can be said of it."""
+    part = Part(**record)
+    part.status, part.detail = judge(part, state)
+    if (state / f"{part.name}.hang.txt").exists():
+        part.detail += f"; {part.name}.hang.txt has what it hung in"
+    return dataclasses.asdict(part)
 
 
 def judge(part, state):
-    if part.rc == "-":
-        return "absent", part.text
-    if part.rc == "late":
-        return "not run", part.text
-    if part.rc == "127":
-        return "failed", f"{part.text}: {last_line(read_text(state / f'{part.name}.log'))}"
+    if part.absent:
+        return "absent", part.absent
+    if part.reason:
+        return "failed", part.reason
+    if part.rc == NO_TIME:
+        return "not run", "no time was left"
     try:
         return JUDGES[part.kind](part, state, read_text(state / f"{part.name}.log"))
     except (KeyError, TypeError, ValueError) as error:
-        # Of one part, so that what is known of the others is not lost.
+        # What is known of the other parts is not lost.
         return "failed", f"exit code {part.rc}; what it left cannot be read: {error!r}"
 
 
@@ -291,8 +283,8 @@ def bench_rows(parts, state):
     """All rows by name; of one that was measured twice the first, which its target is judged by."""
     rows = {}
     for part in parts:
-        if part.kind == "bench":
-            for row in read_rows(state / f"{part.name}.bench.json"):
+        if part["kind"] == "bench":
+            for row in read_rows(state / f"{part['name']}.bench.json"):
                 rows.setdefault(row["name"], row)
     return rows
 
@@ -377,23 +369,36 @@ def markdown(report):
 
 
 def make_report(state, require_targets):
-    parts = []
-    for kind, name, rc, seconds, limit, text in read_table(state / "parts.tsv"):
-        part = Part(kind, name, rc, float(seconds), float(limit), text)
-        part.status, part.detail = judge(part, state)
-        parts.append(part)
+    parts = [judged(record, state) for record in gpu_results.read_parts(state)]
     rows = bench_rows(parts, state)
     targets = judge_targets(rows)
-    passed = bool(parts) and not any(STATUSES[part.status] for part in parts)
+    passed = bool(parts) and not any(STATUSES[part["status"]] for part in parts)
     if require_targets and any(target["met"] is not True for target in targets):
         passed = False
     return {
-        "machine": dict(read_table(state / "machine.tsv")),
+        "machine": read_json(state / "machine.json") or {},
         "passed": passed,
-        "parts": [dataclasses.asdict(part) for part in parts],
+        "parts": parts,
         "targets": targets,
         "benchmarks": list(rows.values()),
     }
+
+
+def write(state, out, require_targets):
+    """Makes report.json and report.md in a folder of what the folder `state` holds; returns the report."""
+    report = make_report(state, require_targets)
+    gpu_results.write_json(out / "report.json", report)
+    (out / "report.md").write_text(markdown(report))
+    return report
+
+
+def summary(report, out):
+    """The report in a line for each part and target, and the verdict."""
+    lines = [f"{part['name']:18} {part['status']:9} {part['seconds']:5g} s  {part['detail']}" for part in report["parts"]]
+    for target in report["targets"]:
+        met = {True: "met", False: "missed", None: "not measured"}[target["met"]]
+        lines.append(f"target {met}: {target['target']} [{number(target['measured'], 3) or '-'}]")
+    return "\n".join([*lines, f"{'passed' if report['passed'] else 'NOT passed'}: {out / 'report.md'}"])
 
 
 def main(arguments):
@@ -401,18 +406,17 @@ def main(arguments):
     if require_targets:
         arguments = arguments[1:]
     if len(arguments) != 2 or any(argument.startswith("-") for argument in arguments):
-        print("gpu_report.py: usage: gpu_report.py [--require_targets] STATE_DIR OUT_DIR", file=sys.stderr)
+        print("gpu_report.py: usage: gpu_report.py [--require_targets] RESULTS OUT_DIR", file=sys.stderr)
         return 2
-    state, out = map(pathlib.Path, arguments)
-    report = make_report(state, require_targets)
-    (out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
-    (out / "report.md").write_text(markdown(report))
-    for part in report["parts"]:
-        print(f"{part['name']:18} {part['status']:9} {part['seconds']:5g} s  {part['detail']}")
-    for target in report["targets"]:
-        met = {True: "met", False: "missed", None: "not measured"}[target["met"]]
-        print(f"target {met}: {target['target']} [{number(target['measured'], 3) or '-'}]")
-    print(f"{'passed' if report['passed'] else 'NOT passed'}: {out / 'report.md'}")
+    results, out = map(pathlib.Path, arguments)
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        with gpu_results.opened(results) as state:
+            report = write(state, out, require_targets)
+    except (OSError, tarfile.TarError) as error:
+        print(f"gpu_report.py: RESULTS: '{results}' cannot be read: {error}", file=sys.stderr)
+        return 2
+    print(summary(report, out))
     return 0 if report["passed"] else 1
 
 

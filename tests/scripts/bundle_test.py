@@ -2,16 +2,22 @@
 
 Arguments: the build folder, a C++ compiler."""
 
+import gzip
+import lzma
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
+sys.path.append(str(SCRIPTS / "gpu"))
+import gpu_check  # noqa: E402
+
 BUILD = COMPILER = None
 
 # What the machine brings: glibc with the loader, and CUDA.
@@ -47,7 +53,7 @@ class WholeBuild(Folder):
         super().setUp()
         lacks_gpu_tests = "TERNGRAD_LACKS_GPU_TESTS:INTERNAL=ON" in (BUILD / "CMakeCache.txt").read_text()
         options = ["--without_gpu_tests"] if lacks_gpu_tests else []
-        result = run(SCRIPTS / "gpu/bundle.sh", *options, self.bundle, BUILD)
+        result = run(SCRIPTS / "gpu/bundle.sh", *options, "--build_dir", BUILD, self.bundle)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.manifest = (self.bundle / "MANIFEST").read_text()
 
@@ -81,9 +87,11 @@ class WholeBuild(Folder):
             paths = [run(self.bundle / "run", "--library_path", name, env=plain_environment()).stdout
                      for name in ("resume_test", "terngrad_train")]
             self.assertEqual(*paths)
-        contracts = run(self.bundle / "run", "contracts_test", "--gtest_filter=*Document*", cwd=self.bundle)
+        # Some read documents by their paths.
+        contracts = run(self.bundle / "run", "contracts_test", "--gtest_filter=*Document*:*Page*", cwd=self.bundle)
         self.assertEqual(contracts.returncode, 0, contracts.stdout)
-        self.assertIn("[       OK ]", contracts.stdout)
+        self.assertIn("[       OK ] CodecPage", contracts.stdout)
+        self.check_tests_of_gpus()
 
         # What comes from the machine stays out, all else is listed, and it is small enough to travel.
         for file in (self.bundle / "lib").iterdir():
@@ -94,8 +102,56 @@ class WholeBuild(Folder):
         self.assertLess(sum(path.stat().st_size for path in files), 300e6)
         self.assertRegex(self.manifest, r"(?m)^  glibc 2\.\d+ or later$")
         self.assertRegex(self.manifest, r"(?m)^compilers:  \S")
-        check = run(self.bundle / "scripts/gpu/gpu_check.sh", "--help")
-        self.assertEqual(check.returncode, 0, check.stderr)
+        self.check_ends_at_once_without_a_gpu()
+
+    def check_tests_of_gpus(self):
+        """What scripts/gpu/gpu_check.py runs passes where there is no GPU, or says why it is skipped."""
+        for program in sorted((self.bundle / "bin").glob("*s_test")):
+            result = run(self.bundle / "run", program.name, f"--gtest_filter={gpu_check.GPU_TESTS}", cwd=self.bundle)
+            self.assertEqual(result.returncode, 0, result.stdout)
+            self.assertEqual(result.stdout.count("[  SKIPPED ] Cuda") > 0, "no GPU: " in result.stdout, program)
+
+    def check_ends_at_once_without_a_gpu(self):
+        gpu = run(self.bundle / "run", "terngrad_bench", "--gpu")
+        if gpu.returncode == 0:
+            return
+        reason = gpu.stderr.strip().removeprefix("terngrad_bench: error: no GPU: ")
+        result = run(self.bundle / "scripts/gpu/gpu_check.py", "--out", self.folder / "out")
+        self.assertEqual((result.returncode, result.stderr), (2, f"gpu_check.py: no GPU to check on: {reason}\n"))
+
+    def test_finds_cudas_libraries_among_packages_of_python_alone(self):
+        """In a namespace where the toolkit is hidden, its libraries are where the packages of PyPI have them."""
+        found = loaded([self.bundle / "bin" / "terngrad_train"], env={**plain_environment(), "LD_TRACE_LOADED_OBJECTS": "1"})
+        toolkit = {str(pathlib.Path(path).resolve().parent) for name, path in found.items() if name.startswith("libcudart")}
+        if not toolkit:
+            self.skipTest("programs are not built with CUDA")
+        if run("unshare", "-rm", "true").returncode != 0:
+            self.skipTest("unshare makes no mount namespace here")
+        toolkit, = toolkit
+        packages = {"cudnn": "libcudnn*", "nccl": "libnccl*", "cu13": "lib[!cn]*", "cublas": "libcu[!d]*", "runtime": "libcudart*"}
+        real, empty = self.folder / "real", self.folder / "empty"
+        for path in (real, empty):
+            path.mkdir()
+        for name, pattern in packages.items():
+            package = self.folder / "site" / "nvidia" / name / "lib"
+            package.mkdir(parents=True)
+            for path in pathlib.Path(toolkit).glob(f"{pattern}.so.*"):
+                (package / path.name).symlink_to(real / path.name)
+        prefix = next(parent for parent in pathlib.Path(toolkit).parents if parent.parent == pathlib.Path("/usr/local"))
+        environment = {**plain_environment(), "PYTHONPATH": str(self.folder / "site"), "CUDA_HOME": ""}
+        script = f"""set -e; mount --bind {toolkit} {real}; mount --bind {empty} {prefix}
+{self.bundle}/run --library_path terngrad_train; {self.bundle}/run terngrad_train --version"""
+        result = run("unshare", "-rm", "bash", "-c", script, env=environment)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("terngrad_train ", result.stdout)
+        path = result.stdout.splitlines()[0].split(":")
+        self.assertEqual(path[0], str(self.bundle / "lib"))
+        self.assertTrue(all(folder.startswith(str(self.folder / "site")) for folder in path[1:]), path)
+        self.assertIn(str(self.folder / "site/nvidia/cudnn/lib"), path)
+
+
+# Names of programs that a bundle takes: one that uses no GPU, one that needs CUDA, one that puts nets on GPUs.
+OURS, GPU, NET = "terngrad_eval", "terngrad_bench", "terngrad_train"
 
 
 class SmallPrograms(Folder):
@@ -114,15 +170,15 @@ class SmallPrograms(Folder):
         for path in (self.libraries / "libours.so", nccl):
             self.compile(path, source, "-shared", "-fPIC", f"-Wl,-soname,{path.name}")
         source.write_text('extern "C" int answer(); int main() { return answer(); }\n')
-        self.compile(self.build / "bin" / "ours", source, self.libraries / "libours.so", f"-Wl,-rpath,{self.libraries}")
-        self.compile(self.build / "bin" / "gpu", source, nccl)
+        self.compile(self.build / "bin" / OURS, source, self.libraries / "libours.so", f"-Wl,-rpath,{self.libraries}")
+        self.compile(self.build / "bin" / GPU, source, nccl)
 
     def compile(self, output, *arguments):
         result = run(COMPILER, "-o", output, *arguments)
         self.assertEqual(result.returncode, 0, result.stderr)
 
     def make(self, code=0):
-        result = run(SCRIPTS / "gpu/bundle.sh", self.bundle, self.build)
+        result = run(SCRIPTS / "gpu/bundle.sh", "--build_dir", self.build, self.bundle)
         self.assertEqual(result.returncode, code, result.stderr)
         return result.stderr
 
@@ -130,23 +186,23 @@ class SmallPrograms(Folder):
         self.make()
         self.assertEqual([path.name for path in (self.bundle / "lib").iterdir()], ["libours.so"])
         shutil.rmtree(self.libraries)
-        self.assertEqual(run(self.bundle / "run", "ours", env=plain_environment()).returncode, 5)
+        self.assertEqual(run(self.bundle / "run", OURS, env=plain_environment()).returncode, 5)
         self.assertIn("\n  libnccl.so.00\n", (self.bundle / "MANIFEST").read_text())
 
     def test_finds_cudas_on_the_machine_or_says_so(self):
         self.make()
         environment = {**plain_environment(), "CUDA_HOME": str(self.toolkit)}
-        self.assertEqual(run(self.bundle / "run", "gpu", env=environment).returncode, 5)
-        found = run(self.bundle / "run", "--library_path", "gpu", env=environment).stdout
+        self.assertEqual(run(self.bundle / "run", GPU, env=environment).returncode, 5)
+        found = run(self.bundle / "run", "--library_path", GPU, env=environment).stdout
         self.assertEqual(found, f"{self.bundle}/lib:{self.toolkit}/lib64\n")
-        result = run(self.bundle / "run", "gpu", env=plain_environment())
+        result = run(self.bundle / "run", GPU, env=plain_environment())
         self.assertEqual((result.returncode, result.stderr),
-                         (127, "run: gpu needs libnccl.so.00, which this machine does not have\n"))
+                         (127, f"run: {GPU} needs libnccl.so.00, which this machine does not have\n"))
 
     def test_keeps_the_path_of_the_user_behind_its_own(self):
         self.make()
         environment = {**plain_environment(), "LD_LIBRARY_PATH": "/users/own"}
-        self.assertEqual(run(self.bundle / "run", "--library_path", "ours", env=environment).stdout,
+        self.assertEqual(run(self.bundle / "run", "--library_path", OURS, env=environment).stdout,
                          f"{self.bundle}/lib:/users/own\n")
 
     def test_finds_what_is_opened_by_name(self):
@@ -156,7 +212,7 @@ class SmallPrograms(Folder):
             self.compile(self.toolkit / "lib64" / name, source, "-shared", "-fPIC", f"-Wl,-soname,{name}")
         source.write_text('extern "C" int answer(); const char* volatile opened = "libcublasLt.so.00";\n'
                           'int main() { return answer(); }\n')
-        self.compile(self.build / "bin" / "net", source, "-Wl,--no-as-needed", self.toolkit / "lib64" / "libcudnn.so.0",
+        self.compile(self.build / "bin" / NET, source, "-Wl,--no-as-needed", self.toolkit / "lib64" / "libcudnn.so.0",
                      self.toolkit / "lib64" / "libcudart.so.00")
         site = self.folder / "site" / "nvidia"
         products, compiler = site / "some" / "lib" / "libcublasLt.so.00", site / "other" / "lib" / "libnvrtc.so.00"
@@ -166,32 +222,51 @@ class SmallPrograms(Folder):
         self.make()
         self.assertIn("\n  libcublasLt.so.00\n", (self.bundle / "MANIFEST").read_text())
         environment = {**plain_environment(), "CUDA_HOME": str(self.toolkit), "PYTHONPATH": str(self.folder / "site")}
-        found = run(self.bundle / "run", "--library_path", "net", env=environment).stdout
+        found = run(self.bundle / "run", "--library_path", NET, env=environment).stdout
         self.assertEqual(found, f"{self.bundle}/lib:{self.toolkit}/lib64:{products.parent}:{compiler.parent}\n")
-        self.assertEqual(run(self.bundle / "run", "net", env=environment).returncode, 5)
+        self.assertEqual(run(self.bundle / "run", NET, env=environment).returncode, 5)
         # Others have no use for them.
-        found = run(self.bundle / "run", "--library_path", "gpu", env=environment).stdout
+        found = run(self.bundle / "run", "--library_path", GPU, env=environment).stdout
         self.assertEqual(found, f"{self.bundle}/lib:{self.toolkit}/lib64\n")
 
     def test_brings_data_along(self):
         digits = self.folder / "digits"
         digits.mkdir()
-        for name in ("train-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte", "notes.txt"):
+        (digits / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(b"images"))
+        for name in ("t10k-labels-idx1-ubyte", "notes.txt"):
             (digits / name).write_text(name)
         pictures = self.folder / "pictures"
         pictures.mkdir()
-        (pictures / "test_batch.bin.xz").touch()
-        result = run(SCRIPTS / "gpu/bundle.sh", "--mnist", digits, "--cifar10", pictures, self.bundle, self.build)
+        (pictures / "test_batch.bin.xz").write_bytes(lzma.compress(b"pictures"))
+        result = run(SCRIPTS / "gpu/bundle.sh", "--mnist", digits, "--cifar10", pictures, "--build_dir", self.build, self.bundle)
         self.assertEqual(result.returncode, 0, result.stderr)
         files = sorted(str(path.relative_to(self.bundle / "data")) for path in (self.bundle / "data").glob("*/*"))
-        self.assertEqual(files, ["cifar10/test_batch.bin.xz", "mnist/t10k-labels-idx1-ubyte", "mnist/train-images-idx3-ubyte.gz"])
-        self.assertIn(" data/mnist/train-images-idx3-ubyte.gz\n", (self.bundle / "MANIFEST").read_text())
+        self.assertEqual(files, ["cifar10/test_batch.bin", "mnist/t10k-labels-idx1-ubyte", "mnist/train-images-idx3-ubyte"])
+        self.assertEqual((self.bundle / "data/mnist/train-images-idx3-ubyte").read_bytes(), b"images")
+        self.assertIn(" data/mnist/train-images-idx3-ubyte\n", (self.bundle / "MANIFEST").read_text())
+
+    def test_packs_below_a_limit(self):
+        packed = self.folder / "new" / "bundle.tar.xz"
+        arguments = SCRIPTS / "gpu/bundle.sh", "--build_dir", self.build, "--pack", packed
+        result = run(*arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"bundle.tar.xz: 0\.\d MiB of 41 MiB\n$")
+        with tarfile.open(packed) as archive:
+            self.assertIn(f"terngrad-bundle/bin/{GPU}", archive.getnames())
+        shutil.copy(self.build / "bin" / OURS, self.build / "bin" / NET)
+        with (self.build / "bin" / NET).open("ab") as file:
+            file.write(os.urandom(3 << 19))
+        result = run(*arguments, "--pack_limit", "1")
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, rf"removed, as it has 1 MiB or more; the largest files \(bytes\):\n +\d+ bin/{NET}\n")
+        self.assertFalse(packed.exists())
+
 
     def test_tests_that_need_a_gpu_are_left_out_where_it_is_said_only(self):
-        arguments = SCRIPTS / "gpu/bundle.sh", "--without_gpu_tests", self.bundle, self.build
+        arguments = SCRIPTS / "gpu/bundle.sh", "--without_gpu_tests", "--build_dir", self.build, self.bundle
         result = run(*arguments)
         self.assertEqual(result.returncode, 2)
-        self.assertIn("--without_gpu_tests: BUILD_DIR", result.stderr)
+        self.assertIn(f"--without_gpu_tests: '{self.build}' does not lack them", result.stderr)
         (self.build / "CMakeCache.txt").write_text("TERNGRAD_LACKS_GPU_TESTS:INTERNAL=ON\n")
         self.assertIn("run cmake -DTERNGRAD_GPU_TESTS=ON", self.make(code=2))
         self.assertFalse(self.bundle.exists())
@@ -202,39 +277,43 @@ class SmallPrograms(Folder):
 
     def test_refuses_folders_without_data(self):
         for option, name in {"--mnist": "MNIST", "--cifar10": "CIFAR-10"}.items():
-            result = run(SCRIPTS / "gpu/bundle.sh", option, self.libraries, self.bundle, self.build)
+            result = run(SCRIPTS / "gpu/bundle.sh", option, self.libraries, "--build_dir", self.build, self.bundle)
             self.assertEqual(result.returncode, 2)
             self.assertIn(f"{option}: '{self.libraries}' has no files of {name}", result.stderr)
-            result = run(SCRIPTS / "gpu/bundle.sh", option, "/nowhere", self.bundle, self.build)
+            result = run(SCRIPTS / "gpu/bundle.sh", option, "/nowhere", "--build_dir", self.build, self.bundle)
             self.assertIn(f"{option}: there is no folder '/nowhere'", result.stderr)
             self.assertFalse(self.bundle.exists())
 
     def test_programs_of_the_emulation_stay(self):
-        shutil.copy(self.build / "bin" / "ours", self.build / "bin" / "simt_test")
+        shutil.copy(self.build / "bin" / OURS, self.build / "bin" / "simt_test")
         self.make()
         self.assertFalse((self.bundle / "bin" / "simt_test").exists())
 
     def test_says_what_is_missing(self):
         told = self.make()
         manifest = (self.bundle / "MANIFEST").read_text()
-        for name in ("bin/terngrad_train", "bin/kernels_test", "lib/libterngrad_fail_point.so"):
+        for name in ("bin/trainers_test", "bin/kernels_test", "lib/libterngrad_fail_point.so"):
             self.assertIn(f"missing: {name} (not built", told)
             self.assertIn(f"\n  {name} (not built", manifest)
-        self.assertNotIn("bin/ours (not built", manifest)
+        self.assertNotIn(f"bin/{OURS} (not built", manifest)
 
     def test_fails_without_a_library(self):
         shutil.rmtree(self.libraries)
-        self.assertIn("this machine lacks libours.so, needed by ours\n", self.make(code=1))
+        self.assertIn("this machine lacks libours.so, needed by terngrad_eval\n", self.make(code=1))
 
     def test_refuses_wrong_usage(self):
         for arguments, reason in {
             (): "OUT_DIR: missing",
             ("--fast", "a"): "unknown option '--fast'",
             (self.build,): "exists and is no empty folder",
-            (self.bundle, self.libraries): "has no bin/",
-            (self.bundle, self.build, "more"): "too many arguments",
+            (self.bundle, "--build_dir", self.libraries): "has no bin/",
+            (self.bundle, "more"): "too many arguments",
+            ("--pack", "bundle.zip"): "'bundle.zip' is refused",
+            ("--pack_limit", "much", self.bundle): "'much' is refused",
+            ("--build", "--build_dir", self.build, self.bundle): "--build_dir: leave it out",
         }.items():
-            result = run(SCRIPTS / "gpu/bundle.sh", *arguments, *([self.build] if arguments == (self.build,) else []))
+            result = run(SCRIPTS / "gpu/bundle.sh", *arguments,
+                         *([] if "--build_dir" in arguments else ["--build_dir", self.build]))
             self.assertEqual(result.returncode, 2)
             self.assertIn(reason, result.stderr)
         self.make()

@@ -1,28 +1,37 @@
-"""Tests of scripts/gpu/gpu_report.py on small samples of what scripts/gpu/gpu_check.sh leaves."""
+"""Tests of scripts/gpu/gpu_report.py on small samples of what scripts/gpu/gpu_check.py leaves."""
 
 import json
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/gpu/gpu_report.py"
+sys.path.append(str(SCRIPT.parent))
+import gpu_results  # noqa: E402
 
 ENCODE = "encode_tensor/cuda/f32/n:67108864/memory"
 AGGREGATE = "aggregate8_t2/cuda/f32/n:67108864/memory"
 LENET = "encode_model/cuda/f32/lenet/cache"
 
 
-def case(suite, name, result="COMPLETED", failures=()):
-    return suite, {"name": name, "status": "RUN", "result": result, **({"failures": list(failures)} if failures else {})}
+def gtest(planned=(), **results):
+    """What came of tests, whose names have __ for a point."""
+    results = {name.replace("__", "."): result for name, result in results.items()}
+    return json.dumps({"planned": [*results, *planned], "results": results})
 
 
-def gtest(*cases):
-    suites = {}
-    for suite, entry in cases:
-        suites.setdefault(suite, []).append(entry)
-    return json.dumps({"testsuites": [{"name": name, "testsuite": entries} for name, entries in suites.items()]})
+def safetensors(**tensors):
+    """The bytes of a file of float32 tensors."""
+    header, body = {}, b""
+    for name, values in tensors.items():
+        data = struct.pack(f"<{len(values)}f", *values)
+        header[name] = {"dtype": "F32", "shape": [len(values)], "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + body
 
 
 def row(name, **counters):
@@ -48,17 +57,18 @@ class GpuReport(unittest.TestCase):
         self.out = pathlib.Path(temporary.name) / "out"
         self.state.mkdir()
         self.out.mkdir()
-        (self.state / "machine.tsv").write_text("gpu\tNVIDIA H200, driver 13.0, runtime 13.0\nprograms\tterngrad_bench 0.1.0 (abc)\n")
+        (self.state / "machine.json").write_text('{"gpu": "NVIDIA H200, driver 13.0", "programs": "terngrad_bench 0.1.0 (abc)"}')
         self.parts = []
 
-    def add(self, kind, name, rc=0, log="", limit=60, text="program", **files):
-        self.parts.append("\t".join(map(str, (kind, name, rc, 3, limit, text))) + "\n")
+    def add(self, kind, name, rc=0, log="", more={}, **files):
+        part = {"kind": kind, "name": name, "rc": rc, "seconds": 3, "limit": 60, "text": "program", **more}
+        self.parts.append(json.dumps(part) + "\n")
         (self.state / f"{name}.log").write_text(log)
         for suffix, content in files.items():
             (self.state / f"{name}.{suffix}.json").write_text(content)
 
     def report(self, *options, code=0):
-        (self.state / "parts.tsv").write_text("".join(self.parts))
+        (self.state / "parts.jsonl").write_text("".join(self.parts))
         result = subprocess.run([sys.executable, SCRIPT, *options, self.state, self.out], capture_output=True, text=True)
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         self.markdown = (self.out / "report.md").read_text()
@@ -69,8 +79,8 @@ class GpuReport(unittest.TestCase):
         part = self.report(code=code)["parts"][0]
         return part["status"], part["detail"]
 
-    def add_kernels(self, *cases, rc=0):
-        self.add("tests", "kernels_test", rc, tests=gtest(case("Layout", "A"), case("CudaCopy", "B"), *cases))
+    def add_kernels(self, rc=0, log="", planned=(), **results):
+        self.add("tests", "kernels_test", rc, log, tests=gtest(planned, Layout__A="passed", CudaCopy__B="passed", **results))
 
     def test_all_good(self):
         self.add_kernels()
@@ -89,53 +99,47 @@ class GpuReport(unittest.TestCase):
         self.assertFalse(self.report(code=1)["passed"])
 
     def test_failed_tests(self):
-        self.add_kernels(case("CudaLanes", "Wrong", failures=["!"]), rc=1)
-        status, detail = self.only_part(1)
-        self.assertEqual(status, "failed")
-        self.assertIn("failed: CudaLanes.Wrong", detail)
+        self.add_kernels(1, CudaLanes__Wrong="failed", CudaLanes__Slow="hung")
+        self.assertEqual(self.only_part(1), ("failed", "4 tests, 3 of them on the GPU, 0 skipped; failed: CudaLanes.Wrong, "
+                                                       "CudaLanes.Slow hung"))
 
     def test_skipped_tests_of_the_gpu_are_failures(self):
-        self.add_kernels(case("CudaLanes", "Skipped", "SKIPPED"))
-        status, detail = self.only_part(1)
-        self.assertEqual(status, "failed")
-        self.assertIn("skipped though there is a GPU: CudaLanes.Skipped", detail)
+        self.add_kernels(CudaLanes__Skipped="skipped")
+        self.assertEqual(self.only_part(1), ("failed", "2 tests, 1 of them on the GPU, 1 skipped; skipped though there is a GPU: "
+                                                       "CudaLanes.Skipped"))
 
     def test_tests_of_the_gpu_that_lack_published_data_are_no_failure(self):
-        log = "[ RUN      ] CudaSets.Mnist\nfile.cpp:288: Skipped\nno mnist in ../data/mnist\n\n[  SKIPPED ] CudaSets.Mnist (0 ms)\n"
+        log = "[ RUN      ] CudaSets.Mnist\nfile.cpp:288: Skipped\nREASON\n\n[  SKIPPED ] CudaSets.Mnist (0 ms)\n"
         for reason, code in {"no mnist in ../data/mnist": 0, "no GPU: none in this machine": 1}.items():
             self.parts = []
-            tests = gtest(case("CudaCopy", "B"), case("CudaSets", "Mnist", "SKIPPED"))
-            self.add("tests", "datasets_test", log=log.replace("no mnist in ../data/mnist", reason), tests=tests)
+            self.add_kernels(log=log.replace("REASON", reason), CudaSets__Mnist="skipped")
             self.only_part(code)
 
     def test_killed_runs_need_no_test_of_that_name(self):
-        for result, code in {"COMPLETED": 0, "SKIPPED": 1}.items():
+        for result, code in {"passed": 0, "skipped": 1}.items():
             self.parts = []
-            self.add("resume", "resume_test", tests=gtest(case("Kill", "AtRandomMoments", result)))
+            self.add("resume", "resume_test", tests=gtest(Kill__AtRandomMoments=result))
             self.only_part(code)
 
     def test_other_skipped_tests_are_none(self):
-        self.add_kernels(case("Simd", "Skipped", "SKIPPED"))
+        self.add_kernels(Simd__Skipped="skipped")
         self.assertEqual(self.only_part(0)[0], "passed")
 
-    def test_kernels_without_a_gpu_are_not_tested(self):
-        self.add("tests", "kernels_test", tests=gtest(case("Layout", "A")))
-        self.assertIn("nothing was tested", self.only_part(1)[1])
-
-    def test_a_program_that_crashes_leaves_no_results(self):
-        self.add("tests", "kernels_test", 139, "[ RUN      ] CudaCopy.B\n")
-        self.assertEqual(self.only_part(1), ("failed", "exit code 139; no results; last line: [ RUN      ] CudaCopy.B"))
+    def test_tests_that_were_not_run(self):
+        self.add_kernels("timed out", planned=["CudaLanes.Late"])
+        self.assertEqual(self.only_part(1), ("failed", "2 tests, 1 of them on the GPU, 0 skipped; not run: CudaLanes.Late"))
         self.parts = []
-        self.add("tests", "kernels_test", 0, "nothing\n")
-        self.assertEqual(self.only_part(1), ("failed", "no results: nothing"))
+        self.add("tests", "kernels_test", 127, more={"reason": "kernels_test is not built"})
+        self.assertEqual(self.only_part(1), ("failed", "kernels_test is not built"))
 
     def test_a_program_that_fails_after_good_tests(self):
-        self.add_kernels(rc=139)
-        self.assertIn("exit code 139", self.only_part(1)[1])
+        self.add_kernels(-11)
+        self.assertIn("exit code -11", self.only_part(1)[1])
 
-    def test_a_missing_program(self):
-        self.add("tests", "kernels_test", 127, text="bin/kernels_test is not there")
-        self.assertEqual(self.only_part(1)[0], "failed")
+    def test_a_hang_is_named(self):
+        (self.state / "kernels_test.hang.txt").touch()
+        self.add_kernels()
+        self.assertIn("kernels_test.hang.txt has what it hung in", self.only_part(0)[1])
 
     def test_what_a_sanitizer_finds(self):
         summaries = {
@@ -156,10 +160,10 @@ class GpuReport(unittest.TestCase):
 
     def test_a_sanitizer_that_is_cut_off(self):
         ran = "[       OK ] CudaCopy.B\n"
-        self.add("sanitizer", "memcheck", 124, ran)
+        self.add("sanitizer", "memcheck", "timed out", ran)
         self.assertEqual(self.only_part(0), ("cut off", "after 60 s: 1 tests ran, nothing found"))
         self.parts = []
-        self.add("sanitizer", "memcheck", 124, f"{ran}========= Invalid __global__ read of size 4 bytes\n")
+        self.add("sanitizer", "memcheck", "timed out", f"{ran}========= Invalid __global__ read of size 4 bytes\n")
         self.assertEqual(self.only_part(1)[0], "failed")
 
     def test_a_sanitizer_that_does_not_work_here(self):
@@ -184,9 +188,10 @@ class GpuReport(unittest.TestCase):
         self.assertIn("| scale/cuda | wrong result |", self.markdown)
         self.parts = []
         whole = bench(*GOOD_ROWS)
-        self.add("bench", "bench", 124, bench=whole[: whole.index(LENET) + 5])
-        report = self.report(code=1)
-        self.assertEqual(report["parts"][0]["status"], "timed out")
+        self.add("bench", "bench", "timed out", bench=whole[: whole.index(LENET) + 5])
+        report = self.report()
+        self.assertEqual(report["parts"][0]["detail"], "after 60 s: 2 benchmarks, all with right results")
+        self.assertEqual(report["parts"][0]["status"], "cut off")
         self.assertEqual([r["name"] for r in report["benchmarks"]], [ENCODE, AGGREGATE])
 
     def test_training_steps_have_a_table(self):
@@ -220,11 +225,13 @@ class GpuReport(unittest.TestCase):
     def test_trainings(self):
         self.add_training("lenet_ternary", top1=0.99)
         self.assertEqual(self.only_part(0), ("passed", "step 3, loss 0.5, 2000 examples/s, top-1 0.9900"))
-        (self.state / "lenet_ternary.min_top1").write_text("0.99\n")
+        self.parts = []
+        expected = {"min_top1": 0.99}
+        self.add_training("lenet_ternary", top1=0.99, more=expected)
         self.assertEqual(self.only_part(0)[0], "passed")
         for top1 in (0.9899, None):
             self.parts = []
-            self.add_training("lenet_ternary", top1=top1)
+            self.add_training("lenet_ternary", top1=top1, more=expected)
             status, detail = self.only_part(1)
             self.assertEqual(status, "failed")
             self.assertIn("where top-1 of at least 0.99 is expected", detail)
@@ -239,7 +246,6 @@ class GpuReport(unittest.TestCase):
         log = "resumed after step 1\n"
         self.parts = []
         self.add_training("stayed", top1=0.98)
-        (self.state / "moved.other").write_text("stayed\n")
         stayed, = self.parts
         for losses, top1, told, code, words in (
             ((9.0, 0.51, 0.5), 0.975, log, 0, "of 2 losses none is more than 2.0 % from"),
@@ -252,39 +258,56 @@ class GpuReport(unittest.TestCase):
             ((0.5, 0.5, 0.5), 0.98, "training\n", 1, "it did not continue from a checkpoint"),
         ):
             self.parts = [stayed]
-            self.add_training("moved", kind="move", log=told, losses=losses, top1=top1)
+            self.add_training("moved", kind="move", log=told, losses=losses, top1=top1, more={"other": "stayed"})
             part = self.report(code=code)["parts"][1]
             self.assertEqual(part["status"], "failed" if code else "passed")
             self.assertIn(words, part["detail"])
         self.parts = [stayed]
-        self.add_training("moved", 2, "terngrad_train: error: --resume\n", kind="move")
+        self.add_training("moved", 2, "terngrad_train: error: --resume\n", kind="move", more={"other": "stayed"})
         self.assertIn("exit code 2", self.report(code=1)["parts"][1]["detail"])
 
     def test_a_run_that_is_repeated(self):
-        folders = [self.add_training("first", top1=0.98), self.add_training("again", kind="repeat", top1=0.98)]
-        (self.state / "again.other").write_text("first\n")
-        for folder in folders:
-            (folder / "checkpoint-90.safetensors").write_bytes(b"other")
-            (folder / "checkpoint-100.safetensors").write_bytes(b"bits")
-        (folders[1] / "checkpoint-90.safetensors").write_bytes(b"not looked at")
-        part = self.report()["parts"][1]
-        self.assertEqual(part["detail"], "two runs end with the same 4 bytes of checkpoint-100.safetensors and 4 equal records")
-        (folders[1] / "checkpoint-100.safetensors").write_bytes(b"bats")
-        self.assertIn("different bits in checkpoint-100.safetensors", self.report(code=1)["parts"][1]["detail"])
-        for folder in folders:
-            (folder / "checkpoint-200.safetensors").write_bytes(b"bits")
-        self.assertEqual(self.report()["parts"][1]["status"], "passed")
-        (folders[1] / "metrics.jsonl").write_text('{"kind": "train", "step": 1, "loss": 0.4}\n')
-        self.assertIn("different metrics", self.report(code=1)["parts"][1]["detail"])
-        for folder in folders:
-            (folder / "metrics.jsonl").write_text("")
-        self.assertEqual(self.report(code=1)["parts"][1]["status"], "failed")
-        for path in folders[0].glob("checkpoint*"):
-            path.unlink()
+        folders = [self.add_training("first", top1=0.98), self.add_training("again", kind="repeat", top1=0.98, more={"other": "first"})]
         self.assertIn("left no checkpoint", self.report(code=1)["parts"][1]["detail"])
 
+        def detail(code):
+            gpu_results.write_difference(self.state, "first", "again")
+            return self.report(code=code)["parts"][1]["detail"]
+
+        for folder in folders:
+            (folder / "checkpoint-90.safetensors").write_bytes(b"not looked at")
+            (folder / "checkpoint-100.safetensors").write_bytes(safetensors(bias=[1, 2], weight=[3, 4, 5]))
+        size = (folders[0] / "checkpoint-100.safetensors").stat().st_size
+        self.assertEqual(detail(0), f"two runs end with the same {size} bytes of checkpoint-100.safetensors and 4 equal records")
+        (folders[1] / "checkpoint-100.safetensors").write_bytes(safetensors(bias=[1, 2], weight=[3, 4.5, 5]))
+        metrics = folders[1] / "metrics.jsonl"
+        metrics.write_text(metrics.read_text().replace('"step": 2, "loss": 0.5', '"step": 2, "loss": 0.4'))
+        self.assertEqual(detail(1), "two runs with the same options end with different bits in checkpoint-100.safetensors: weight (1 of 3 "
+                                    "from 1 on); metrics differ from step 2 on")
+        (folders[1] / "checkpoint-100.safetensors").write_bytes(b"no such file")
+        self.assertIn("no safetensors file", detail(1))
+        for folder in folders:
+            (folder / "checkpoint-200.safetensors").write_bytes(b"bits")
+        self.assertEqual(detail(1), "two runs with the same options have different metrics; metrics differ from step 2 on")
+        for folder in folders:
+            (folder / "metrics.jsonl").write_text("")
+        self.assertIn("different metrics", detail(1))
+
+    def test_scripts(self):
+        self.add("script", "pytorch", log='{"steps_per_s": 1000}\n')
+        self.add("script", "skips", 77, "no PyTorch\n")
+        self.add("script", "fails", 1, "Traceback\n")
+        self.assertEqual([(part["status"], part["detail"]) for part in self.report(code=1)["parts"]],
+                         [("passed", '{"steps_per_s": 1000}'), ("absent", "no PyTorch"),
+                          ("failed", "exit code 1; ; last line: Traceback")])
+
+    def test_of_a_part_that_was_run_again_the_last_counts(self):
+        self.add_kernels(1, CudaLanes__Wrong="failed")
+        self.add_kernels(CudaLanes__Wrong="passed")
+        self.assertEqual(self.only_part(0)[0], "passed")
+
     def test_a_training_that_is_killed_while_it_writes(self):
-        self.add_training("lenet_ternary", 124, "step 3\n")
+        self.add_training("lenet_ternary", "timed out", "step 3\n")
         with (self.state / "lenet_ternary.run" / "metrics.jsonl").open("a") as file:
             file.write('{"kind": "tr')
         self.assertEqual(self.only_part(1), ("timed out", "after 60 s; step 3, loss 0.5, 2000 examples/s; last line: step 3"))
@@ -300,10 +323,16 @@ class GpuReport(unittest.TestCase):
         self.assertEqual(self.only_part(1)[0], "failed")
 
     def test_parts_that_were_not_run(self):
-        self.add("sanitizer", "sanitizers", "-", text="compute-sanitizer is not present")
+        self.add("sanitizer", "sanitizers", more={"absent": "compute-sanitizer is not present"})
         self.assertEqual(self.only_part(0), ("absent", "compute-sanitizer is not present"))
-        self.add("bench", "bench", "late", text="no time")
+        self.add("bench", "bench", "no time")
         self.assertEqual(self.report(code=1)["parts"][1]["status"], "not run")
+
+    def test_a_damaged_archive(self):
+        (self.state / "results.tar.xz").write_bytes(b"no archive")
+        result = subprocess.run([sys.executable, SCRIPT, self.state / "results.tar.xz", self.out], capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("cannot be read", result.stderr)
 
     def test_wrong_usage(self):
         for arguments in ([], ["a"], ["a", "b", "c"], ["--fast", "a", "b"]):

@@ -1,0 +1,485 @@
+#!/usr/bin/env python3
+"""Checks programs built with CUDA on a machine with a GPU: tests, trainings, benchmarks, sanitizers, and a report.
+
+Runs from a bundle (scripts/gpu/bundle.sh), packed or not, or from a build folder. A phase that fails or hangs does not stop
+the others, except `start`, without which nothing else can pass. Phases, in the order in which what they tell decides most:
+
+  start      the GPU, libraries, and two short trainings
+  tests      tests of GPUs, of all programs at once; what fails is run again under compute-sanitizer
+  repeats    trainings run twice, which must end with equal bits
+  accuracy   LeNet with 8 workers and with fp32 gradients
+  speed      the benchmarks that have a target
+  steps      training steps and their parts
+  memcheck   compute-sanitizer over the tests of GPUs; so do racecheck and initcheck
+  nccl       NCCL with one rank
+  pytorch    PyTorch's steps on the same GPU
+  ncu        Nsight Compute on the kernels of encoding and summing
+  moves      trainings that continue on the CPU, and from the CPU on the GPU
+  resume     trainings killed at random moments
+  processes  GPUs of one process and of several
+  bench      all benchmarks; with --seconds those of 25 million elements
+
+DIR gets report.md, report.json, and results.tar.xz, below 16 MiB, with everything that a failure needs to be understood: logs,
+metrics, stacks of what hung, tensors that differ. They are kept up to date from phase to phase. gpu_report.py makes the report
+from that archive on any machine.
+
+Exit codes: 0 all passed, 1 something failed, 2 wrong usage, no GPU, or a library that is missing.
+"""
+
+import argparse
+import hashlib
+import itertools
+import json
+import os
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import traceback
+
+import gpu_report
+import gpu_results
+from gpu_jobs import TIMED_OUT, Job, Runner, at_once, find_tool
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PHASES = ("start", "tests", "repeats", "accuracy", "speed", "steps", "memcheck", "nccl", "pytorch", "racecheck", "ncu",
+          "moves", "resume", "processes", "initcheck", "bench")
+# Tests that use a GPU or its libraries, by name. Those of NCCL have a phase of their own.
+GPU_TESTS = "*Cuda*:ConvolutionPlan*:CudnnGraph*:Libraries*:-CudaNcclOneRank*"
+TEST_PROGRAMS = ("kernels", "contracts", "compress", "nets", "datasets", "trainers")
+TERNARY = ("--grad_bits", "1", "--clip_factor", "2.5", "--quantize_logits")
+STEPS = ("--max_steps", "300", "--log_steps", "1")
+SPEED = (r"^(encode_tensor|encode_blocks|aggregate8_t2|statistics|ternarize_t2)/cuda/(f32|bf16)/n:67108864/memory"
+         r"|^(encode_tensor|aggregate8_t2)/cuda/f32/n:[0-9]+/cache|^encode_model/cuda/f32/(lenet|cifar10_alexnet)/")
+NCU_METRICS = ("dram__throughput.avg.pct_of_peak_sustained_elapsed",
+               "sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active",
+               "smsp__issue_active.avg.pct_of_peak_sustained_active",
+               "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio", "gpu__time_duration.sum")
+# A run on the CPU with 10,000 steps of MNIST ends at 0.9923 to 0.9935 over three seeds.
+MIN_TOP1 = {True: 0.9905, False: 0.9}
+
+
+class Check:
+    """What is checked, where, and what came of it."""
+
+    def __init__(self, options):
+        self.options = options
+        self.root = unpacked(options.bundle) if options.bundle else ROOT
+        self.is_bundle = (self.root / "MANIFEST").exists()
+        self.bin = self.root / "bin" if self.is_bundle else find_build(options.build) / "bin"
+        self.out = options.out
+        self.folder = self.out / "results"
+        deadline = None if options.seconds is None else options.began + options.seconds
+        # The programs read documents by their paths from here.
+        self.runner = Runner(self.folder, self.environment(), self.root, deadline)
+        mnist, cifar10 = self.data("mnist"), self.data("cifar10")
+        self.on_mnist = mnist is not None
+        self.digits = ["--dataset", "mnist", "--data_dir", mnist] if mnist else ["--dataset", "synthetic"]
+        self.images = ["--dataset", "cifar10", *(["--data_dir", cifar10] if cifar10 else ["--benchmark_mode"])]
+
+    def environment(self):
+        """The variables that programs run with. In a bundle, where CUDA's libraries are is looked for once."""
+        environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
+        if self.is_bundle:
+            found = subprocess.run([self.root / "run", "--library_path", "terngrad_train"], capture_output=True, text=True)
+            if found.returncode != 0:
+                refuse(found.stderr.strip())
+            environment["LD_LIBRARY_PATH"] = found.stdout.strip()
+            environment["TERNGRAD_TRAIN_PROGRAM"] = str(self.bin / "terngrad_train")
+            environment["TERNGRAD_FAIL_POINT_LIBRARY"] = str(self.root / "lib" / "libterngrad_fail_point.so")
+        return environment
+
+    def data(self, name):
+        """The folder of a data set, or None: the option's, or where scripts/download_data.sh and bundles have it."""
+        folder = getattr(self.options, name) or self.root / "data" / name
+        return folder.resolve() if folder.is_dir() else None
+
+    def note(self, job, **more):
+        """Keeps what came of a job for the report, and prints its line."""
+        record = {"kind": job.kind, "name": job.name, "rc": job.rc, "seconds": round(job.seconds, 1), "limit": job.limit,
+                  "text": job.text, **more}
+        gpu_results.add_part(self.folder, record)
+        part = gpu_report.judged(record, self.folder)
+        line = f"{time.monotonic() - self.options.began:4.0f} s  {part['name']}: {part['status']}, {part['detail']}"
+        print(line, flush=True)
+        return part["status"] == "passed"
+
+    def absent(self, kind, name, reason):
+        """A part that cannot be run here, which is no failure."""
+        job = Job(kind, name, 0, [])
+        self.note(job, absent=reason)
+
+    def has(self, program):
+        return (self.bin / program).exists()
+
+    # Trainings
+
+    def training(self, name, limit, *arguments, device="cuda", kind="training", launcher=()):
+        run = ["--device", device, "--train_dir", self.folder / f"{name}.run", "--tensorboard=false", "--telemetry_steps", "0",
+               "--histogram_steps", "0"]
+        return Job(kind, name, limit, [*launcher, self.bin / "terngrad_train", *run, *arguments])
+
+    def train(self, *arguments, **options):
+        """One training by itself; whether it passed."""
+        expected = {key: options.pop(key) for key in ("min_top1", "other") if key in options}
+        return self.note(self.runner.run(self.training(*arguments, **options)), **expected)
+
+    def compare(self, first, second):
+        """Notes what differs between the runs of two jobs, for the part of the second."""
+        gpu_results.write_difference(self.folder, first, second)
+
+    def run_start(self):
+        if not self.train("first_lenet", 90, *self.digits, *TERNARY, "--num_nodes", 8, "--max_steps", 20):
+            return False
+        self.train("first_cifarnet", 60, *self.images, *TERNARY, "--num_nodes", 2, "--max_steps", 2000, "--log_steps", 200)
+        return True
+
+    def run_repeats(self):
+        """Correctness needs no quiet GPU: all eight runs at once."""
+        nets = {"lenet": self.digits, "cifarnet": self.images}
+        jobs = [self.training(f"{net}_{math}_{turn}", 90, *nets[net], *TERNARY, "--num_nodes", 4, "--math", math, *STEPS,
+                              kind="repeat" if turn == 2 else "training")
+                for net, math, turn in itertools.product(nets, ("tf32", "fp32"), (1, 2))]
+        self.runner.run_together(jobs)
+        for first, second in zip(jobs[::2], jobs[1::2]):
+            self.note(first)
+            self.compare(first.name, second.name)
+            self.note(second, other=first.name)
+
+    def run_accuracy(self):
+        steps = ["--max_steps", 10000 if self.on_mnist else 1000]
+        bound = MIN_TOP1[self.on_mnist]
+        self.train("lenet_ternary", 120, *self.digits, *TERNARY, "--num_nodes", 8, *steps, min_top1=bound)
+        self.train("lenet_fp32", 120, *self.digits, "--num_nodes", 8, *steps, min_top1=bound)
+
+    def run_moves(self):
+        """Float32 exchanges and products, so that devices differ in the order of sums only."""
+        run = [*self.digits, "--num_nodes", 4, "--max_steps", 200, "--save_iter", 100, "--keep_checkpoints", 0, "--log_steps", 10]
+        options = {"cpu": run, "cuda": [*run, "--math", "fp32"]}
+        for device in options:
+            self.train(f"stayed_{device}", 60, *options[device], device=device)
+        for stayed, device in (("cuda", "cpu"), ("cpu", "cuda")):
+            name = f"from_{stayed}_to_{device}"
+            gpu_results.copy_run_to_first_checkpoint(self.folder, f"stayed_{stayed}", name)
+            self.train(name, 60, *options[device], "--resume", device=device, kind="move", other=f"stayed_{stayed}")
+
+    def run_resume(self):
+        if not self.has("resume_test"):
+            return self.absent("resume", "resume_test", "it is not built")
+        return self.test("resume", "resume_test", "resume_test", "Kill.*", 600, {"TERNGRAD_TEST_DEVICE": "cuda"})
+
+    def run_processes(self):
+        """One process with one GPU, with the exchange beside the backward pass, on two GPUs, and behind a launcher. NCCL refuses
+        ranks that share a GPU; where gradients are exchanged in host memory, two processes take one."""
+        run = [*self.digits, *TERNARY, "--num_nodes", 4, "--max_steps", 300, "--log_steps", 50]
+        served = ["--strategy", "ps", "--pull", "parameters"]
+
+        def same(other, name, *arguments, **options):
+            job = self.runner.run(self.training(name, 60, *arguments, kind="repeat", **options))
+            self.compare(other, name)
+            self.note(job, other=other)
+
+        gpus = len(read_output("nvidia-smi", "-L", "--").split("GPU ")) - 1
+        if os.environ.get("CUDA_VISIBLE_DEVICES"):
+            gpus = len(os.environ["CUDA_VISIBLE_DEVICES"].split(","))
+        self.train("processes_one", 60, *run)
+        same("processes_one", "processes_overlap", *run, "--overlap", "on")
+        if gpus > 1:
+            same("processes_one", "processes_two_gpus", *run, "--num_gpus", 2)
+        self.train("processes_served", 60, *run, *served)
+        if not find_tool("mpirun"):
+            return self.absent("repeat", "processes_launched", "mpirun is not present on this machine")
+        if "libmpi" not in read_output("ldd", self.bin / "terngrad_train"):
+            return self.absent("repeat", "processes_launched", "terngrad_train is built without MPI")
+        # Open MPI wants to be asked twice to run for root, who is the user in a container.
+        mpi = ["env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "mpirun", "--bind-to", "none", "-np"]
+        same("processes_one", "processes_launched", *run, launcher=[*mpi, 1])
+        if gpus > 1:
+            same("processes_one", "processes_two", *run, "--num_gpus", 1, "--check_replicas", 50, launcher=[*mpi, 2])
+        same("processes_served", "processes_two_served", *run, *served, launcher=[*mpi, 2])
+        return gpus > 1 or self.absent("repeat", "processes_two", "there is one GPU, and each process needs one of its own")
+
+    # Tests
+
+    def test(self, kind, name, program, tests, limit, environment=None):
+        """Runs tests of a program, a list of names or a filter, to the last one: after one that ends the program or hangs the
+        next ones are run. Returns those that did not pass."""
+        names = list(tests) if isinstance(tests, list) else self.names_of_tests(program, tests)
+        job = Job(kind, name, limit, [self.bin / program], dict(environment or {}), silence=self.options.silence)
+        results, left, began = {}, names, time.monotonic()
+        while left and (job.rc is None or job.limit > 0):
+            job.command = [self.bin / program, f"--gtest_filter={':'.join(left)}"]
+            self.runner.run(job)
+            seen = gpu_results.read_tests(self.folder / f"{name}.log")
+            results.update({test: seen[test] for test in left if test in seen})
+            ended_in = next((test for test in left if results.get(test) == "running"), None)
+            if job.rc in (0, 1) or ended_in is None:
+                break
+            results[ended_in] = "hung" if job.rc == TIMED_OUT else f"ended the program ({job.rc})"
+            left = [test for test in left if test not in results]
+            job.limit = limit - (time.monotonic() - began)
+        job.command = [self.bin / program, f"--gtest_filter=({len(names)} tests)"]
+        job.limit = limit
+        gpu_results.write_json(self.folder / f"{name}.tests.json", {"planned": names, "results": results})
+        self.note(job)
+        return [(program, test) for test, result in results.items() if result not in ("passed", "skipped")]
+
+    def names_of_tests(self, program, tests):
+        """The names of a program's tests that a filter takes."""
+        listed = subprocess.run([self.bin / program, "--gtest_list_tests", f"--gtest_filter={tests}"], capture_output=True,
+                                text=True, timeout=60, env=self.runner.environment, cwd=self.root)
+        names, suite = [], ""
+        for line in listed.stdout.splitlines():
+            word = line.split("#")[0].strip()
+            if line.startswith("  "):
+                names.append(suite + word)
+            elif re.fullmatch(r"[\w/]+\.", word):
+                suite = word
+        return names
+
+    def run_tests(self):
+        shards = []
+        for name in TEST_PROGRAMS:
+            program = f"{name}_test"
+            names = self.names_of_tests(program, GPU_TESTS) if self.has(program) else []
+            if not any("Cuda" in test for test in names):
+                reason = "has no tests of a GPU: configure with -DTERNGRAD_GPU_TESTS=ON" if self.has(program) else "is not built"
+                self.note(Job("tests", program, 0, [], rc=127), reason=f"{program} {reason}")
+                continue
+            # Neighbours share what is dear to set up, so each half is a run of them.
+            half = (len(names) + 1) // 2
+            shards += [(f"{name}_{i}", program, part) for i, part in enumerate((names[:half], names[half:])) if part]
+        environment = {"TERNGRAD_RANDOM_LAYOUTS": os.environ.get("TERNGRAD_RANDOM_LAYOUTS", "300"),
+                       "OMP_NUM_THREADS": str(max(1, 2 * (os.cpu_count() or 1) // max(1, len(shards))))}
+        failed = at_once(lambda shard: self.test("tests", *shard, 150, environment), shards)
+        # The first failures again, alone, with what tells most.
+        sanitizer = find_tool("compute-sanitizer")
+        again = list(itertools.chain(*failed))[:4] if sanitizer else []
+        for program, test in again:
+            name = "again_" + re.sub(r"\W+", "_", test)
+            job = self.sanitized(sanitizer, "memcheck", name, program, test, 40)
+            job.silence = self.options.silence
+            self.note(self.runner.run(job))
+
+    def sanitized(self, sanitizer, tool, name, program, tests, limit):
+        # Tests of errors make calls that fail, on purpose.
+        return Job("sanitizer", name, limit, [sanitizer, "--tool", tool, "--error-exitcode", 9, "--print-limit", 20,
+                                              "--report-api-errors", "no", self.bin / program, f"--gtest_filter={tests}"])
+
+    def sanitize(self, tool, programs):
+        sanitizer = find_tool("compute-sanitizer")
+        if not sanitizer:
+            return self.absent("sanitizer", tool, "compute-sanitizer is not present on this machine")
+        jobs = []
+        limit = 70 if self.options.seconds else 600
+        for name in programs:
+            program = f"{name}_test"
+            shards = 4 if name == "kernels" else 1
+            names = self.names_of_tests(program, "*Cuda*") if self.has(program) else []
+            jobs += [self.sanitized(sanitizer, tool, f"{tool}_{name}_{i}", program, ":".join(names[i::shards]), limit)
+                     for i in range(shards) if names[i::shards]]
+        for job in self.runner.run_together(jobs):
+            self.note(job)
+        return None
+
+    def run_memcheck(self):
+        self.sanitize("memcheck", ("kernels", "nets", "datasets", "trainers"))
+
+    def run_racecheck(self):
+        self.sanitize("racecheck", ("kernels", "nets", "datasets", "trainers"))
+
+    def run_initcheck(self):
+        # Not where libraries of the toolkit compute, whose kernels read what they do not use.
+        self.sanitize("initcheck", ("kernels", "datasets"))
+
+    def run_nccl(self):
+        names = self.names_of_tests("compress_test", "CudaNcclOneRank.*") if self.has("compress_test") else []
+        if not names:
+            return self.absent("tests", "nccl_one_rank", "compress_test is not built with NCCL's tests of one rank")
+        return self.test("tests", "nccl_one_rank", "compress_test", names, 120)
+
+    # Speed, with nothing else on the GPU
+
+    def bench(self, name, limit, rows, *more):
+        command = [self.bin / "terngrad_bench", f"--benchmark_out={self.folder / name}.bench.json", f"--benchmark_filter={rows}"]
+        self.note(self.runner.run(Job("bench", name, limit, [*command, *more])))
+
+    def run_speed(self):
+        self.bench("bench_targets", 180, SPEED)
+
+    def run_steps(self):
+        self.bench("bench_steps", 180, "^train_step/cuda/tf32/" if self.options.seconds else "^train_step/cuda/")
+
+    def run_bench(self):
+        if self.options.seconds:
+            self.bench("bench", 480, "/cuda/.*n:25000000/memory")
+        else:
+            self.bench("bench", 7200, "/cuda/")
+
+    def run_pytorch(self):
+        script = self.root / "scripts" / "bench" / "bench_pytorch_gpu.py"
+        if not script.exists():
+            script = ROOT / "scripts" / "bench" / "bench_pytorch_gpu.py"
+        for mode in ("eager", "compiled"):
+            # PyTorch brings libraries of its own.
+            self.note(self.runner.run(Job("script", f"pytorch_{mode}", 60, [
+                sys.executable, script, "--net", "cifar10_alexnet", "--mode", mode, "--math", "tf32", "--repetitions", 3],
+                {"LD_LIBRARY_PATH": ""})))
+
+    def run_ncu(self):
+        ncu = find_tool("ncu")
+        if not ncu:
+            return self.absent("script", "ncu", "ncu is not present on this machine")
+        # It replays every launch, and would set clocks: a few launches of a row each, at the clocks that there are.
+        for row in ("encode_tensor", "encode_blocks", "aggregate8_t2"):
+            self.note(self.runner.run(Job("script", f"ncu_{row}", 40, [
+                ncu, "--clock-control", "none", "--launch-count", 4, "--kill", "yes", "--metrics", ",".join(NCU_METRICS),
+                "--kernel-name", "regex:chunk_statistics|ternarize_whole|encode_blocks|code_sum",
+                self.bin / "terngrad_bench", f"--benchmark_filter=^{row}/cuda/f32/n:67108864/memory"])))
+        return None
+
+
+def read_output(*command):
+    """What a command prints; nothing where it is missing or fails."""
+    try:
+        return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def refuse(reason):
+    print(f"gpu_check.py: {reason}", file=sys.stderr)
+    sys.exit(2)
+
+
+def unpacked(bundle):
+    """The folder of a bundle. A packed one is unpacked in the temporary folder, once for each of its contents."""
+    if bundle.is_dir():
+        return bundle.resolve()
+    if not bundle.is_file():
+        refuse(f"--bundle: there is no '{bundle}'")
+    key = hashlib.sha256(bundle.read_bytes()).hexdigest()[:16]
+    folder = pathlib.Path(tempfile.gettempdir()) / f"terngrad-bundle-{key}"
+    if not folder.exists():
+        with tempfile.TemporaryDirectory(dir=folder.parent) as new:
+            try:
+                with tarfile.open(bundle, "r|*") as archive:
+                    # Programs keep their permissions, which the filter of data would take.
+                    archive.extractall(new, **({"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}))
+            except (tarfile.TarError, EOFError, OSError) as error:
+                refuse(f"--bundle: '{bundle}' is damaged: {error}")
+            os.rename(new, folder)
+            os.mkdir(new)  # for the temporary folder to remove
+    found = next(folder.glob("*/MANIFEST"), None)
+    return found.parent if found else refuse(f"--bundle: '{bundle}' holds no bundle")
+
+
+def find_build(build):
+    """The build folder named, or the first of the usual ones with tests."""
+    folders = [build] if build else [ROOT / "build" / name for name in ("gpu-check", "release", "ci")]
+    found = [folder for folder in folders if (folder / "bin" / "terngrad_bench").exists()]
+    if not found:
+        refuse(f"--build: {', '.join(map(str, folders))}: no bin/terngrad_bench; build there first")
+    return next((folder for folder in found if (folder / "bin" / "kernels_test").exists()), found[0]).resolve()
+
+
+def find_gpu(check):
+    """The GPU's name; without one the program ends with the driver's words, and with the loader's if a library is missing."""
+    program = check.bin / "terngrad_bench"
+    try:
+        found = subprocess.run([program, "--gpu"], capture_output=True, text=True, timeout=120, env=check.runner.environment)
+    except subprocess.TimeoutExpired:
+        refuse("no GPU to check on: terngrad_bench --gpu has not ended in 120 s")
+    if found.returncode != 0:
+        reason = found.stderr.strip()
+        if "error while loading" in reason:
+            loader = subprocess.run([program, "--gpu"], capture_output=True, text=True, timeout=120,
+                                    env={**check.runner.environment, "LD_DEBUG": "libs"})
+            reason += "\n" + "\n".join(loader.stderr.splitlines()[-40:])
+        refuse(f"no GPU to check on: {reason.removeprefix('terngrad_bench: error: no GPU: ')}")
+    return found.stdout.strip()
+
+
+def machine_of(check, gpu):
+    """What the report says of the machine and of what was checked."""
+    processor = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    memory = re.search(r"MemTotal: *(\d+)", pathlib.Path("/proc/meminfo").read_text())
+    query = "--query-gpu=name,driver_version,memory.total,clocks.max.sm,clocks.max.memory,power.limit"
+    version = subprocess.run([check.bin / "terngrad_bench", "--version"], capture_output=True, text=True,
+                             env=check.runner.environment)
+    machine = {"gpu": gpu, "programs": "; ".join(version.stdout.split("\n")).strip("; "),
+               "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "system": f"{platform.system()} {platform.release()}",
+               "processor": f"{processor[1] if processor else 'unknown'}, {os.cpu_count()} threads",
+               "memory": f"{int(memory[1]) >> 20} GiB" if memory else "unknown",
+               "nvidia-smi": read_output("nvidia-smi", "--format=csv,noheader", query).strip().replace("\n", "; "),
+               "command": " ".join(sys.argv)}
+    if check.is_bundle:
+        source = re.search(r"^source: *(.*)$", (check.root / "MANIFEST").read_text(), re.M)
+        machine["bundle of"] = source[1] if source else "unknown"
+    return machine
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog="gpu_check.py", description=__doc__, allow_abbrev=False,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+
+    def add(name, metavar, text, **more):
+        parser.add_argument(f"--{name}", metavar=metavar, help=text, **more)
+
+    add("bundle", "FILE|DIR", "a bundle, packed or unpacked (default: that of this script)", type=pathlib.Path)
+    add("build", "DIR", "a build folder (default: build/gpu-check, release or ci)", type=pathlib.Path)
+    add("phases", "LIST", "which, separated by commas, in this order (default: all)", default=",".join(PHASES))
+    add("seconds", "N", "for all phases together; what is left then is cut off or not run (default: no limit)", type=int)
+    add("silence", "N", "a test that prints nothing for N seconds hangs (default: 60)", type=int, default=60)
+    add("out", "DIR", "default: runs/gpu-check-DATE", type=pathlib.Path)
+    for name, title in (("mnist", "MNIST"), ("cifar10", "CIFAR-10")):
+        add(name, "DIR", f"folder with {title} (default: data/{name} where there is one)", type=pathlib.Path)
+    parser.add_argument("--require_targets", action="store_true", help="a benchmark that misses its target is a failure too")
+    options = parser.parse_args(arguments)
+    options.phases = options.phases.split(",")
+    for phase in options.phases:
+        if phase not in PHASES:
+            refuse(f"--phases: '{phase}' is unknown; accepted: {', '.join(PHASES)}")
+    for name in ("seconds", "silence"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            refuse(f"--{name}: '{value}' is refused, expected a positive number")
+    for name in ("mnist", "cifar10"):
+        if getattr(options, name) and not getattr(options, name).is_dir():
+            refuse(f"--{name}: there is no folder '{getattr(options, name)}'")
+    if options.build and (options.bundle or (ROOT / "MANIFEST").exists()):
+        refuse("--build: a bundle has its own programs")
+    options.out = (options.out or ROOT / "runs" / time.strftime("gpu-check-%Y%m%d-%H%M%S")).absolute()
+    return options
+
+
+def main(arguments):
+    began = time.monotonic()
+    options = parse(arguments)
+    options.began = began
+    check = Check(options)
+    gpu = find_gpu(check)
+    check.folder.mkdir(parents=True, exist_ok=True)
+    gpu_results.write_json(check.folder / "machine.json", machine_of(check, gpu))
+    report = None
+    for phase in options.phases:
+        try:
+            may_continue = getattr(check, f"run_{phase}")()
+        except Exception:  # a defect of this script costs one phase
+            may_continue = None
+            check.note(Job("script", phase, 0, []), reason=traceback.format_exc())
+        report = gpu_report.write(check.folder, check.out, options.require_targets)
+        gpu_results.pack(check.folder, check.out / "results.tar.xz")
+        if may_continue is False:
+            print(f"gpu_check.py: {phase} failed, without which nothing else can pass", flush=True)
+            break
+    print(gpu_report.summary(report, check.out))
+    return 0 if report["passed"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,157 @@
+"""What gpu_check.py leaves for gpu_report.py: a folder, and the archive that is made of it.
+
+  machine.json          what the machine is and what was checked: name, value
+  parts.jsonl           what was run, in order, a part a line: kind, name, rc (exit code, minus a signal, "timed out", "no time"),
+                        seconds, limit, text (the command); `absent` and `reason` say why one was not run; `min_top1` is what the
+                        last evaluation of a training must reach, `other` the part whose run this one is compared with
+  NAME.log              output of a part
+  NAME.hang.txt         threads and kernels of a part that hung
+  NAME.tests.json       of kinds tests and resume: names of the tests planned, and what came of each
+  NAME.bench.json       of kind bench: Google Benchmark's
+  NAME.run/             of kinds training, move and repeat: the run's folder; its checkpoints are not in the archive
+  NAME.difference.json  of kind repeat: in which tensors, and where, the last checkpoint differs from that of the other run
+"""
+
+import contextlib
+import json
+import pathlib
+import re
+import shutil
+import struct
+import tarfile
+import tempfile
+
+# The archive stays below this; where it does not, the middle of long files is left out.
+MOST_BYTES = 15 << 20
+LONGEST_FILES = (64 << 20, 4 << 20, 256 << 10, 16 << 10)
+
+
+def read_text(path):
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def read_json(path):
+    """None where it is missing or broken off."""
+    try:
+        return json.loads(read_text(path))
+    except ValueError:
+        return None
+
+
+def write_json(path, value):
+    path.write_text(json.dumps(value, indent=1) + "\n")
+
+
+def read_records(path):
+    """Lines of JSON; the last may be broken off."""
+    records = []
+    for line in read_text(path).splitlines():
+        try:
+            records.append(json.loads(line))
+        except ValueError:
+            break
+    return records
+
+
+def add_part(folder, record):
+    """Appends a line, in one write: several threads do so."""
+    with (folder / "parts.jsonl").open("a") as file:
+        file.write(json.dumps(record) + "\n")
+
+
+def read_parts(folder):
+    """Parts in the order in which they ended; of one that was run again, the last."""
+    return list({part["name"]: part for part in read_records(folder / "parts.jsonl")}.values())
+
+
+def read_tests(log):
+    """What GoogleTest's output says of each test: passed, failed, skipped, or running where it says no more."""
+    words = {"RUN": "running", "OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
+    found = re.findall(r"^\[ *(RUN|OK|FAILED|SKIPPED) *\] (\w[\w/]*\.[\w/]+)", read_text(log), re.M)
+    return {name: words[word] for word, name in found}
+
+
+def checkpoints_of(folder):
+    """A run's checkpoints in the order of their steps."""
+    found = [path for path in folder.glob("checkpoint-*.safetensors") if path.is_file()]
+    return sorted(found, key=lambda path: int(re.sub(r"\D", "", path.name)))
+
+
+def copy_run_to_first_checkpoint(folder, name, copy):
+    """Begins a run as another one was at its first checkpoint."""
+    shutil.rmtree(folder / f"{copy}.run", ignore_errors=True)
+    if (folder / f"{name}.run").is_dir():
+        shutil.copytree(folder / f"{name}.run", folder / f"{copy}.run")
+    for path in checkpoints_of(folder / f"{copy}.run")[1:]:
+        path.unlink()
+
+
+def tensors_of(path):
+    """The parts of a safetensors file by name, its metadata among them."""
+    data = memoryview(path.read_bytes())
+    length, = struct.unpack("<Q", data[:8])
+    header = json.loads(bytes(data[8:8 + length]))
+    metadata = json.dumps(header.pop("__metadata__", {}), sort_keys=True).encode()
+    body = data[8 + length:]
+    return {"__metadata__": metadata, **{name: body[slice(*entry["data_offsets"])] for name, entry in header.items()}}
+
+
+def difference_of(first, second):
+    """In which tensors two checkpoints differ: in how many elements of 4 bytes, and in which first."""
+    ours, theirs = tensors_of(first), tensors_of(second)
+    different = {}
+    for name in [*ours, *(name for name in theirs if name not in ours)]:
+        a, b = (bytes(tensors.get(name, b"")) for tensors in (ours, theirs))
+        if a != b:
+            at = [i for i in range(0, max(len(a), len(b)), 4) if a[i:i + 4] != b[i:i + 4]]
+            different[name] = {"elements": len(at), "of": max(len(a), len(b)) // 4, "first": at[0] // 4}
+    return different
+
+
+def write_difference(folder, first, second):
+    """Compares the last checkpoints of two parts' runs. (They are too large to be in the archive.)"""
+    runs = [checkpoints_of(folder / f"{name}.run") for name in (first, second)]
+    if all(runs):
+        ends = [run[-1] for run in runs]
+        found = {"checkpoints": [end.name for end in ends], "bytes": ends[0].stat().st_size}
+        if ends[0].read_bytes() != ends[1].read_bytes():
+            try:
+                found["different"] = difference_of(*ends)
+            except (AttributeError, KeyError, TypeError, ValueError, struct.error) as error:
+                found["different"] = {"no safetensors file": {"error": repr(error)}}
+        write_json(folder / f"{second}.difference.json", found)
+
+
+def shortened(path, most):
+    """The bytes of a file; of a long one the beginning and the end."""
+    data = path.read_bytes()
+    if len(data) <= most:
+        return data
+    return data[:most // 2] + b"\n[%d bytes are left out]\n" % (len(data) - most) + data[-(most // 2):]
+
+
+def pack(folder, archive):
+    """Writes all but checkpoints into an archive of less than MOST_BYTES."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".safetensors", ".tmp"))
+    for most in LONGEST_FILES:
+        with tempfile.TemporaryDirectory() as copy:
+            for path in files:
+                target = pathlib.Path(copy) / "results" / path.relative_to(folder)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(shortened(path, most))
+            with tarfile.open(archive, "w:xz") as packed:
+                packed.add(pathlib.Path(copy) / "results", "results")
+        if archive.stat().st_size < MOST_BYTES:
+            return
+
+
+@contextlib.contextmanager
+def opened(path):
+    """The folder of results, or of an archive of them."""
+    if path.is_dir():
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(path, "r:xz") as archive:
+            archive.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+        yield pathlib.Path(folder) / "results"
