@@ -21,6 +21,7 @@ bundled.
   --build_dir DIR
                  where the build is (default: build/gpu-check). Where it has CUDA and this machine has no GPU, it must be
                  configured with -DTERNGRAD_GPU_TESTS=ON
+  --trainings    bring along only what trains and evaluates
   --without_gpu_tests
                  make a bundle of a build that lacks them; scripts/gpu/gpu_check.py there then fails in its phase `tests`
   --mnist DIR    bring the files of MNIST in DIR along, for scripts/gpu/gpu_check.py there
@@ -47,6 +48,7 @@ pack_limit=41
 build_dir=
 build_first=false
 with_gpu_tests=true
+only_trainings=false
 while (($# > 0)); do
   case $1 in
     --help | -h)
@@ -65,6 +67,7 @@ while (($# > 0)); do
       ;;
     --build) build_first=true ;;
     --without_gpu_tests) with_gpu_tests=false ;;
+    --trainings) only_trainings=true ;;
     -*) refuse "unknown option '$1'; see --help" ;;
     *) words+=("$1") ;;
   esac
@@ -91,6 +94,7 @@ build=${build_dir:-$source/build/gpu-check}
 # What gpu_check.py runs, and the command that looks at what a training left.
 programs=(terngrad_train terngrad_eval terngrad_bench kernels_test compress_test contracts_test nets_test datasets_test
   trainers_test resume_test)
+if $only_trainings; then programs=("${programs[@]:0:2}"); fi
 if $build_first; then
   if [[ -n $build_dir ]]; then refuse "--build_dir: leave it out, --build builds in build/gpu-check"; fi
   # Another clone or a later build takes what has been compiled, and dependencies are not preprocessed.
@@ -109,7 +113,9 @@ fi
 cached() { sed -nE "s,^$1:[A-Z]+=,,p" "$build/CMakeCache.txt" 2>/dev/null || true; }
 lacks_gpu_tests=$(cached TERNGRAD_LACKS_GPU_TESTS)
 gpu_tests_hint="cmake -DTERNGRAD_GPU_TESTS=ON $build && cmake --build $build"
-if $with_gpu_tests && [[ $lacks_gpu_tests == ON ]]; then
+if $only_trainings; then
+  with_gpu_tests=true # none are asked for
+elif $with_gpu_tests && [[ $lacks_gpu_tests == ON ]]; then
   refuse "'$build': has no tests that need a GPU; run $gpu_tests_hint, or say --without_gpu_tests"
 elif ! $with_gpu_tests && [[ $lacks_gpu_tests != ON ]]; then
   refuse "--without_gpu_tests: '$build' does not lack them"
@@ -138,7 +144,9 @@ for name in "${programs[@]}"; do
   fi
 done
 if [[ -z $(ls "$out/bin") ]]; then refuse "'$build': bin/ holds none of ${programs[*]}"; fi
-if [[ -f $fail_point ]]; then
+if $only_trainings; then
+  fail_point=
+elif [[ -f $fail_point ]]; then
   cp -L "$fail_point" "$out/lib/"
 else
   missing+=("lib/${fail_point##*/} (not built: cmake --build $build --target terngrad_fail_point)")
