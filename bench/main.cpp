@@ -26,6 +26,8 @@ int print_gpu() {
     return 2;
   }
   std::printf("%s\n", terngrad::Device::cuda().description().c_str());
+  const std::string left_out = terngrad::cuda_unavailable_reason();
+  if (!left_out.empty()) std::fprintf(stderr, "terngrad_bench: note: left out: %s\n", left_out.c_str());
   return 0;
 }
 

@@ -22,17 +22,6 @@ set_property(CACHE TERNGRAD_GPU_TESTS PROPERTY STRINGS AUTO ON OFF)
 if(NOT TERNGRAD_GPU_TESTS MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "TERNGRAD_GPU_TESTS=${TERNGRAD_GPU_TESTS}: choose AUTO, ON or OFF")
 endif()
-# Data-centre GPUs from Ampere on: machine code for 8.0 and 9.0, and PTX from which a driver compiles for later ones.
-set(CMAKE_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "GPU architectures to build for")
-
-# The least of them, as a number; 0 where they are words, such as "native".
-set(TERNGRAD_MIN_COMPUTE_CAPABILITY 0)
-foreach(architecture IN LISTS CMAKE_CUDA_ARCHITECTURES)
-  if(architecture MATCHES "^([0-9]+)"
-     AND (TERNGRAD_MIN_COMPUTE_CAPABILITY EQUAL 0 OR CMAKE_MATCH_1 LESS TERNGRAD_MIN_COMPUTE_CAPABILITY))
-    set(TERNGRAD_MIN_COMPUTE_CAPABILITY ${CMAKE_MATCH_1})
-  endif()
-endforeach()
 
 set(TERNGRAD_WITH_CUDA OFF)
 if(NOT TERNGRAD_CUDA STREQUAL "OFF")
@@ -53,8 +42,24 @@ if(NOT TERNGRAD_CUDA STREQUAL "OFF")
 endif()
 
 if(TERNGRAD_WITH_CUDA)
-  enable_language(CUDA)
   find_package(CUDAToolkit 12.4 REQUIRED)
+  # Machine code for Turing, Ampere, Ada, Hopper and Blackwell, as far as the toolkit knows them, and PTX of the newest, from which
+  # a driver compiles for later ones.
+  if(CUDAToolkit_VERSION VERSION_LESS 12.8)
+    set(architectures "75-real;80-real;86-real;89-real;90")
+  else()
+    set(architectures "75-real;80-real;86-real;89-real;90-real;100-real;120")
+  endif()
+  set(CMAKE_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "GPU architectures to build for; native: those of this machine")
+  # The least of them, as a number; 0 where they are words, such as "native".
+  set(TERNGRAD_MIN_COMPUTE_CAPABILITY 0)
+  foreach(architecture IN LISTS CMAKE_CUDA_ARCHITECTURES)
+    if(architecture MATCHES "^([0-9]+)"
+       AND (TERNGRAD_MIN_COMPUTE_CAPABILITY EQUAL 0 OR CMAKE_MATCH_1 LESS TERNGRAD_MIN_COMPUTE_CAPABILITY))
+      set(TERNGRAD_MIN_COMPUTE_CAPABILITY ${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+  enable_language(CUDA)
   if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
     # CMake 3.25 does not know that this nvcc has C++20.
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")

@@ -46,8 +46,16 @@ started=$SECONDS
 
 scripts/install_deps.sh
 echo "== build"
-# A newer compiler's warnings are no reason to stop here.
-cmake --preset release
+# A newer compiler's warnings are no reason to stop here. A first build is for this machine: code for its GPU, or for none.
+options=()
+if [[ ! -f build/release/CMakeCache.txt ]]; then
+  if [[ -e /dev/nvidia0 ]] || nvidia-smi -L >/dev/null 2>&1; then
+    options=(-DCMAKE_CUDA_ARCHITECTURES=native)
+  else
+    options=(-DTERNGRAD_CUDA=OFF)
+  fi
+fi
+cmake --preset release "${options[@]}"
 cmake --build --preset release --parallel "$(nproc)" --target terngrad_train terngrad_eval
 
 log_steps=$((steps < 100 ? steps : 100))

@@ -75,7 +75,7 @@ __device__ common::WindowSums sum_window(const DeviceWindow& window) {
   }
 #pragma unroll
   for (unsigned i = 0; i < kSums; ++i) {
-    const unsigned sum = __reduce_add_sync(kAllLanes, sums[i]);
+    const unsigned sum = warp_sum(sums[i]);
     if (threadIdx.x % kWarpThreads == 0) of_warp[threadIdx.x / kWarpThreads][i] = sum;
   }
   __syncthreads();

@@ -37,10 +37,11 @@ class Device {
   int index_;
 };
 
-/// GPUs that this process can use; 0 without a driver or in a build without CUDA, which is no error.
+/// GPUs that this process can use: those in CUDA's order, which has the fastest one first, before the first that the
+/// build has no code for. 0 without a driver or in a build without CUDA, which is no error.
 int num_cuda_devices();
-/// Why num_cuda_devices() is 0: the driver's or the runtime's own words, or that the build has no CUDA. Empty if it is
-/// not 0.
+/// Why there are not more of them: the driver's or the runtime's own words, that the build has no CUDA, or which GPU is
+/// too old. Empty if all can be used.
 std::string cuda_unavailable_reason();
 
 /// Number of hardware threads that this process may use (its CPU affinity mask), at least 1.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/codes/code_sum.h"
-#include "kernels/runtime/captured_graph.h"
+#include "kernels/runtime/cuda/grow.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/parallel.h"
 #include "kernels/sparse/cuda/drawn_payload.h"
@@ -213,11 +213,7 @@ void DrawnSummer::sum_on_gpu(std::span<const DrawnSumTask> tasks, Stream& stream
     num_means += task.shape.num_groups();
     num_leaves += task.payloads.size();
   }
-  if (num_means > means_.num_elements()) {
-    TERNGRAD_REQUIRE(!is_capturing(stream), "[drawn] memory is missing while the stream is captured: run once before");
-    if (means_.num_elements() > 0) stream.synchronize();  // kernels that use the old memory must have run
-    means_ = Buffer<float>(num_means, device_);
-  }
+  cuda::grow(means_, num_means, stream);
   leaves_.clear();
   leaves_.reserve(num_leaves);  // tasks refer to them
   sums_.clear();

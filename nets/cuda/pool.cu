@@ -71,7 +71,7 @@ constexpr int kBackwardBlocks = 4;
 
 /// @tparam kTiles  every element is in one window: a share is stored as it is, -0 too
 template <int kLanes, bool kTiles>
-__global__ void __launch_bounds__(kPackThreads, kBackwardBlocks)
+__global__ void __launch_bounds__(kPackThreads, resident_blocks(kBackwardBlocks))
     max_pool_backward_kernel(Pool pool, Places inputs, bool has_relu, const float* input, const float* output,
                              const float* output_gradient, float* input_gradient) {
   const int item = item_index();

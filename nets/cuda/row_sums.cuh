@@ -42,7 +42,7 @@ struct RowSumPlan {
 /// Block (channels, chunk, worker). Each thread adds every (threads / lanes)-th row of its chunk in four sums by turns,
 /// and these as (0 + 1) + (2 + 3); then threads of one channel are added in halves.
 template <class Sum, class Term, class Store>
-__global__ void __launch_bounds__(RowSumPlan::kThreads, RowSumPlan::kBlocks)
+__global__ void __launch_bounds__(RowSumPlan::kThreads, resident_blocks(RowSumPlan::kBlocks))
     sum_rows_kernel(RowSumPlan plan, Term term, Store store) {
   constexpr int kSums = 4;
   __shared__ Sum of_thread[RowSumPlan::kThreads];

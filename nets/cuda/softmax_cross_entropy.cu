@@ -74,7 +74,7 @@ __device__ Maximum find_maximum(const float* z, int num_classes, int label) {
 
 /// One example to a block.
 template <int kThreads>
-__global__ void __launch_bounds__(kThreads, kMultiprocessorThreads / kThreads)
+__global__ void __launch_bounds__(kThreads, resident_blocks(kMultiprocessorThreads / kThreads))
     softmax_kernel(const float* logits, const std::int32_t* labels, int num_classes, double smoothing, double scale,
                    float* gradient, WorkerLoss* example_losses) {
   const float* z = logits + std::int64_t{blockIdx.x} * num_classes;

@@ -49,8 +49,10 @@ DeviceChoice choose_devices(const std::string& device, const GpuRange& gpus, con
   }
   const int present = num_cuda_devices();
   if (gpus.first + num_gpus > present) {
+    const std::string more = cuda_unavailable_reason();
     TERNGRAD_THROW(UsageError, "--num_gpus ", num_gpus, ": this process sees ", present,
-                   present == 1 ? " GPU" : " GPUs", "; accepted: 1 to ", present);
+                   present == 1 ? " GPU" : " GPUs", more.empty() ? "" : " (" + more + ")", "; accepted: 1 to ",
+                   present);
   }
   for (int index = 0; index < num_gpus; ++index) choice.gpus.push_back(Device::cuda(gpus.first + index));
   for (const Device& gpu : choice.gpus) {

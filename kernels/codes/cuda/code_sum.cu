@@ -37,10 +37,10 @@ struct Task {
 
 /// Blocks that share a multiprocessor: fewer than fit, so that registers are left for the addresses and words of a
 /// whole batch. With 8 the compiler waits for memory three times a batch.
-constexpr unsigned blocks_per_processor(TernaryFormat format) { return format == TernaryFormat::kT2 ? 5 : 4; }
+constexpr int blocks_per_processor(TernaryFormat format) { return format == TernaryFormat::kT2 ? 5 : 4; }
 
 template <TernaryFormat kFormat, bool kWide>
-__global__ void __launch_bounds__(kThreads, blocks_per_processor(kFormat))
+__global__ void __launch_bounds__(kThreads, resident_blocks(blocks_per_processor(kFormat)))
     code_sum_kernel(const Task* __restrict__ tasks, std::int32_t num_tasks,
                     const std::uint32_t* const* __restrict__ payloads) {
   const Task& task = tasks[find_task(tasks, num_tasks, blockIdx.x)];

@@ -11,6 +11,7 @@
 #include "kernels/codes/cuda/tasks.cuh"
 #include "kernels/codes/cuda/tree_tasks.cuh"
 #include "kernels/codes/cuda/word_reader.cuh"
+#include "kernels/runtime/cuda/launch.cuh"
 
 namespace terngrad::cuda {
 
@@ -109,11 +110,11 @@ __device__ inline unsigned staged_place(unsigned group) { return group ^ (group 
 constexpr unsigned elements_at_once(unsigned levels) { return levels <= 1 ? 16 : 4; }
 
 /// Blocks that share a multiprocessor.
-constexpr unsigned code_blocks_per_processor(unsigned levels) { return levels == 0 ? 3 : levels <= 4 ? 2 : 1; }
+constexpr int code_blocks_per_processor(unsigned levels) { return levels == 0 ? 3 : levels <= 4 ? 2 : 1; }
 
 /// @tparam kLevels  levels of complete batches; 0: there is one batch, complete or not
 template <TernaryFormat kFormat, unsigned kLevels>
-__global__ void __launch_bounds__(kChunkWords, code_blocks_per_processor(kLevels))
+__global__ void __launch_bounds__(kChunkWords, resident_blocks(code_blocks_per_processor(kLevels)))
     code_tree_sum_kernel(const TreeTask* __restrict__ tasks, std::int32_t num_tasks,
                          const TreeLeaf* __restrict__ leaves) {
   constexpr unsigned kElements = elements_at_once(kLevels);

@@ -155,7 +155,7 @@ struct TMaskView {
     for (unsigned earlier = 0; earlier < part; ++earlier) {
       before += static_cast<unsigned>(__popc(mask(first + earlier * kWarpThreads)));
     }
-    before = __reduce_add_sync(kAllLanes, before);
+    before = warp_sum(before);
     return warp_words(mask(first + part * kWarpThreads), std::uint64_t{8} * __ldg(offsets + chunk) + before);
   }
 };

@@ -161,7 +161,7 @@ __device__ ThreadWord ternarize_runs(const RawRun<Element> (&runs)[2], const Ele
 
 // With registers for 4 blocks of a multiprocessor, so that a thread's loads stay in flight together.
 template <class Element>
-__global__ void __launch_bounds__(kThreads, 4)
+__global__ void __launch_bounds__(kThreads, resident_blocks(4))
     encode_blocks_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles, const DrawStream stream,
                          const std::uint32_t high, const std::uint32_t refine_purpose, const double clip_factor,
                          const ScalerRule rule) {

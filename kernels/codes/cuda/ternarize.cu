@@ -8,6 +8,7 @@
 
 #include "kernels/codes/cuda/ternarize_chunk.cuh"
 #include "kernels/codes/cuda/ternarize_whole.cuh"
+#include "kernels/runtime/cuda/grow.h"
 #include "kernels/runtime/cuda/launch.cuh"
 #include "kernels/runtime/cuda/uploaded_table.h"
 #include "kernels/tensor/cuda/elements.cuh"
@@ -136,7 +137,7 @@ __device__ std::uint32_t even_bits(std::uint32_t word) {
 
 /// tmask, first of three: masks into the payload, a chunk's signs and their number of bytes into scratch.
 template <class Element, bool kHasModes>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, resident_blocks(4))
     ternarize_masks_kernel(const Work work, std::uint32_t* __restrict__ signs, std::uint32_t* __restrict__ sign_bytes) {
   __shared__ std::uint32_t words[kChunkWords];
   __shared__ std::uint32_t compacted[kSignWords];
@@ -239,8 +240,7 @@ void with_kernel(ElementType type, const TernarizeMode& mode, const Call& call) 
 class Runner final : public TernarizeRunner {
  public:
   explicit Runner(const Device& device)
-      : device_(device),
-        jobs_table_(device),
+      : jobs_table_(device),
         tiles_table_(device),
         whole_tiles_table_(device),
         first_tiles_table_(device),
@@ -333,12 +333,9 @@ class Runner final : public TernarizeRunner {
                      "[ternarize] tmask cannot be captured into a graph: its size depends on the data");
     const auto num_tiles = static_cast<std::int64_t>(tiles_.size());
     const auto num_jobs = static_cast<std::int64_t>(jobs_.size());
-    if (sign_bytes_.num_elements() < num_tiles || bytes_.num_elements() < num_jobs) {
-      stream.synchronize();
-      signs_ = Buffer<std::uint32_t>(num_tiles * kSignWords, device_);
-      sign_bytes_ = Buffer<std::uint32_t>(num_tiles, device_);
-      bytes_ = Buffer<std::int64_t>(num_jobs, device_);
-    }
+    grow(signs_, num_tiles * kSignWords, stream);
+    grow(sign_bytes_, num_tiles, stream);
+    grow(bytes_, num_jobs, stream);
     const dim3 grid(static_cast<unsigned>(num_tiles));
     with_kernel(type, work.mode, [&]<class Element, bool kHasModes>() {
       launch(ternarize_masks_kernel<Element, kHasModes>, grid, dim3(kThreads), 0, stream, work, signs_.data(),
@@ -351,7 +348,6 @@ class Runner final : public TernarizeRunner {
     stream.synchronize();
   }
 
-  Device device_;
   std::vector<TernarizeJob> jobs_;
   std::vector<EncodeTile> tiles_;
   std::vector<WholeTile> whole_tiles_;

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/codes/cuda/ternarize_chunk.cuh"
+#include "kernels/runtime/cuda/launch.cuh"
 
 namespace terngrad::cuda {
 
@@ -135,7 +136,7 @@ __device__ std::uint32_t whole_run_ties(const Element* values, std::int64_t coun
 /// A block for each tile: a thread has two runs of each of its chunks, all of which are loaded before the first is
 /// used.
 template <class Element>
-__global__ void __launch_bounds__(kTernarizeThreads, 4)
+__global__ void __launch_bounds__(kTernarizeThreads, resident_blocks(4))
     ternarize_whole_kernel(const WholeTile* __restrict__ tiles, const DrawStream stream, const std::uint32_t high,
                            const std::uint32_t refine_purpose) {
   constexpr unsigned kSecond = kTernarizeThreads * kRunElements;

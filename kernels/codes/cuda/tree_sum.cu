@@ -53,13 +53,13 @@ __device__ float4 tree_sum(const TreeLeaf* __restrict__ leaves, unsigned num_lea
 }
 
 /// Blocks that share a multiprocessor: as many as leave registers for a batch and the levels.
-constexpr unsigned blocks_per_processor(LeafFormat format, unsigned levels) {
+constexpr int blocks_per_processor(LeafFormat format, unsigned levels) {
   if (format == LeafFormat::kSides) return levels == kFewLevels ? 2 : 1;
   return levels == kFewLevels ? 3 : levels == kSomeLevels ? 2 : 1;
 }
 
 template <LeafFormat kFormat, unsigned kLevels>
-__global__ void __launch_bounds__(kTreeThreads, blocks_per_processor(kFormat, kLevels))
+__global__ void __launch_bounds__(kTreeThreads, resident_blocks(blocks_per_processor(kFormat, kLevels)))
     tree_sum_kernel(const TreeTask* __restrict__ tasks, std::int32_t num_tasks, const TreeLeaf* __restrict__ leaves) {
   const TreeTask& task = tasks[find_task(tasks, num_tasks, blockIdx.x)];
   const TreeTile tile = {(blockIdx.x - task.first_tile) * kTreeTileElements,

@@ -78,7 +78,7 @@ struct WordReader<TernaryFormat::kTMask> {
         const unsigned at = 2 * (part * kWarpThreads + threadIdx.x % kWarpThreads);
         of_payload[warp][at] = pair.x;
         of_payload[warp][at + 1] = pair.y;
-        sign += __reduce_add_sync(kAllLanes, static_cast<unsigned>(__popc(masks[part])));
+        sign += warp_sum(static_cast<unsigned>(__popc(masks[part])));
       }
     }
     __syncthreads();

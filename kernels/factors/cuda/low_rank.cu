@@ -12,6 +12,7 @@
 
 #include "kernels/factors/sum_order.h"
 #include "kernels/runtime/buffer.h"
+#include "kernels/runtime/cuda/grow.h"
 #include "kernels/runtime/cuda/launch.cuh"
 #include "kernels/runtime/cuda/uploaded_table.h"
 #include "kernels/runtime/errors.h"
@@ -141,7 +142,7 @@ __device__ void add_block(const float* values, std::int64_t columns, int num_row
 }
 
 /// A block has kColumnThreads columns and one slot of their blocks of rows.
-__global__ void __launch_bounds__(kColumnThreads)
+__global__ void __launch_bounds__(kColumnThreads, resident_blocks(7))
     low_rank_slots_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles) {
   __shared__ double wide_p[std::size_t{kGroup}][kFactorBlockRows];
   const Tile tile = tiles[blockIdx.x];
@@ -234,7 +235,8 @@ __device__ double sum_of_products(const float* a, const float* b, std::int64_t c
 }
 
 /// A block per factor: columns come one after the other, and elements of a column do not depend on each other.
-__global__ void __launch_bounds__(kOrthonormalThreads) low_rank_orthonormal_kernel(const Job* __restrict__ jobs) {
+__global__ void __launch_bounds__(kOrthonormalThreads, resident_blocks(2))
+    low_rank_orthonormal_kernel(const Job* __restrict__ jobs) {
   __shared__ double chunk_sums[std::size_t{kChunksAtOnce}];
   const Job job = jobs[blockIdx.x];
   for (int pass = 0; pass < 2; ++pass) {
@@ -337,13 +339,7 @@ std::int64_t tiles_of(std::int64_t items, std::int64_t per_tile) { return (items
 class Runner final : public LowRankRunner {
  public:
   explicit Runner(const Device& device)
-      : device_(device),
-        columns_(device),
-        slots_(device),
-        trees_(device),
-        orthonormal_(device),
-        products_(device),
-        memory_(0, device) {}
+      : columns_(device), slots_(device), trees_(device), orthonormal_(device), products_(device), memory_(0, device) {}
 
   void times_columns(std::span<const FactorTask> tasks, Stream& stream) override {
     columns_.clear();
@@ -356,12 +352,7 @@ class Runner final : public LowRankRunner {
   void times_rows(std::span<const FactorTask> tasks, Stream& stream) override {
     std::int64_t needed = 0;
     for (std::size_t i = 0, next = 0; i < tasks.size(); i = next) needed = std::max(needed, group(tasks, i, next));
-    if (needed > memory_.num_elements()) {
-      TERNGRAD_REQUIRE(!is_capturing(stream),
-                       "[low_rank] memory is missing while the stream is captured: run once before");
-      if (memory_.num_elements() > 0) stream.synchronize();  // kernels that use the old memory must have run
-      memory_ = Buffer<double>(needed, device_);
-    }
+    grow(memory_, needed, stream);
     slots_.clear();
     trees_.clear();
     ends_.clear();
@@ -438,7 +429,6 @@ class Runner final : public LowRankRunner {
   }
   static std::int64_t slot_numbers(const FactorTask& task) { return num_slots(task) * task.rank * task.m.columns; }
 
-  Device device_;
   Table columns_, slots_, trees_, orthonormal_, products_;
   std::vector<std::pair<std::int64_t, std::int64_t>> ends_;  // of groups, in the tiles of slots_ and trees_
   Buffer<double> memory_;                                    // sums of slots

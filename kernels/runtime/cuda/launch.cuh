@@ -1,5 +1,5 @@
-// Launching kernels, and dynamic shared memory: with CUB's scan (kernels/sparse/cuda/exclusive_sum.cu) the only places
-// where the build for a GPU and the emulation on the CPU (tests/simt) differ in source.
+// Launching kernels, and dynamic shared memory: with thrust.cuh the only places where the build for a GPU and the
+// emulation on the CPU (tests/simt) differ in source.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,6 +21,20 @@ inline unsigned num_blocks_for(std::int64_t items, std::int64_t per_block) {
   const std::int64_t blocks = (items + per_block - 1) / per_block;
   TERNGRAD_REQUIRE(blocks <= 0x7fffffff, "[cuda] ", items, " items are more than one launch can hold");
   return static_cast<unsigned>(blocks);
+}
+
+/// The second number of __launch_bounds__: blocks that a multiprocessor is to hold at the same time, `wanted` of those
+/// of compute capability 8.0 and 9.0, which have room for 2048 threads. Half as many on 7.5, with room for 1024; three
+/// quarters on 8.6, 8.9 and 12, with room for 1536, and on 10, for which the compiler needs some more registers.
+constexpr int resident_blocks(int wanted) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900
+  return wanted;
+#elif __CUDA_ARCH__ < 800
+  return wanted > 2 ? wanted / 2 : 1;
+#else
+  const int scaled = wanted > 1 ? 3 * wanted / 4 : 1;
+  return scaled < 16 ? scaled : 16;  // 8.6 holds no more blocks, whatever their size
+#endif
 }
 
 /// Launches `kernel` on `grid` blocks of `block` threads in the stream's order, and checks the launch. An empty grid

@@ -64,8 +64,15 @@ struct Event {
 
 const Event& event_at(const void* event) { return *static_cast<const Event*>(event); }
 
-/// Why a GPU of the first `count` cannot run the kernels of this build; empty if all can. Asking makes no context.
-std::string refused_device(int count) {
+/// The GPUs in their order that can run the kernels of this build, up to the first that cannot, and why that one
+/// cannot.
+struct Usable {
+  int count = 0;
+  std::string unsupported_reason;
+};
+
+/// Asking makes no context.
+Usable usable_devices(int count) {
   constexpr int kMinCapability = TERNGRAD_MIN_COMPUTE_CAPABILITY;  // times ten; 0: the build did not say
   const auto text = [](int capability) {
     return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
@@ -76,11 +83,11 @@ std::string refused_device(int count) {
     TERNGRAD_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
     TERNGRAD_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
     if (10 * major + minor >= kMinCapability) continue;
-    return "GPU " + std::to_string(device) + " (" + device_name(device) + ") has compute capability " +
-           text(10 * major + minor) + ", and this build has code from " + text(kMinCapability) +
-           " on: build with CMAKE_CUDA_ARCHITECTURES for it, or hide it by CUDA_VISIBLE_DEVICES";
+    return {device, "GPU " + std::to_string(device) + " (" + device_name(device) + ") has compute capability " +
+                        text(10 * major + minor) + ", and this build has code from " + text(kMinCapability) +
+                        " on: build with CMAKE_CUDA_ARCHITECTURES for it, or hide it by CUDA_VISIBLE_DEVICES"};
   }
-  return {};
+  return {count, ""};
 }
 
 /// Whether the host may write memory while the GPU is still to read it.
@@ -96,7 +103,7 @@ int num_devices() {
   // Without a driver the call fails and leaves its argument alone.
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaSuccess) return refused_device(count).empty() ? count : 0;
+  if (error == cudaSuccess) return usable_devices(count).count;
   static_cast<void>(cudaGetLastError());
   return 0;
 }
@@ -105,7 +112,8 @@ std::string device_unavailable_reason() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   static_cast<void>(cudaGetLastError());
-  if (error == cudaSuccess) return count > 0 ? refused_device(count) : "the driver reports no device";
+  if (error == cudaSuccess)
+    return count > 0 ? usable_devices(count).unsupported_reason : "the driver reports no device";
   return std::string(cudaGetErrorName(error)) + " (" + cudaGetErrorString(error) + ")";
 }
 

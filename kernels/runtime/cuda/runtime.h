@@ -11,7 +11,7 @@ namespace terngrad::cuda {
 
 /// 0 on any error: no driver, no device.
 int num_devices();
-/// Empty if there is a device.
+/// Why there are not more; empty if all can be used.
 std::string device_unavailable_reason();
 
 /// Makes a device current in this thread. @returns the one before, -1 if that was the same

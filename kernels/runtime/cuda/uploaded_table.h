@@ -9,6 +9,7 @@
 
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/copy.h"
+#include "kernels/runtime/cuda/grow.h"
 #include "kernels/runtime/cuda/runtime.h"
 #include "kernels/runtime/errors.h"
 
@@ -22,7 +23,7 @@ class UploadedTable {
   static_assert(std::has_unique_object_representations_v<T>, "padding bytes would differ by chance");
 
  public:
-  explicit UploadedTable(Device device) : device_(device), memory_(0, device) {}
+  explicit UploadedTable(Device device) : memory_(0, device) {}
 
   /// The table in device memory.
   /// @throws InvalidArgument if it differs from the last one while the stream is captured into a graph: the graph would
@@ -33,11 +34,7 @@ class UploadedTable {
                      "[cuda] a table of tensors changed while the stream is captured: run once with it before");
     const auto count = static_cast<std::int64_t>(table.size());
     last_.clear();  // of what is there if something fails, nothing is known
-    if (count > memory_.num_elements()) {
-      // Kernels that read the old memory must have run before it is freed.
-      if (memory_.num_elements() > 0) stream.synchronize();
-      memory_ = Buffer<T>(count, device_);
-    }
+    grow(memory_, count, stream);
     copy<T>(table, memory_.span().first(table.size()), stream);
     last_.assign(table.begin(), table.end());
     return memory_.data();
@@ -48,7 +45,6 @@ class UploadedTable {
     return table.size() == last_.size() &&
            (table.empty() || std::memcmp(table.data(), last_.data(), table.size_bytes()) == 0);
   }
-  Device device_;
   Buffer<T> memory_;
   std::vector<T> last_;
 };

@@ -10,12 +10,14 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/runtime/cuda/grow.h"
 #include "kernels/runtime/cuda/launch.cuh"
 #include "kernels/runtime/cuda/uploaded_table.h"
 #include "kernels/sparse/cuda/exclusive_sum.h"
 #include "kernels/sparse/cuda/top_k_select.cuh"
 #include "kernels/sparse/sparse_layout.h"
 #include "kernels/tensor/bfloat16.h"
+#include "kernels/tensor/cuda/reduce.cuh"
 #include "kernels/tensor/slice.h"
 
 namespace terngrad::cuda {
@@ -139,7 +141,7 @@ __global__ void __launch_bounds__(kSelectThreads)
       count_magnitude<2>(magnitude, known, bins);
       own_above += magnitude >> kSelectShift<1> > known.bits ? 1 : 0;
     });
-    own_above = __reduce_add_sync(kAllLanes, own_above);
+    own_above = warp_sum(own_above);
     if (threadIdx.x % kWarpThreads == 0) atomicAdd(&above, own_above);
     __syncthreads();
     ChunkCounts& counts = chunks[job.first_chunk + chunk];
@@ -180,7 +182,7 @@ __global__ void __launch_bounds__(kSelectThreads)
   for (std::uint32_t bin = threadIdx.x % kWarpThreads; bin < kLastSelectBins; bin += kWarpThreads) {
     above += bin > last ? chunks[chunk].bins[bin] : 0u;
   }
-  above = __reduce_add_sync(kAllLanes, above) + chunks[chunk].above;
+  above = warp_sum(above) + chunks[chunk].above;
   if (threadIdx.x % kWarpThreads == 0) counts[chunk] = std::uint64_t{above} << 32 | chunks[chunk].bins[last];
 }
 
@@ -236,7 +238,7 @@ __global__ void __launch_bounds__(kSelectThreads)
 /// Scope of a block: all passes by one thread block, which finds elements again in caches if blocks are not large (52
 /// MB are in work at 16384 elements of float32).
 template <class Element>
-__global__ void __launch_bounds__(kSelectThreads)
+__global__ void __launch_bounds__(kSelectThreads, resident_blocks(6))
     choose_in_block_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ block_tiles,
                            std::uint32_t* __restrict__ places, float* __restrict__ values) {
   __shared__ std::uint32_t bins[kSelectBins];
@@ -294,7 +296,7 @@ __global__ void __launch_bounds__(kSelectThreads)
   const std::int64_t count = places_of_group(job.kept, tile.index);
   std::uint32_t gaps = 0;
   for (std::int64_t i = threadIdx.x % kWarpThreads; i < count; i += kWarpThreads) gaps |= gap_at(of_group, i);
-  gaps = __reduce_or_sync(kAllLanes, gaps);
+  gaps = warp_or(gaps);
   if (threadIdx.x % kWarpThreads == 0) widths[index] = static_cast<std::uint64_t>(32 - __clz(static_cast<int>(gaps)));
 }
 
@@ -391,8 +393,7 @@ struct Tiles {
 class Runner final : public SparseEncodeRunner {
  public:
   explicit Runner(const Device& device)
-      : device_(device),
-        jobs_table_(device),
+      : jobs_table_(device),
         counting_(device),
         chunks_(device),
         groups_(device),
@@ -405,8 +406,7 @@ class Runner final : public SparseEncodeRunner {
         chunk_counts_(0, device),
         counts_(0, device),
         before_(0, device),
-        chunk_sum_(device),
-        width_sum_(device) {}
+        sum_(device) {}
 
   void run(std::span<const SparseEncodeTask> tasks, Stream& stream) override {
     plan(tasks);
@@ -465,30 +465,20 @@ class Runner final : public SparseEncodeRunner {
     }
   }
 
-  /// Memory for `count` values. @returns whether it is new, and its contents arbitrary
-  template <class T>
-  bool reserve(Buffer<T>& buffer, std::int64_t count, Stream& stream) {
-    if (buffer.num_elements() >= count) return false;
-    TERNGRAD_REQUIRE(!is_capturing(stream), "[cuda] memory is missing while the stream is captured: run once before");
-    if (buffer.num_elements() > 0) stream.synchronize();  // kernels that use the old memory must have run
-    buffer = Buffer<T>(count, device_);
-    return true;
-  }
-
   template <class Element>
   void encode_runs(const Job* jobs, bool is_bf16, Stream& stream) {
     const auto num_jobs = static_cast<std::int64_t>(jobs_.size());
     const Tile* counting = counting_.on_device(stream);
     const Tile* chunks = chunks_.on_device(stream);
     const Tile* groups = groups_.on_device(stream);
-    reserve(places_, num_places_, stream);
-    reserve(values_, num_places_, stream);
-    reserve(selected_, num_jobs, stream);
-    reserve(chunk_counts_, chunks_.size(), stream);
-    reserve(counts_, std::max(chunks_.size(), groups_.size()), stream);
-    reserve(before_, std::max(chunks_.size(), groups_.size()), stream);
+    grow(places_, num_places_, stream);
+    grow(values_, num_places_, stream);
+    grow(selected_, num_jobs, stream);
+    grow(chunk_counts_, chunks_.size(), stream);
+    grow(counts_, std::max(chunks_.size(), groups_.size()), stream);
+    grow(before_, std::max(chunks_.size(), groups_.size()), stream);
     // Whoever reads a histogram clears it.
-    if (reserve(histograms_, num_jobs * kSelectBins, stream)) fill_zero(histograms_.span(), stream);
+    if (grow(histograms_, num_jobs * kSelectBins, stream)) fill_zero(histograms_.span(), stream);
     const dim3 counting_grid(num_blocks_for(counting_.size(), 1));
     const dim3 job_grid(num_blocks_for(num_jobs, 1));
     const dim3 threads(kSelectThreads);
@@ -505,12 +495,12 @@ class Runner final : public SparseEncodeRunner {
     launch(find_kernel<2>, job_grid, threads, 0, stream, jobs, histograms, selected);
     launch(sum_counts_kernel, dim3(num_blocks_for(chunks_.size(), kWarps)), threads, 0, stream, chunks, chunks_.size(),
            selected, chunk_counts_.data(), counts_.data());
-    chunk_sum_.run(counts_.data(), before_.data(), chunks_.size(), stream);
+    sum_.run(counts_.data(), before_.data(), chunks_.size(), stream);
     launch(choose_kernel<Element>, dim3(num_blocks_for(chunks_.size(), 1)), threads, 0, stream, jobs, chunks, selected,
            counts_.data(), before_.data(), places_.data(), values_.data());
     launch(width_kernel, dim3(num_blocks_for(groups_.size(), kWarps)), threads, 0, stream, jobs, groups, groups_.size(),
            places_.data(), counts_.data());
-    width_sum_.run(counts_.data(), before_.data(), groups_.size(), stream);
+    sum_.run(counts_.data(), before_.data(), groups_.size(), stream);
     launch(is_bf16 ? write_runs_kernel<true> : write_runs_kernel<false>, dim3(num_blocks_for(groups_.size(), 1)),
            dim3(kGroupThreads), 0, stream, jobs, groups, places_.data(), values_.data(), counts_.data(),
            before_.data());
@@ -520,15 +510,14 @@ class Runner final : public SparseEncodeRunner {
   void encode_blocks(const Job* jobs, bool is_bf16, Stream& stream) {
     const Tile* blocks = blocks_.on_device(stream);
     const Tile* words = words_.on_device(stream);
-    reserve(places_, num_places_, stream);
-    reserve(values_, num_places_, stream);
+    grow(places_, num_places_, stream);
+    grow(values_, num_places_, stream);
     launch(choose_in_block_kernel<Element>, dim3(num_blocks_for(blocks_.size(), 1)), dim3(kSelectThreads), 0, stream,
            jobs, blocks, places_.data(), values_.data());
     launch(is_bf16 ? write_local_kernel<true> : write_local_kernel<false>, dim3(num_blocks_for(words_.size(), 1)),
            dim3(kSelectThreads), 0, stream, jobs, words, places_.data(), values_.data());
   }
 
-  Device device_;
   std::vector<Job> jobs_;
   UploadedTable<Job> jobs_table_;
   Tiles counting_, chunks_, groups_, blocks_, words_;
@@ -536,12 +525,12 @@ class Runner final : public SparseEncodeRunner {
   std::int64_t tile_chunks_ = 1;  // of counting_
   Buffer<std::uint32_t> places_;  // of all jobs
   Buffer<float> values_;
-  Buffer<Selected> selected_;           // of each job
-  Buffer<std::uint32_t> histograms_;    // [jobs][kSelectBins], 0 between calls
-  Buffer<ChunkCounts> chunk_counts_;    // of each chunk
-  Buffer<std::uint64_t> counts_;        // of each chunk, later of each group
-  Buffer<std::uint64_t> before_;        // their sums
-  ExclusiveSum chunk_sum_, width_sum_;  // one for each length, so that neither asks for memory in turn
+  Buffer<Selected> selected_;         // of each job
+  Buffer<std::uint32_t> histograms_;  // [jobs][kSelectBins], 0 between calls
+  Buffer<ChunkCounts> chunk_counts_;  // of each chunk
+  Buffer<std::uint64_t> counts_;      // of each chunk, later of each group
+  Buffer<std::uint64_t> before_;      // their sums
+  ExclusiveSum sum_;
 };
 
 }  // namespace

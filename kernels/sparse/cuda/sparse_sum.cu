@@ -164,7 +164,7 @@ __device__ void add_local(const Job& job, const Reader& message, std::int64_t fi
 
 // With registers for 6 blocks of a multiprocessor: launch bounds for 8 would leave too few.
 template <bool kLocal, bool kBfloat16>
-__global__ void __launch_bounds__(kThreads, 6)
+__global__ void __launch_bounds__(kThreads, resident_blocks(6))
     sparse_sum_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles,
                       const std::uint8_t* const* __restrict__ messages) {
   __shared__ float sum[kChunkElements];

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/runtime/cuda/grow.h"
 #include "kernels/runtime/cuda/launch.cuh"
 #include "kernels/runtime/cuda/uploaded_table.h"
 #include "kernels/statistics/common/side_scalers.h"
@@ -34,9 +35,7 @@ struct ChunkRange {
 };
 
 /// Both maxima over a warp; all lanes get them.
-__device__ SideMax warp_side_max(const SideMax& max) {
-  return {__reduce_max_sync(kAllLanes, max.positive), __reduce_max_sync(kAllLanes, max.negative)};
-}
+__device__ SideMax warp_side_max(const SideMax& max) { return {warp_max(max.positive), warp_max(max.negative)}; }
 
 /// One warp per chunk of any worker. Maxima are integers, so their order does not matter.
 template <class Element>
@@ -107,11 +106,8 @@ class Runner final : public SideScalerRunner {
     }
     const auto num_sources = static_cast<std::int64_t>(sources_.size());
     const auto num_scaled = static_cast<std::int64_t>(workers.size() * ranges_.size());
-    if (maxima_.num_elements() < num_sources || statistics_.num_elements() < num_scaled) {
-      stream.synchronize();
-      maxima_ = Buffer<SideMax>(num_sources, stream.device());
-      statistics_ = Buffer<Statistics>(num_scaled, stream.device());
-    }
+    grow(maxima_, num_sources, stream);
+    grow(statistics_, num_scaled, stream);
     const bool clips = clip_factor > 0;
     if (clips) statistics.on_cuda(stream).statistics(workers, statistics_.data(), stream, SummedAs::kValues);
     const Source* sources = sources_table_.on_device(sources_, stream);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/runtime/cuda/grow.h"
 #include "kernels/runtime/cuda/launch.cuh"
 #include "kernels/runtime/cuda/uploaded_table.h"
 #include "kernels/runtime/errors.h"
@@ -80,15 +81,14 @@ struct SideAccumulators {
 
   /// Of the whole warp's chunk; every lane gets it.
   __device__ SignedStatistics combined_chunk() {
-    return {combine_rows_and_lanes(positive), combine_rows_and_lanes(negative),
-            __reduce_add_sync(kAllLanes, num_negative), __reduce_max_sync(kAllLanes, max_positive),
-            __reduce_max_sync(kAllLanes, max_negative)};
+    return {combine_rows_and_lanes(positive), combine_rows_and_lanes(negative), warp_sum(num_negative),
+            warp_max(max_positive), warp_max(max_negative)};
   }
 };
 
 /// One warp per chunk; blockIdx.y is the worker.
 template <class Element>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, resident_blocks(4))
     signed_chunk_kernel(const Source* __restrict__ sources, std::int32_t num_runs, const Tile* __restrict__ tiles,
                         std::int64_t num_tiles, std::int64_t num_partials, SignedStatistics* __restrict__ partials) {
   const std::int64_t index = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpThreads;
@@ -238,10 +238,7 @@ class Runner final : public SignedStatisticsRunner {
       for (const SignedRun& run : runs_) sources_.push_back({tensors.data(run.slice), run.slice.count});
     }
     const auto rows = static_cast<unsigned>(workers.size());
-    if (partials_.num_elements() < num_partials_ * rows) {
-      stream.synchronize();
-      partials_ = Buffer<SignedStatistics>(num_partials_ * rows, stream.device());
-    }
+    grow(partials_, num_partials_ * rows, stream);
     const auto num_runs = static_cast<std::int32_t>(runs_.size());
     const auto num_chunks = static_cast<std::int64_t>(chunks_.size());
     const Source* sources = sources_table_.on_device(sources_, stream);

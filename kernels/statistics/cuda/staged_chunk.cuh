@@ -62,7 +62,7 @@ __device__ void reduce_staged(const StagedChunk<Element>& chunk, unsigned thread
   }
   sum += __shfl_xor_sync(kAllLanes, sum, kLanes);
   sum_squares += __shfl_xor_sync(kAllLanes, sum_squares, kLanes);
-  max_bits = __reduce_max_sync(kAllLanes, max_bits);
+  max_bits = warp_max(max_bits);
   partials.sums[thread / kWarpThreads][lane] = lane < kStatisticsLanes ? sum : sum_squares;
   if (lane == 0) partials.max_bits[thread / kWarpThreads] = max_bits;
 }

@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/runtime/cuda/grow.h"
 #include "kernels/runtime/cuda/launch.cuh"
 #include "kernels/runtime/cuda/uploaded_table.h"
 #include "kernels/statistics/cuda/statistics_chunk.cuh"
@@ -66,7 +67,7 @@ struct Result {
 // With registers for 4 blocks of a multiprocessor (3 for bfloat16), and not the 8 that there may be: a thread's loads
 // then stay in flight together, where fewer registers would have them wait for each other.
 template <class Element, SummedAs kSummed>
-__global__ void __launch_bounds__(kThreads, std::is_same_v<Element, Bfloat16> ? 3 : 4)
+__global__ void __launch_bounds__(kThreads, resident_blocks(std::is_same_v<Element, Bfloat16> ? 3 : 4))
     chunk_statistics_kernel(const Source* __restrict__ sources, std::int32_t num_slices, const Tile* __restrict__ tiles,
                             std::int64_t num_tiles, Statistics* __restrict__ partials, std::int64_t stride) {
   const std::int64_t index = std::int64_t{blockIdx.x} * (blockDim.x / kWarpThreads) + threadIdx.x / kWarpThreads;
@@ -202,10 +203,7 @@ class Runner final : public StatisticsRunner {
                      Stream& stream) override {
     const auto needed = static_cast<std::int64_t>(workers.size() * slices_.size());
     if (needed == 0) return;
-    if (statistics_.num_elements() < needed) {
-      stream.synchronize();
-      statistics_ = Buffer<Statistics>(needed, stream.device());
-    }
+    grow(statistics_, needed, stream);
     statistics(workers, statistics_.data(), stream, SummedAs::kValues);
     launch(model_scalers_kernel, dim3(static_cast<unsigned>(workers.size())), dim3(kWarpThreads), 0, stream,
            statistics_.data(), counts_table_.on_device(counts_, stream), static_cast<std::int32_t>(slices_.size()),
@@ -222,10 +220,7 @@ class Runner final : public StatisticsRunner {
     const auto num_tiles = static_cast<std::int64_t>(tiles_.size());
     const auto num_workers = static_cast<std::int64_t>(workers.size());
     const std::int64_t stride = num_tiles + static_cast<std::int64_t>(long_.size() * kWarpThreads);
-    if (partials_.num_elements() < stride * num_workers) {
-      stream.synchronize();
-      partials_ = Buffer<Statistics>(stride * num_workers, stream.device());
-    }
+    grow(partials_, stride * num_workers, stream);
     const auto num_slices = static_cast<std::int32_t>(slices_.size());
     const auto rows = static_cast<unsigned>(num_workers);
     const Source* sources = sources_table_.on_device(sources_, stream);

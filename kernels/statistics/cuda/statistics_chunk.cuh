@@ -160,7 +160,7 @@ __device__ Statistics warp_chunk_statistics(const Element* __restrict__ values, 
   Accumulators<kSummed> accumulators;
   accumulate_chunk<kVectorsInFlight>(values, count, accumulators);
   return {combine_rows_and_lanes(accumulators.sum), combine_rows_and_lanes(accumulators.sum_squares),
-          __reduce_max_sync(kAllLanes, accumulators.max_bits), 0};
+          warp_max(accumulators.max_bits), 0};
 }
 
 /// The last steps of the tree of slots: lane j takes j + 16, 8, 4, 2, 1. Whole warps must call it; lane 0 gets the

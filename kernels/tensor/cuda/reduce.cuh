@@ -20,6 +20,30 @@ __device__ T warp_reduce(T value, Op op) {
   return value;
 }
 
+/// Sum, maximum and union of 32-bit integers over a warp, which are the same in any order: by one instruction from
+/// compute capability 8.0 on, else by shuffles. All 32 lanes must call them; all get the result.
+__device__ inline unsigned warp_sum(unsigned value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  return warp_reduce(value, [](unsigned a, unsigned b) { return a + b; });
+#else
+  return __reduce_add_sync(kAllLanes, value);
+#endif
+}
+__device__ inline unsigned warp_max(unsigned value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  return warp_reduce(value, [](unsigned a, unsigned b) { return max(a, b); });
+#else
+  return __reduce_max_sync(kAllLanes, value);
+#endif
+}
+__device__ inline unsigned warp_or(unsigned value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  return warp_reduce(value, [](unsigned a, unsigned b) { return a | b; });
+#else
+  return __reduce_or_sync(kAllLanes, value);
+#endif
+}
+
 /// Combines the values of a block of `Threads` threads: warps as above, then their results in order. Every thread must
 /// call it; thread 0 gets the result. May be called again at once.
 template <unsigned Threads, class T, class Op>

@@ -28,7 +28,7 @@ TEST(Stream, RefusesFewerThanOneThread) {
 }
 
 TEST(NoGpu, IsNoErrorUntilOneIsAskedFor) {
-  EXPECT_EQ(cuda_unavailable_reason().empty(), num_cuda_devices() > 0);
+  EXPECT_TRUE(num_cuda_devices() > 0 || !cuda_unavailable_reason().empty());
   if (num_cuda_devices() > 0) GTEST_SKIP() << "there is a GPU";
   try {
     Device::cuda();

@@ -18,6 +18,7 @@
 #include "tests/simt/trainers/stream_communicator.h"
 #include "tests/support/bits.h"
 #include "tests/trainers/device_runs.h"
+#include "trainers/options/device_choice.h"
 
 namespace terngrad::trainers_several_gpus_test {
 namespace {
@@ -88,18 +89,29 @@ TEST_F(SeveralGpus, UploadExamplesBesideTheirSteps) {
   }
 }
 
-TEST_F(SeveralGpus, TooOldForTheBuildAreNotThere) {
-  setenv("SIMT_COMPUTE_CAPABILITY", "75", 1);
-  const int count = num_cuda_devices();
-  const std::string reason = cuda_unavailable_reason();
-  setenv("SIMT_COMPUTE_CAPABILITY", "80", 1);
-  EXPECT_EQ(num_cuda_devices(), 4);
-  EXPECT_EQ(cuda_unavailable_reason(), "");
+TEST_F(SeveralGpus, FromTheFirstTooOldOneOnTheyAreNotThere) {
+  const std::string too_old =
+      " (SIMT emulation) has compute capability 7.0, and this build has code from 7.5 on: build with "
+      "CMAKE_CUDA_ARCHITECTURES for it, or hide it by CUDA_VISIBLE_DEVICES";
+  struct Case {
+    const char* capabilities;
+    int count;
+    std::string reason;
+  };
+  for (const Case& c : {Case{"70", 0, "GPU 0" + too_old}, Case{"75", 4, ""}, Case{"90,80,70", 2, "GPU 2" + too_old}}) {
+    setenv("SIMT_COMPUTE_CAPABILITY", c.capabilities, 1);
+    EXPECT_EQ(num_cuda_devices(), c.count);
+    EXPECT_EQ(cuda_unavailable_reason(), c.reason);
+    if (c.count != 2) continue;
+    try {
+      choose_devices("cuda", {.count = 3}, "tf32");
+      ADD_FAILURE() << "took a GPU that is too old";
+    } catch (const UsageError& error) {
+      EXPECT_EQ(std::string(error.what()),
+                "--num_gpus 3: this process sees 2 GPUs (GPU 2" + too_old + "); accepted: 1 to 2");
+    }
+  }
   unsetenv("SIMT_COMPUTE_CAPABILITY");
-  EXPECT_EQ(count, 0);
-  EXPECT_EQ(reason,
-            "GPU 0 (SIMT emulation) has compute capability 7.5, and this build has code from 8.0 on: build with "
-            "CMAKE_CUDA_ARCHITECTURES for it, or hide it by CUDA_VISIBLE_DEVICES");
 }
 
 /// In threads of its own, which begin with GPU 0 as the current one as those of a new process do.

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads)
     of_thread = zero_if_nonfinite(g.x) + zero_if_nonfinite(g.y) + zero_if_nonfinite(g.z) + zero_if_nonfinite(g.w);
     if (of_thread != 0) *to = g;
   }
-  const unsigned of_warp = __reduce_add_sync(kAllLanes, of_thread);
+  const unsigned of_warp = warp_sum(of_thread);
   if (of_warp == 0 || threadIdx.x % kWarpThreads != 0) return;
   atomicAdd(reinterpret_cast<Word*>(&counts->zeroed_elements), Word{of_warp});
 }

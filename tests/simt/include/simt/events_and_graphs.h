@@ -183,9 +183,13 @@ struct cudaDeviceProp {
   cudaUUID_t uuid;
 };
 enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75, cudaDevAttrComputeCapabilityMinor = 76 };
-/// 9.0, or what SIMT_COMPUTE_CAPABILITY says, times ten.
-inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
-  const char* const text = std::getenv("SIMT_COMPUTE_CAPABILITY");
+/// 9.0, or what SIMT_COMPUTE_CAPABILITY says, times ten: of each GPU, separated by commas, or of all.
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  const char* text = std::getenv("SIMT_COMPUTE_CAPABILITY");
+  for (const char* next = text; next != nullptr && device > 0; --device) {
+    next = std::strchr(text, ',');
+    if (next != nullptr) text = next + 1;
+  }
   const int capability = text == nullptr ? 90 : std::atoi(text);
   *value = attribute == cudaDevAttrComputeCapabilityMajor ? capability / 10 : capability % 10;
   return cudaSuccess;
