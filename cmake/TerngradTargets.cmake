@@ -37,6 +37,8 @@ function(terngrad_target_defaults target)
     if(TERNGRAD_WERROR)
       list(APPEND cuda_options -Werror=all-warnings -Xptxas=--warning-as-error)
     endif()
+    # Counts are of 64 bits: without this every algorithm of Thrust is compiled for 32 bits too.
+    target_compile_definitions(${target} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:THRUST_FORCE_64_BIT_OFFSET_TYPE>)
     target_compile_features(${target} PUBLIC cuda_std_20)
     set_target_properties(${target} PROPERTIES CUDA_EXTENSIONS OFF CUDA_VISIBILITY_PRESET hidden CUDA_RUNTIME_LIBRARY Shared)
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_options}>")

@@ -9,60 +9,39 @@
 namespace terngrad::cuda {
 namespace {
 
-struct AddTo : ElementwiseOp {
-  __device__ void operator()(float& sum, float addend) const { sum += addend; }
+struct Sum {
+  __device__ float operator()(float a, float b) const { return a + b; }
 };
 
-struct AddRectifiedTo : ElementwiseOp {
-  __device__ void operator()(float& sum, float addend) const {
-    const float value = sum + addend;
-    sum = value <= 0 ? 0.0f : value;
-  }
-};
-
-struct Sum : ElementwiseOp {
-  __device__ void operator()(float a, float b, float& sum) const { sum = a + b; }
-};
-
-struct RectifiedSum : ElementwiseOp {
-  __device__ void operator()(float a, float b, float& sum) const {
+struct RectifiedSum {
+  __device__ float operator()(float a, float b) const {
     const float value = a + b;
-    sum = value <= 0 ? 0.0f : value;
+    return value <= 0 ? 0.0f : value;
   }
 };
 
-struct ReluGradient : ElementwiseOp {
-  __device__ void operator()(float output, float output_gradient, float& input_gradient) const {
-    input_gradient = output > 0 ? output_gradient : 0.0f;
-  }
+struct ReluGradient {
+  __device__ float operator()(float output, float output_gradient) const { return output > 0 ? output_gradient : 0.0f; }
 };
 
 }  // namespace
 
 void add(const float* a, const float* b, Activation activation, std::int64_t count, float* sum, const Stream& stream) {
   const auto size = static_cast<std::size_t>(count);
-  const bool is_rectified = activation == Activation::kRelu;
-  if (a == sum) {
-    if (is_rectified) {
-      launch_elementwise(size, stream, AddRectifiedTo(), InputOutput<float>{sum}, Input<float>{b});
-    } else {
-      add_to(sum, b, count, stream);
-    }
-  } else if (is_rectified) {
-    launch_elementwise(size, stream, RectifiedSum(), Input<float>{a}, Input<float>{b}, Output<float>{sum});
+  if (activation == Activation::kRelu) {
+    transform(size, stream, RectifiedSum(), sum, a, b);
   } else {
-    launch_elementwise(size, stream, Sum(), Input<float>{a}, Input<float>{b}, Output<float>{sum});
+    transform(size, stream, Sum(), sum, a, b);
   }
 }
 
 void add_to(float* sum, const float* addend, std::int64_t count, const Stream& stream) {
-  launch_elementwise(static_cast<std::size_t>(count), stream, AddTo(), InputOutput<float>{sum}, Input<float>{addend});
+  add(sum, addend, Activation::kNone, count, sum, stream);
 }
 
 void relu_gradient(const float* output, const float* output_gradient, std::int64_t count, float* input_gradient,
                    const Stream& stream) {
-  launch_elementwise(static_cast<std::size_t>(count), stream, ReluGradient(), Input<float>{output},
-                     Input<float>{output_gradient}, Output<float>{input_gradient});
+  transform(static_cast<std::size_t>(count), stream, ReluGradient(), input_gradient, output, output_gradient);
 }
 
 }  // namespace terngrad::cuda

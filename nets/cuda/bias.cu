@@ -12,12 +12,12 @@ namespace {
 
 __device__ float relu(float value) { return value > 0 ? value : 0.0f; }
 
-struct Relu : ElementwiseOp {
-  __device__ void operator()(float& value) const { value = relu(value); }
+struct Relu {
+  __device__ float operator()(float value) const { return relu(value); }
 };
 
-struct ReluGradient : ElementwiseOp {
-  __device__ void operator()(float& gradient, float output) const { gradient *= output <= 0 ? 0.0f : 1.0f; }
+struct ReluGradient {
+  __device__ float operator()(float gradient, float output) const { return gradient * (output <= 0 ? 0.0f : 1.0f); }
 };
 
 /// @param packs  of a row
@@ -71,8 +71,7 @@ void add_bias(float* values, const float* biases, std::int64_t rows, int channel
               const Stream& stream) {
   const bool has_relu = activation == Activation::kRelu;
   if (biases == nullptr) {
-    if (has_relu)
-      launch_elementwise(static_cast<std::size_t>(rows * channels), stream, Relu(), InputOutput<float>{values});
+    if (has_relu) transform(static_cast<std::size_t>(rows * channels), stream, Relu(), values, values);
   } else if (channels % kWideLanes == 0 && are_aligned_for_packs(values, biases)) {
     launch_add_bias<kWideLanes>(values, biases, rows, channels, has_relu, stream);
   } else {
@@ -81,8 +80,7 @@ void add_bias(float* values, const float* biases, std::int64_t rows, int channel
 }
 
 void relu_gradient(float* gradient, const float* output, std::int64_t count, const Stream& stream) {
-  launch_elementwise(static_cast<std::size_t>(count), stream, ReluGradient(), InputOutput<float>{gradient},
-                     Input<float>{output});
+  transform(static_cast<std::size_t>(count), stream, ReluGradient(), gradient, gradient, output);
 }
 
 std::int64_t bias_gradient_scratch(std::int64_t rows, int channels, int num_workers) {

@@ -40,8 +40,6 @@ class Wide:
         return kernel.function() == self.kernel and re.search(self.arguments, kernel.arguments()) is not None
 
 
-# Of elementwise_kernel the instantiations that take 4 elements at once; those for addresses at odd places take 1.
-AT_ONCE = "ILj256ELi4E.*"
 # Types of a gradient's elements: of 16 bits there are twice as many in an access.
 FLOAT32 = "^IfE"
 FLOAT16_OR_BFLOAT16 = "7Float16|8Bfloat16"
@@ -72,18 +70,6 @@ WIDE_ACCESSES = [
     Wide("histogram_kernel", 4, 0, "^IfLi"),
     Wide("chunk_counts_kernel", 4, 0, FLOAT32),
     Wide("choose_kernel", 4, 0, FLOAT32),
-    Wide("elementwise_kernel", 2, 2, AT_ONCE + "5Scale"),
-    Wide("elementwise_kernel", 2, 2, AT_ONCE + "13ZeroNonfinite"),
-    Wide("elementwise_kernel", 2, 0, AT_ONCE + "13FindNonfinite"),
-    Wide("elementwise_kernel", 2, 2, AT_ONCE + "5Round"),
-    Wide("elementwise_kernel", 4, 0, AT_ONCE + "6Encode"),
-    Wide("elementwise_kernel", 0, 4, AT_ONCE + "6Decode"),
-    Wide("elementwise_kernel", 4, 2, AT_ONCE + "2Gd"),
-    Wide("elementwise_kernel", 6, 4, AT_ONCE + "8Momentum"),
-    Wide("elementwise_kernel", 8, 6, AT_ONCE + "4Adam"),
-    Wide("elementwise_kernel", 8, 6, AT_ONCE + "7Rmsprop"),
-    Wide("elementwise_kernel", 4, 2, AT_ONCE + "3Ema"),
-    Wide("elementwise_kernel", 4, 2, AT_ONCE + "11WeightDecay"),
     Wide("gather_images_kernel", 4, 4, "6float4", "terngrad_datasets"),
     Wide("copy_slot_kernel", 4, 4, "", "terngrad_datasets"),
     Wide("crop_images_kernel", 1, 0, "^ILb1E", "terngrad_datasets"),  # staged
@@ -95,10 +81,8 @@ WIDE_ACCESSES = [
     Wide("average_pool_backward_kernel", 1, 1, "^ILi4E", "terngrad_nets"),
     Wide("normalize_kernel", 1, 1, "^ILi4E", "terngrad_nets"),
     Wide("input_gradient_kernel", 1, 1, "^ILi4E", "terngrad_nets"),
-    Wide("elementwise_kernel", 4, 2, AT_ONCE + "12ReluGradient", "terngrad_nets"),
     Wide("weight_decay_kernel", 2, 1, "", "terngrad_trainers"),
     Wide("scale_workers_kernel", 1, 1, "", "terngrad_trainers"),
-    Wide("elementwise_kernel", 2, 2, AT_ONCE + "6CopyIf", "terngrad_trainers"),
 ]
 
 
@@ -144,9 +128,6 @@ STREAMS = [
     Stream("counts of magnitudes in chunks, float", "chunk_counts_kernel", FLOAT32, 16, 4),
     Stream("columns of a product with a factor", "low_rank_columns_kernel", "", 0, 4, bits=32),
     Stream("rows of a product with a factor", "low_rank_slots_kernel", "", 0, 4, bits=32),
-    Stream("gradient descent", "elementwise_kernel", AT_ONCE + "2Gd", 8, 12),
-    Stream("momentum", "elementwise_kernel", AT_ONCE + "8Momentum", 8, 20),
-    Stream("Adam", "elementwise_kernel", AT_ONCE + "4Adam", 8, 28),
 ]
 
 # Bytes of dynamic shared memory that kernels are launched with at most. With the static ones a block has 48 KiB unless it

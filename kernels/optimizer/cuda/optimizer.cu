@@ -9,99 +9,111 @@
 namespace terngrad::cuda {
 namespace {
 
-using In = Input<float>;
-using InOut = InputOutput<float>;
+using Two = thrust::tuple<float, float>;
+using Three = thrust::tuple<float, float, float>;
 
 /// An update by a rate. Whether it is skipped, and by which rate, may be in the device's memory.
 struct Update {
-  float rate;
+  float rate_of_host;
   StepScalars scalars;
 
-  __device__ bool begin() {
-    if (scalars.skip != nullptr && *scalars.skip != 0) return false;
-    if (scalars.rate != nullptr) rate = *scalars.rate;
-    return true;
-  }
-  __device__ void end() {}
+  __device__ bool is_skipped() const { return scalars.skip != nullptr && __ldg(scalars.skip) != 0; }
+  __device__ float rate() const { return scalars.rate != nullptr ? __ldg(scalars.rate) : rate_of_host; }
 };
 
 struct Gd : Update {
-  __device__ void operator()(float& weight, float gradient) const { weight -= rate * gradient; }
+  __device__ float operator()(float weight, float gradient) const {
+    return is_skipped() ? weight : weight - rate() * gradient;
+  }
 };
 
 struct Momentum : Update {
   float momentum;
-  __device__ void operator()(float& weight, float& accumulator, float gradient) const {
+  __device__ Two operator()(float weight, float accumulator, float gradient) const {
+    if (is_skipped()) return {weight, accumulator};
     accumulator = momentum * accumulator + gradient;
-    weight -= rate * accumulator;
+    return {weight - rate() * accumulator, accumulator};
   }
 };
 
 struct Adam : Update {
   AdamConstants constants;
-  __device__ void operator()(float& weight, float& first, float& second, float gradient) const {
+  __device__ Three operator()(float weight, float first, float second, float gradient) const {
+    if (is_skipped()) return {weight, first, second};
     first = constants.beta1 * first + (1.0f - constants.beta1) * gradient;
     second = constants.beta2 * second + (1.0f - constants.beta2) * (gradient * gradient);
-    weight -= __fdiv_rn(rate * first, __fsqrt_rn(second) + constants.epsilon);
+    return {weight - __fdiv_rn(rate() * first, __fsqrt_rn(second) + constants.epsilon), first, second};
   }
 };
 
 struct Rmsprop : Update {
   RmspropConstants constants;
-  __device__ void operator()(float& weight, float& mean_square, float& update, float gradient) const {
+  __device__ Three operator()(float weight, float mean_square, float update, float gradient) const {
+    if (is_skipped()) return {weight, mean_square, update};
     mean_square = constants.decay * mean_square + (1.0f - constants.decay) * (gradient * gradient);
-    const float scaled = __fdiv_rn(rate * gradient, __fsqrt_rn(mean_square + constants.epsilon));
+    const float scaled = __fdiv_rn(rate() * gradient, __fsqrt_rn(mean_square + constants.epsilon));
     update = constants.momentum * update + scaled;
-    weight -= update;
+    return {weight - update, mean_square, update};
   }
 };
 
 /// The rate is the decay.
 struct Ema : Update {
-  __device__ void operator()(float& shadow, float weight) const { shadow -= (1.0f - rate) * (shadow - weight); }
+  __device__ float operator()(float shadow, float weight) const {
+    return is_skipped() ? shadow : shadow - (1.0f - rate()) * (shadow - weight);
+  }
 };
 
 /// The rate is the decay.
 struct WeightDecay : Update {
-  __device__ void operator()(float& gradient, float weight) const { gradient += rate * weight; }
+  __device__ float operator()(float gradient, float weight) const {
+    return is_skipped() ? gradient : gradient + rate() * weight;
+  }
 };
+
+/// Elements of the arrays that an update changes, and of the one that it reads, give what becomes of the former.
+template <class Op, class... Changed>
+void update(const Stream& stream, const Op& op, std::span<const float> read, std::span<Changed>... changed) {
+  if constexpr (sizeof...(Changed) == 1) {
+    transform(read.size(), stream, op, changed.data()..., static_cast<const float*>(changed.data())..., read.data());
+  } else {
+    transform(read.size(), stream, op, zipped(changed.data()...), static_cast<const float*>(changed.data())...,
+              read.data());
+  }
+}
 
 }  // namespace
 
 void update_gd(std::span<float> weights, std::span<const float> gradient, float learning_rate, const Stream& stream,
                const StepScalars& scalars) {
-  launch_elementwise(weights.size(), stream, Gd{{learning_rate, scalars}}, InOut{weights.data()}, In{gradient.data()});
+  update(stream, Gd{{learning_rate, scalars}}, gradient, weights);
 }
 
 void update_momentum(std::span<float> weights, std::span<float> accumulator, std::span<const float> gradient,
                      float learning_rate, float momentum, const Stream& stream, const StepScalars& scalars) {
-  launch_elementwise(weights.size(), stream, Momentum{{learning_rate, scalars}, momentum}, InOut{weights.data()},
-                     InOut{accumulator.data()}, In{gradient.data()});
+  update(stream, Momentum{{learning_rate, scalars}, momentum}, gradient, weights, accumulator);
 }
 
 void update_adam(std::span<float> weights, std::span<float> first_moment, std::span<float> second_moment,
                  std::span<const float> gradient, float step_size, const AdamConstants& constants, const Stream& stream,
                  const StepScalars& scalars) {
-  launch_elementwise(weights.size(), stream, Adam{{step_size, scalars}, constants}, InOut{weights.data()},
-                     InOut{first_moment.data()}, InOut{second_moment.data()}, In{gradient.data()});
+  update(stream, Adam{{step_size, scalars}, constants}, gradient, weights, first_moment, second_moment);
 }
 
-void update_rmsprop(std::span<float> weights, std::span<float> mean_square, std::span<float> update,
+void update_rmsprop(std::span<float> weights, std::span<float> mean_square, std::span<float> update_of_weights,
                     std::span<const float> gradient, float learning_rate, const RmspropConstants& constants,
                     const Stream& stream, const StepScalars& scalars) {
-  launch_elementwise(weights.size(), stream, Rmsprop{{learning_rate, scalars}, constants}, InOut{weights.data()},
-                     InOut{mean_square.data()}, InOut{update.data()}, In{gradient.data()});
+  update(stream, Rmsprop{{learning_rate, scalars}, constants}, gradient, weights, mean_square, update_of_weights);
 }
 
 void update_ema(std::span<float> shadow, std::span<const float> weights, float decay, const Stream& stream,
                 const StepScalars& scalars) {
-  launch_elementwise(shadow.size(), stream, Ema{{decay, scalars}}, InOut{shadow.data()}, In{weights.data()});
+  update(stream, Ema{{decay, scalars}}, weights, shadow);
 }
 
 void add_weight_decay(std::span<float> gradient, std::span<const float> weights, float decay, const Stream& stream,
                       const StepScalars& scalars) {
-  launch_elementwise(gradient.size(), stream, WeightDecay{{decay, scalars}}, InOut{gradient.data()},
-                     In{weights.data()});
+  update(stream, WeightDecay{{decay, scalars}}, weights, gradient);
 }
 
 }  // namespace terngrad::cuda

@@ -1,9 +1,9 @@
-// Prefix sums of an array on a GPU, by CUB.
+// Prefix sums of an array on a GPU, by Thrust, that is by CUB's scan.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
-#include "kernels/runtime/buffer.h"
 #include "kernels/runtime/device.h"
 
 namespace terngrad::cuda {
@@ -19,7 +19,8 @@ class ExclusiveSum {
   void run(const std::uint64_t* in, std::uint64_t* out, std::int64_t count, Stream& stream);
 
  private:
-  Buffer<std::uint8_t> temporary_;
+  struct Memory;
+  std::shared_ptr<Memory> memory_;
 };
 
 }  // namespace terngrad::cuda

@@ -9,32 +9,30 @@
 namespace terngrad::cuda {
 namespace {
 
-struct Encode : ElementwiseOp {
-  __device__ void operator()(float value, std::uint16_t& out) const { out = to_float16(value); }
+struct Encode {
+  __device__ std::uint16_t operator()(float value) const { return to_float16(value); }
 };
 
-struct Decode : ElementwiseOp {
-  __device__ void operator()(std::uint16_t value, float& out) const { out = from_float16(value); }
+struct Decode {
+  __device__ float operator()(std::uint16_t value) const { return from_float16(value); }
 };
 
-struct Round : ElementwiseOp {
-  __device__ void operator()(float& value) const { value = from_float16(to_float16(value)); }
+struct Round {
+  __device__ float operator()(float value) const { return from_float16(to_float16(value)); }
 };
 
 }  // namespace
 
 void encode_float16(std::span<const float> values, std::span<std::uint16_t> out, const Stream& stream) {
-  launch_elementwise<ConversionPolicy>(values.size(), stream, Encode{}, Input<float>{values.data()},
-                                       Output<std::uint16_t>{out.data()});
+  transform(values.size(), stream, Encode(), out.data(), values.data());
 }
 
 void decode_float16(std::span<const std::uint16_t> values, std::span<float> out, const Stream& stream) {
-  launch_elementwise<ConversionPolicy>(values.size(), stream, Decode{}, Input<std::uint16_t>{values.data()},
-                                       Output<float>{out.data()});
+  transform(values.size(), stream, Decode(), out.data(), values.data());
 }
 
 void round_to_float16(std::span<float> values, const Stream& stream) {
-  launch_elementwise(values.size(), stream, Round{}, InputOutput<float>{values.data()});
+  transform(values.size(), stream, Round(), values.data(), values.data());
 }
 
 }  // namespace terngrad::cuda

@@ -9,67 +9,62 @@
 namespace terngrad::cuda {
 namespace {
 
-struct Compensate : ElementwiseOp {
+struct Compensate {
   float decay, weight;
-
-  __device__ void operator()(float state, float gradient, float& out) const {
-    out = __fadd_rn(__fmul_rn(decay, state), __fmul_rn(weight, gradient));
+  __device__ float operator()(float state, float gradient) const {
+    return __fadd_rn(__fmul_rn(decay, state), __fmul_rn(weight, gradient));
   }
 };
 
+/// The next velocity, and what is compensated.
 template <bool kNesterov>
-struct Accumulate : ElementwiseOp {
+struct Accumulate {
   float momentum;
+  using Result = thrust::tuple<float, float>;
 
-  __device__ float added(float velocity, float gradient, float& next) const {
-    next = __fadd_rn(__fmul_rn(momentum, velocity), gradient);
-    return kNesterov ? __fadd_rn(__fmul_rn(momentum, next), gradient) : next;
+  __device__ Result operator()(float velocity, float gradient) const {
+    const float next = __fadd_rn(__fmul_rn(momentum, velocity), gradient);
+    return {next, kNesterov ? __fadd_rn(__fmul_rn(momentum, next), gradient) : next};
   }
-  __device__ void operator()(float residual, float velocity, float gradient, float& next, float& out) const {
-    out = __fadd_rn(residual, added(velocity, gradient, next));
-  }
-  __device__ void operator()(float velocity, float gradient, float& next, float& out) const {
-    out = added(velocity, gradient, next);
+  __device__ Result operator()(float residual, float velocity, float gradient) const {
+    const Result added = (*this)(velocity, gradient);
+    return {thrust::get<0>(added), __fadd_rn(residual, thrust::get<1>(added))};
   }
 };
 
 template <bool kNesterov>
 void launch_accumulate(const AccumulateTask& task, float momentum, const Stream& stream) {
   const auto count = static_cast<std::size_t>(task.count);
-  const Accumulate<kNesterov> op{{}, momentum};
-  const Input<float> velocity{task.velocity};
-  const Input<float> gradient{static_cast<const float*>(task.gradient)};
-  const Output<float> next{task.next_velocity};
-  const Output<float> out{task.compensated};
-  if (task.residual == nullptr) return launch_elementwise(count, stream, op, velocity, gradient, next, out);
-  launch_elementwise(count, stream, op, Input<float>{task.residual}, velocity, gradient, next, out);
+  const Accumulate<kNesterov> op{momentum};
+  const float* velocity = task.velocity;
+  const auto* gradient = static_cast<const float*>(task.gradient);
+  const auto out = zipped(task.next_velocity, task.compensated);
+  if (task.residual == nullptr) return transform(count, stream, op, out, velocity, gradient);
+  const float* residual = task.residual;
+  transform(count, stream, op, out, residual, velocity, gradient);
 }
 
-/// Whether anything is to be kept is known when the kernel runs.
-struct Keep : ElementwiseOp {
+/// Whether anything is to be kept, which is known when the kernel runs.
+struct Keeps {
   const float* flag;
   const std::uint32_t* skip;
 
-  __device__ bool begin() const {
+  __device__ bool operator()() const {
     const float of_tensor = flag == nullptr ? 0.0f : *flag;
     return (skip == nullptr || *skip == 0) && of_tensor == of_tensor;
   }
 };
 
-struct KeepWhole : Keep {
-  __device__ void operator()(float encoded, float& kept) const { kept = encoded; }
+struct Whole {
+  __device__ float operator()(float encoded) const { return encoded; }
 };
 
-struct KeepUnsent : Keep {
-  __device__ void operator()(float encoded, float sent, float& kept) const { kept = __fsub_rn(encoded, sent); }
+struct Unsent {
+  __device__ float operator()(float encoded, float sent) const { return __fsub_rn(encoded, sent); }
 };
 
-struct KeepUnsentInPlace : Keep {
-  __device__ void operator()(float encoded, float& sent) const { sent = __fsub_rn(encoded, sent); }
-};
-
-struct KeepMasked : Keep {
-  __device__ void operator()(float encoded, float sent, float& kept) const { kept = sent == 0 ? encoded : 0.0f; }
+struct Masked {
+  __device__ float operator()(float encoded, float sent) const { return sent == 0 ? encoded : 0.0f; }
 };
 
 }  // namespace
@@ -83,27 +78,20 @@ void accumulate(const AccumulateTask& task, float momentum, bool nesterov, const
 }
 
 void compensate(const CompensateTask& task, float decay, float weight, const Stream& stream) {
-  launch_elementwise(static_cast<std::size_t>(task.count), stream, Compensate{{}, decay, weight},
-                     Input<float>{task.state}, Input<float>{static_cast<const float*>(task.gradient)},
-                     Output<float>{task.compensated});
+  const float* state = task.state;
+  transform(static_cast<std::size_t>(task.count), stream, Compensate{decay, weight}, task.compensated, state,
+            static_cast<const float*>(task.gradient));
 }
 
 void keep(const KeepTask& task, const Stream& stream) {
   const auto count = static_cast<std::size_t>(task.count);
-  const Keep when{{}, task.flag, task.skip};
-  if (task.sent == nullptr) {
-    launch_elementwise(count, stream, KeepWhole{when}, Input<float>{task.encoded}, Output<float>{task.kept});
-  } else if (task.masks) {
-    TERNGRAD_REQUIRE(task.sent != task.kept, "[keep] one that masks needs what was sent apart from what is kept");
-    launch_elementwise(count, stream, KeepMasked{when}, Input<float>{task.encoded}, Input<float>{task.sent},
-                       Output<float>{task.kept});
-  } else if (task.sent == task.kept) {
-    launch_elementwise(count, stream, KeepUnsentInPlace{when}, Input<float>{task.encoded},
-                       InputOutput<float>{task.kept});
-  } else {
-    launch_elementwise(count, stream, KeepUnsent{when}, Input<float>{task.encoded}, Input<float>{task.sent},
-                       Output<float>{task.kept});
-  }
+  const Keeps when{task.flag, task.skip};
+  const float* encoded = task.encoded;
+  const float* sent = task.sent;
+  if (sent == nullptr) return transform_if(count, stream, when, Whole(), task.kept, encoded);
+  if (!task.masks) return transform_if(count, stream, when, Unsent(), task.kept, encoded, sent);
+  TERNGRAD_REQUIRE(sent != task.kept, "[keep] one that masks needs what was sent apart from what is kept");
+  transform_if(count, stream, when, Masked(), task.kept, encoded, sent);
 }
 
 }  // namespace terngrad::cuda

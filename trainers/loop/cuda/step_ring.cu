@@ -35,10 +35,13 @@ __global__ void __launch_bounds__(kWarp)
   *ring.step = step + 1;
 }
 
-struct CopyIf : ElementwiseOp {
+struct IsNotZero {
   const std::uint32_t* condition;
-  __device__ bool begin() const { return *condition != 0; }
-  __device__ void operator()(float from, float& to) const { to = from; }
+  __device__ bool operator()() const { return *condition != 0; }
+};
+
+struct Copy {
+  __device__ float operator()(float value) const { return value; }
 };
 
 }  // namespace
@@ -52,9 +55,7 @@ void end_step(const StepRingMemory& ring, const WorkerLoss* losses, const std::u
 }
 
 void copy_if(const std::uint32_t* condition, const float* from, float* to, std::int64_t count, const Stream& stream) {
-  CopyIf op;
-  op.condition = condition;
-  launch_elementwise(static_cast<std::size_t>(count), stream, op, Input<float>{from}, Output<float>{to});
+  transform_if(static_cast<std::size_t>(count), stream, IsNotZero{condition}, Copy(), to, from);
 }
 
 }  // namespace terngrad::cuda
