@@ -6,7 +6,7 @@ test and all other kernels. The tests named must then fail, in one of two orders
 they are must pass.
 
 Usage: mutations.py --of kernels|nets|datasets (--file FILE | --sample N) --compiler CXX [--launcher CCACHE] --root FOLDER
-                    --folder FOLDER --objects OBJECT... --link ARGUMENT...
+                    --folder FOLDER --thrust FOLDER --objects OBJECT... --link ARGUMENT...
        mutations.py --of kernels|nets|datasets --list
 
 --file takes the mutations of one file, --sample N of all, drawn by TERNGRAD_TEST_SEED (1 if unset). --list prints the files. What is changed is compiled in --folder, which is emptied first: always the same one, so that a compiler cache knows it again.
@@ -242,6 +242,7 @@ class Bench:
         self.root = pathlib.Path(arguments.root)
         self.objects = arguments.objects
         self.link = arguments.link
+        self.thrust = arguments.thrust
         self.folder = pathlib.Path(arguments.folder)
         if not self.folder.name.endswith("_mutant"):
             sys.exit(f"mutations.py: --folder {self.folder} is emptied first: its name must end in _mutant")
@@ -256,11 +257,12 @@ class Bench:
         # Changed a moment ago, but not while it is compiled: ccache need not fear that.
         sloppiness = [*os.environ.get("CCACHE_SLOPPINESS", "").split(","), "include_file_mtime", "include_file_ctime"]
         environment = dict(os.environ, CCACHE_SLOPPINESS=",".join(filter(None, sloppiness)))
-        includes = [self.folder, self.root, self.root / "tests", self.root / "tests/simt/include"]
+        includes = [self.folder, self.root, self.root / "tests", self.root / "tests/simt/include", self.thrust]
         subprocess.run(
             [*self.launcher, self.compiler, "-std=c++20", "-O1", "-ffp-contract=off", "-Wno-unknown-pragmas", *options]
             + [f"-DMUTANT_{digest}"]
             + [f"-I{include}" for include in includes]
+            + ["-DTHRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP"]
             + ["-x", "c++", "-c", source, "-o", obj],
             env=environment,
             check=True,
@@ -319,12 +321,13 @@ def parse_arguments():
     parser.add_argument("--launcher", default="")
     parser.add_argument("--root")
     parser.add_argument("--folder")
+    parser.add_argument("--thrust")
     parser.add_argument("--objects", nargs="+")
     # Options of the linker begin with a dash, as our own do.
     split = sys.argv.index("--link") if "--link" in sys.argv else len(sys.argv)
     arguments = parser.parse_args(sys.argv[1:split])
     arguments.link = sys.argv[split + 1 :]
-    missing = [f"--{name}" for name in ("compiler", "root", "folder", "objects", "link") if not getattr(arguments, name)]
+    missing = [f"--{name}" for name in ("compiler", "root", "folder", "thrust", "objects", "link") if not getattr(arguments, name)]
     if missing and not arguments.list:
         parser.error(f"missing: {', '.join(missing)}")
     return arguments

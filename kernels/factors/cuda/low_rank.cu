@@ -28,6 +28,11 @@ constexpr int kGroup = 4;  // columns of a factor that are summed at once
 constexpr int kRowsAtOnce = 2;
 constexpr std::int64_t kRowsPerBlock = std::int64_t{kThreads} / kLanes * kRowsAtOnce;
 constexpr unsigned kColumnThreads = 128;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int kColumnBlocks = 4;  // of a multiprocessor: left to itself, the compiler spills registers
+#else
+constexpr int kColumnBlocks = 0;  // the compiler's choice
+#endif
 constexpr double kMaxDouble = 0x1.fffffffffffffp1023;
 constexpr unsigned kOrthonormalThreads = 512;
 constexpr std::int64_t kSlotNumbers = std::int64_t{1} << 22;  // 32 MiB of sums
@@ -142,7 +147,7 @@ __device__ void add_block(const float* values, std::int64_t columns, int num_row
 }
 
 /// A block has kColumnThreads columns and one slot of their blocks of rows.
-__global__ void __launch_bounds__(kColumnThreads, resident_blocks(7))
+__global__ void __launch_bounds__(kColumnThreads, kColumnBlocks)
     low_rank_slots_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles) {
   __shared__ double wide_p[std::size_t{kGroup}][kFactorBlockRows];
   const Tile tile = tiles[blockIdx.x];

@@ -21,6 +21,11 @@ namespace terngrad::cuda {
 namespace {
 
 constexpr unsigned kThreads = 256;
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890)
+constexpr int kChunkBlocks = 4;  // of a multiprocessor: left to itself, the compiler spills registers
+#else
+constexpr int kChunkBlocks = 0;  // the compiler's choice
+#endif
 constexpr unsigned kWarps = kThreads / kWarpThreads;
 constexpr int kVectorsInFlight = 4;
 /// Parts up to which a group is combined by one warp: one part per lane.
@@ -88,7 +93,7 @@ struct SideAccumulators {
 
 /// One warp per chunk; blockIdx.y is the worker.
 template <class Element>
-__global__ void __launch_bounds__(kThreads, resident_blocks(4))
+__global__ void __launch_bounds__(kThreads, kChunkBlocks)
     signed_chunk_kernel(const Source* __restrict__ sources, std::int32_t num_runs, const Tile* __restrict__ tiles,
                         std::int64_t num_tiles, std::int64_t num_partials, SignedStatistics* __restrict__ partials) {
   const std::int64_t index = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpThreads;

@@ -1,5 +1,6 @@
-// Element-wise kernels: a functor for one element, applied to arrays of one length by Thrust. CUB tunes them for each
-// GPU: on compute capability 9.0 bulk copies bring the inputs to shared memory.
+// Element-wise kernels: a functor for one element, applied to arrays of one length by Thrust, for which CUB chooses how
+// many loads are in flight. (CUB's path of bulk copies, for functors that proclaim copyable arguments, is not taken: in
+// CCCL 3.0 the size of the first call decides the tiles of all later ones.)
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,9 +13,6 @@
 #include <cstddef>
 
 #include "kernels/runtime/cuda/thrust.cuh"
-#if defined(CCCL_VERSION) && CCCL_VERSION >= 2008000
-#include <cuda/functional>
-#endif
 
 namespace terngrad::cuda {
 
@@ -22,16 +20,6 @@ namespace terngrad::cuda {
 template <class... T>
 auto zipped(T*... arrays) {
   return thrust::make_zip_iterator(thrust::make_tuple(arrays...));
-}
-
-/// Tells Thrust that a functor takes values, and does not ask where they are in memory.
-template <class Op>
-auto of_values(const Op& op) {
-#if defined(CCCL_VERSION) && CCCL_VERSION >= 2008000
-  return thrust::make_zip_function(::cuda::proclaim_copyable_arguments(op));
-#else
-  return thrust::make_zip_function(op);
-#endif
 }
 
 /// out[i] = op(in[i]...) for i < count. `out` is an array, or zipped arrays for an op that returns a tuple; it may be
@@ -42,7 +30,7 @@ void transform(std::size_t count, const Stream& stream, const Op& op, Out out, c
   if (count == 0) return;
   run_thrust(stream, [=](const auto& policy) {
     const auto first = zipped(in...);
-    thrust::transform(policy, first, first + static_cast<std::ptrdiff_t>(count), out, of_values(op));
+    thrust::transform(policy, first, first + static_cast<std::ptrdiff_t>(count), out, thrust::make_zip_function(op));
   });
 }
 
@@ -61,7 +49,7 @@ void transform_if(std::size_t count, const Stream& stream, const When& when, con
   run_thrust(stream, [=](const auto& policy) {
     const auto first = zipped(in...);
     thrust::transform_if(policy, first, first + static_cast<std::ptrdiff_t>(count),
-                         thrust::constant_iterator<When>(when), out, of_values(op), Asks());
+                         thrust::constant_iterator<When>(when), out, thrust::make_zip_function(op), Asks());
   });
 }
 
