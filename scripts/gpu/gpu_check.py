@@ -19,9 +19,9 @@ the others, except `start`, without which nothing else can pass. Phases, in the 
   processes  GPUs of one process and of several
   bench      all benchmarks; with --seconds those of 25 million elements
 
-DIR gets report.md, report.json, and results.tar.xz, below 16 MiB, with everything that a failure needs to be understood: logs,
-metrics, stacks of what hung, tensors that differ. They are kept up to date from phase to phase. gpu_report.py makes the report
-from that archive on any machine.
+DIR gets three files: report.md, report.json, and results.tar.xz, below 16 MiB, with everything that a failure needs to be
+understood: logs, metrics, stacks of what hung, tensors that differ. They are kept up to date from phase to phase; what they are
+made of, with the checkpoints, is in a temporary folder. gpu_report.py makes the report from that archive on any machine.
 
 Exit codes: 0 all passed, 1 something failed, 2 wrong usage, no GPU, or a library that is missing.
 """
@@ -34,6 +34,7 @@ import os
 import pathlib
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -43,7 +44,7 @@ import traceback
 
 import gpu_report
 import gpu_results
-from gpu_jobs import TIMED_OUT, Job, Runner, at_once, find_tool
+from gpu_jobs import NO_TIME, SILENT, TIMED_OUT, Job, Runner, at_once, find_tool
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PHASES = ("start", "tests", "repeats", "accuracy", "speed", "steps", "memcheck", "nccl", "pytorch", "racecheck", "ncu",
@@ -59,6 +60,10 @@ NCU_METRICS = ("dram__throughput.avg.pct_of_peak_sustained_elapsed",
                "sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active",
                "smsp__issue_active.avg.pct_of_peak_sustained_active",
                "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio", "gpu__time_duration.sum")
+# Of --seconds, what stopping the last programs and packing may take.
+RESERVE_SECONDS = 20
+# Of a command, in the report.
+MAX_TEXT = 600
 # A run on the CPU with 10,000 steps of MNIST ends at 0.9923 to 0.9935 over three seeds.
 MIN_TOP1 = {True: 0.9905, False: 0.9}
 
@@ -72,8 +77,10 @@ class Check:
         self.is_bundle = (self.root / "MANIFEST").exists()
         self.bin = self.root / "bin" if self.is_bundle else find_build(options.build) / "bin"
         self.out = options.out
-        self.folder = self.out / "results"
-        deadline = None if options.seconds is None else options.began + options.seconds
+        # A later call with the same folder continues there, if its archive is still in it.
+        key = hashlib.sha256(str(self.out).encode()).hexdigest()[:16]
+        self.folder = pathlib.Path(tempfile.gettempdir()) / f"terngrad-gpu-check-{key}"
+        deadline = None if options.seconds is None else options.began + max(1, options.seconds - RESERVE_SECONDS)
         # The programs read documents by their paths from here.
         self.runner = Runner(self.folder, self.environment(), self.root, deadline)
         mnist, cifar10 = self.data("mnist"), self.data("cifar10")
@@ -101,7 +108,7 @@ class Check:
     def note(self, job, **more):
         """Keeps what came of a job for the report, and prints its line."""
         record = {"kind": job.kind, "name": job.name, "rc": job.rc, "seconds": round(job.seconds, 1), "limit": job.limit,
-                  "text": job.text, **more}
+                  "text": job.text[:MAX_TEXT], **more}
         gpu_results.add_part(self.folder, record)
         part = gpu_report.judged(record, self.folder)
         line = f"{time.monotonic() - self.options.began:4.0f} s  {part['name']}: {part['status']}, {part['detail']}"
@@ -121,6 +128,7 @@ class Check:
     def training(self, name, limit, *arguments, device="cuda", kind="training", launcher=()):
         run = ["--device", device, "--train_dir", self.folder / f"{name}.run", "--tensorboard=false", "--telemetry_steps", "0",
                "--histogram_steps", "0"]
+        gpu_results.clear_part(self.folder, name, keeps_run=kind == "move")
         return Job(kind, name, limit, [*launcher, self.bin / "terngrad_train", *run, *arguments])
 
     def train(self, *arguments, **options):
@@ -183,7 +191,7 @@ class Check:
             self.compare(other, name)
             self.note(job, other=other)
 
-        gpus = len(read_output("nvidia-smi", "-L", "--").split("GPU ")) - 1
+        gpus = len(read_output("nvidia-smi", "-L").split("GPU ")) - 1
         if os.environ.get("CUDA_VISIBLE_DEVICES"):
             gpus = len(os.environ["CUDA_VISIBLE_DEVICES"].split(","))
         self.train("processes_one", 60, *run)
@@ -208,30 +216,47 @@ class Check:
     def test(self, kind, name, program, tests, limit, environment=None):
         """Runs tests of a program, a list of names or a filter, to the last one: after one that ends the program or hangs the
         next ones are run. Returns those that did not pass."""
-        names = list(tests) if isinstance(tests, list) else self.names_of_tests(program, tests)
-        job = Job(kind, name, limit, [self.bin / program], dict(environment or {}), silence=self.options.silence)
-        results, left, began = {}, names, time.monotonic()
-        while left and (job.rc is None or job.limit > 0):
+        names = tests if isinstance(tests, list) else self.names_of_tests(program, tests)
+        if names is None:
+            return []
+        gpu_results.clear_part(self.folder, name)
+        # Killed runs print nothing for minutes.
+        silence = float("inf") if kind == "resume" else self.options.silence
+        job = Job(kind, name, limit, [], dict(environment or {}), silence)
+        results, left, began, rc = {}, names, time.monotonic(), None
+        while left:
             job.command = [self.bin / program, f"--gtest_filter={':'.join(left)}"]
             self.runner.run(job)
+            if job.rc == NO_TIME:
+                break
+            rc = job.rc
             seen = gpu_results.read_tests(self.folder / f"{name}.log")
             results.update({test: seen[test] for test in left if test in seen})
             ended_in = next((test for test in left if results.get(test) == "running"), None)
-            if job.rc in (0, 1) or ended_in is None:
+            if rc in (0, 1) or ended_in is None:
                 break
-            results[ended_in] = "hung" if job.rc == TIMED_OUT else f"ended the program ({job.rc})"
+            results[ended_in] = {SILENT: "hung", TIMED_OUT: "was cut off"}.get(rc, f"ended the program ({rc})")
             left = [test for test in left if test not in results]
             job.limit = limit - (time.monotonic() - began)
+        job.rc = job.rc if rc is None else rc
         job.command = [self.bin / program, f"--gtest_filter=({len(names)} tests)"]
         job.limit = limit
         gpu_results.write_json(self.folder / f"{name}.tests.json", {"planned": names, "results": results})
         self.note(job)
-        return [(program, test) for test, result in results.items() if result not in ("passed", "skipped")]
+        return [(program, test) for test, result in results.items() if result not in ("passed", "skipped", "was cut off")]
 
     def names_of_tests(self, program, tests):
-        """The names of a program's tests that a filter takes."""
-        listed = subprocess.run([self.bin / program, "--gtest_list_tests", f"--gtest_filter={tests}"], capture_output=True,
-                                text=True, timeout=60, env=self.runner.environment, cwd=self.root)
+        """The names of a program's tests that a filter takes. One that does not list them is noted as a failure."""
+        command = [self.bin / program, "--gtest_list_tests", f"--gtest_filter={tests}"]
+        try:
+            listed = subprocess.run(command, capture_output=True, text=True, timeout=60, env=self.runner.environment,
+                                    cwd=self.root)
+            problem = "" if listed.returncode == 0 else (listed.stderr.strip() or f"exit code {listed.returncode}")
+        except (OSError, subprocess.TimeoutExpired) as error:
+            problem = str(error)
+        if problem:
+            self.note(Job("tests", program, 0, [], rc=127), reason=f"{program} lists no tests: {problem[-300:]}")
+            return None
         names, suite = [], ""
         for line in listed.stdout.splitlines():
             word = line.split("#")[0].strip()
@@ -246,6 +271,8 @@ class Check:
         for name in TEST_PROGRAMS:
             program = f"{name}_test"
             names = self.names_of_tests(program, GPU_TESTS) if self.has(program) else []
+            if names is None:
+                continue
             if not any("Cuda" in test for test in names):
                 reason = "has no tests of a GPU: configure with -DTERNGRAD_GPU_TESTS=ON" if self.has(program) else "is not built"
                 self.note(Job("tests", program, 0, [], rc=127), reason=f"{program} {reason}")
@@ -256,19 +283,20 @@ class Check:
         environment = {"TERNGRAD_RANDOM_LAYOUTS": os.environ.get("TERNGRAD_RANDOM_LAYOUTS", "300"),
                        "OMP_NUM_THREADS": str(max(1, 2 * (os.cpu_count() or 1) // max(1, len(shards))))}
         failed = at_once(lambda shard: self.test("tests", *shard, 150, environment), shards)
-        # The first failures again, alone, with what tells most.
+        # The first failures again, each alone, with what tells most.
         sanitizer = find_tool("compute-sanitizer")
         again = list(itertools.chain(*failed))[:4] if sanitizer else []
-        for program, test in again:
-            name = "again_" + re.sub(r"\W+", "_", test)
-            job = self.sanitized(sanitizer, "memcheck", name, program, test, 40)
-            job.silence = self.options.silence
-            self.note(self.runner.run(job))
+        jobs = [self.sanitized(sanitizer, "memcheck", "again_" + re.sub(r"\W+", "_", test), program, test, 40, environment)
+                for program, test in again]
+        for job in self.runner.run_together(jobs):
+            self.note(job)
 
-    def sanitized(self, sanitizer, tool, name, program, tests, limit):
+    def sanitized(self, sanitizer, tool, name, program, tests, limit, environment=None):
+        gpu_results.clear_part(self.folder, name)
         # Tests of errors make calls that fail, on purpose.
-        return Job("sanitizer", name, limit, [sanitizer, "--tool", tool, "--error-exitcode", 9, "--print-limit", 20,
-                                              "--report-api-errors", "no", self.bin / program, f"--gtest_filter={tests}"])
+        command = [sanitizer, "--tool", tool, "--error-exitcode", 9, "--print-limit", 20, "--report-api-errors", "no",
+                   self.bin / program, f"--gtest_filter={tests}"]
+        return Job("sanitizer", name, limit, command, dict(environment or {}), may_be_cut=True)
 
     def sanitize(self, tool, programs):
         sanitizer = find_tool("compute-sanitizer")
@@ -279,7 +307,7 @@ class Check:
         for name in programs:
             program = f"{name}_test"
             shards = 4 if name == "kernels" else 1
-            names = self.names_of_tests(program, "*Cuda*") if self.has(program) else []
+            names = (self.names_of_tests(program, "*Cuda*") if self.has(program) else None) or []
             jobs += [self.sanitized(sanitizer, tool, f"{tool}_{name}_{i}", program, ":".join(names[i::shards]), limit)
                      for i in range(shards) if names[i::shards]]
         for job in self.runner.run_together(jobs):
@@ -298,15 +326,22 @@ class Check:
 
     def run_nccl(self):
         names = self.names_of_tests("compress_test", "CudaNcclOneRank.*") if self.has("compress_test") else []
+        if names is None:
+            return None
         if not names:
             return self.absent("tests", "nccl_one_rank", "compress_test is not built with NCCL's tests of one rank")
         return self.test("tests", "nccl_one_rank", "compress_test", names, 120)
 
     # Speed, with nothing else on the GPU
 
-    def bench(self, name, limit, rows, *more):
+    def bench(self, name, limit, rows):
         command = [self.bin / "terngrad_bench", f"--benchmark_out={self.folder / name}.bench.json", f"--benchmark_filter={rows}"]
-        self.note(self.runner.run(Job("bench", name, limit, [*command, *more])))
+        gpu_results.clear_part(self.folder, name)
+        self.note(self.runner.run(Job("bench", name, limit, command, may_be_cut=True)))
+
+    def script(self, name, limit, command, environment=None):
+        gpu_results.clear_part(self.folder, name)
+        self.note(self.runner.run(Job("script", name, limit, command, dict(environment or {}))))
 
     def run_speed(self):
         self.bench("bench_targets", 180, SPEED)
@@ -326,9 +361,9 @@ class Check:
             script = ROOT / "scripts" / "bench" / "bench_pytorch_gpu.py"
         for mode in ("eager", "compiled"):
             # PyTorch brings libraries of its own.
-            self.note(self.runner.run(Job("script", f"pytorch_{mode}", 60, [
+            self.script(f"pytorch_{mode}", 120, [
                 sys.executable, script, "--net", "cifar10_alexnet", "--mode", mode, "--math", "tf32", "--repetitions", 3],
-                {"LD_LIBRARY_PATH": ""})))
+                {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")})
 
     def run_ncu(self):
         ncu = find_tool("ncu")
@@ -336,10 +371,10 @@ class Check:
             return self.absent("script", "ncu", "ncu is not present on this machine")
         # It replays every launch, and would set clocks: a few launches of a row each, at the clocks that there are.
         for row in ("encode_tensor", "encode_blocks", "aggregate8_t2"):
-            self.note(self.runner.run(Job("script", f"ncu_{row}", 40, [
+            self.script(f"ncu_{row}", 40, [
                 ncu, "--clock-control", "none", "--launch-count", 4, "--kill", "yes", "--metrics", ",".join(NCU_METRICS),
                 "--kernel-name", "regex:chunk_statistics|ternarize_whole|encode_blocks|code_sum",
-                self.bin / "terngrad_bench", f"--benchmark_filter=^{row}/cuda/f32/n:67108864/memory"])))
+                self.bin / "terngrad_bench", f"--benchmark_filter=^{row}/cuda/f32/n:67108864/memory"])
         return None
 
 
@@ -463,22 +498,28 @@ def main(arguments):
     options.began = began
     check = Check(options)
     gpu = find_gpu(check)
-    check.folder.mkdir(parents=True, exist_ok=True)
+    if not (check.out / "results.tar.xz").exists():
+        shutil.rmtree(check.folder, ignore_errors=True)
+    for folder in (check.folder, check.out):
+        folder.mkdir(parents=True, exist_ok=True)
     gpu_results.write_json(check.folder / "machine.json", machine_of(check, gpu))
-    report = None
     for phase in options.phases:
+        may_continue = True
         try:
-            may_continue = getattr(check, f"run_{phase}")()
+            may_continue = getattr(check, f"run_{phase}")() is not False
         except Exception:  # a defect of this script costs one phase
-            may_continue = None
             check.note(Job("script", phase, 0, []), reason=traceback.format_exc())
-        report = gpu_report.write(check.folder, check.out, options.require_targets)
-        gpu_results.pack(check.folder, check.out / "results.tar.xz")
-        if may_continue is False:
+        try:
+            gpu_report.write(check.folder, check.out, options.require_targets)
+            gpu_results.pack(check.folder, check.out / "results.tar.xz")
+        except Exception:  # or one report, which the next phase makes again
+            traceback.print_exc()
+        if not may_continue:
             print(f"gpu_check.py: {phase} failed, without which nothing else can pass", flush=True)
             break
+    report = gpu_report.make_report(check.folder, options.require_targets)
     print(gpu_report.summary(report, check.out))
-    return 0 if report["passed"] else 1
+    return 0 if report["passed"] and may_continue else 1
 
 
 if __name__ == "__main__":

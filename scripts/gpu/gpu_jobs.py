@@ -7,21 +7,28 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 POLL_SECONDS = 0.1
 # What has less time left than this is not begun.
 MIN_SECONDS = 5
-# A program that is asked to stop has this long to write what it has.
+# A program that is asked to stop has this long to write what it has, and once more to end when it is killed.
 GRACE_SECONDS = 3
 STACKS_SECONDS = 25
+# Of what hangs together, the first ones are looked at by a debugger, one after the other.
+MAX_DEBUGGED = 3
+MAX_LOG_BYTES = 64 << 20
+# In place of an exit code.
 TIMED_OUT = "timed out"
+SILENT = "silent"
 NO_TIME = "no time"
+TOO_LONG_LOG = f"printed more than {MAX_LOG_BYTES >> 20} MiB"
 
 
 @dataclasses.dataclass
 class Job:
-    """A command with its limit. `rc` is its exit code, minus the signal that ended it, TIMED_OUT or NO_TIME."""
+    """A command with its limit. `rc` is its exit code, minus the signal that ended it, or one of the words above."""
 
     kind: str
     name: str
@@ -29,6 +36,7 @@ class Job:
     command: list
     environment: dict = dataclasses.field(default_factory=dict)
     silence: float = float("inf")  # a command that prints nothing for so many seconds hangs
+    may_be_cut: bool = False  # the end of its time is no sign of a hang
     rc: object = None
     seconds: float = 0.0
 
@@ -45,6 +53,8 @@ class Runner:
         self.environment = environment
         self.directory = directory
         self.deadline = deadline
+        self.debugger = threading.Lock()
+        self.num_debugged = 0
 
     def seconds_left(self):
         return float("inf") if self.deadline is None else self.deadline - time.monotonic()
@@ -57,50 +67,74 @@ class Runner:
             return job
         log = self.folder / f"{job.name}.log"
         began = time.monotonic()
-        with log.open("ab") as file:
-            # A session of its own, so that what the command starts can be stopped with it.
-            process = subprocess.Popen([str(word) for word in job.command], stdin=subprocess.DEVNULL, stdout=file,
-                                       stderr=subprocess.STDOUT, start_new_session=True, cwd=self.directory,
-                                       env={**self.environment, **job.environment})
-        heard, length = began, 0
-        while process.poll() is None:
-            now = time.monotonic()
-            if log.stat().st_size != length:
-                heard, length = now, log.stat().st_size
-            if now - began >= job.limit or now - heard >= job.silence:
+        try:
+            with log.open("ab") as file:
+                # A session of its own, so that what the command starts can be stopped with it.
+                process = subprocess.Popen([str(word) for word in job.command], stdin=subprocess.DEVNULL, stdout=file,
+                                           stderr=subprocess.STDOUT, start_new_session=True, cwd=self.directory,
+                                           env={**self.environment, **job.environment})
+        except OSError as error:
+            log.write_text(f"{error}\n")
+            job.rc = 127
+            return job
+        try:
+            job.rc = self.watch(job, process, log)
+            if job.rc in (TIMED_OUT, SILENT) and not job.may_be_cut:
                 self.write_stacks(job, process.pid)
-                stop_group(process)
-                break
-            time.sleep(POLL_SECONDS)
-        else:
-            job.rc = process.returncode
-        job.rc = TIMED_OUT if job.rc is None else job.rc
-        job.seconds += time.monotonic() - began
+        finally:
+            # What the command started may live on, whatever became of itself.
+            stop_group(process)
+            job.seconds += time.monotonic() - began
         return job
+
+    def watch(self, job, process, log):
+        """Waits for a process. @returns its exit code, or why it is to be stopped"""
+        began = heard = time.monotonic()
+        length = log.stat().st_size
+        while process.poll() is None:
+            now, size = time.monotonic(), log.stat().st_size
+            if size != length:
+                heard, length = now, size
+            if size > MAX_LOG_BYTES:
+                return TOO_LONG_LOG
+            if now - began >= job.limit:
+                return TIMED_OUT
+            if now - heard >= job.silence:
+                return SILENT
+            time.sleep(POLL_SECONDS)
+        return process.returncode
 
     def run_together(self, jobs):
         return at_once(self.run, jobs)
 
     def write_stacks(self, job, pid):
         """FOLDER/NAME.hang.txt: where the threads of a process and the kernels that it started are, as a debugger sees them."""
-        stacks = self.folder / f"{job.name}.hang.txt"
-        debugger = find_tool("cuda-gdb") or find_tool("gdb")
-        with stacks.open("a") as file:
-            if debugger:
-                commands = ["thread apply all bt 14"]
-                if debugger.endswith("cuda-gdb"):
-                    commands.insert(0, "info cuda kernels")
-                words = [word for command in commands for word in ("-ex", command)]
-                print(f"{debugger} -p {pid}:", file=file, flush=True)
-                try:
-                    subprocess.run([debugger, "-p", str(pid), "-batch", *words], stdin=subprocess.DEVNULL, stdout=file,
-                                   stderr=subprocess.STDOUT, timeout=STACKS_SECONDS, start_new_session=True)
-                except subprocess.TimeoutExpired:
-                    print("the debugger did not end either", file=file)
+        with (self.folder / f"{job.name}.hang.txt").open("a") as file:
             # The kernel's view needs no debugger: a thread in an ioctl waits for the driver.
             for thread in sorted(pathlib.Path(f"/proc/{pid}/task").glob("*")):
                 seen = [read_line(thread / name) for name in ("comm", "wchan", "syscall")]
-                print(f"thread {thread.name}: {', '.join(seen)}", file=file)
+                print(f"thread {thread.name}: {', '.join(seen)}", file=file, flush=True)
+            debugger = find_tool("cuda-gdb") or find_tool("gdb")
+            with self.debugger:
+                self.num_debugged += 1
+                if debugger and self.num_debugged <= MAX_DEBUGGED:
+                    ask_debugger(debugger, pid, file)
+
+
+def ask_debugger(debugger, pid, file):
+    commands = ["thread apply all bt 14"]
+    if debugger.endswith("cuda-gdb"):
+        commands.insert(0, "info cuda kernels")
+    words = [word for command in commands for word in ("-ex", command)]
+    print(f"{debugger} -p {pid}:", file=file, flush=True)
+    process = subprocess.Popen([debugger, "-p", str(pid), "-batch", *words], stdin=subprocess.DEVNULL, stdout=file,
+                               stderr=subprocess.STDOUT, start_new_session=True)
+    try:
+        process.wait(STACKS_SECONDS)
+    except subprocess.TimeoutExpired:
+        print("the debugger did not end either", file=file, flush=True)
+    finally:
+        stop_group(process)
 
 
 def at_once(function, items):
@@ -120,16 +154,17 @@ def read_line(path):
 
 
 def stop_group(process):
-    """Ends a process and all that it started: by SIGINT, on which trainings save, then by SIGKILL."""
-    for number, wait in ((signal.SIGINT, GRACE_SECONDS), (signal.SIGKILL, None)):
+    """Ends a process and all that it started: by SIGINT, on which trainings save, if it still runs; then by SIGKILL. What is
+    stuck in the driver cannot be ended, and is not waited for."""
+    numbers = [signal.SIGINT, signal.SIGKILL] if process.poll() is None else [signal.SIGKILL]
+    for number in numbers:
         try:
             os.killpg(process.pid, number)
-            process.wait(wait)
+            process.wait(GRACE_SECONDS)
         except ProcessLookupError:
-            break
+            return
         except subprocess.TimeoutExpired:
             continue
-    process.wait()
 
 
 def find_tool(name):

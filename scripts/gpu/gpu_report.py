@@ -16,9 +16,11 @@ import sys
 import tarfile
 
 import gpu_results
-from gpu_jobs import NO_TIME, TIMED_OUT
+from gpu_jobs import NO_TIME, SILENT, TIMED_OUT
 from gpu_results import read_json, read_records, read_text
 
+# Machines may keep their counters from users, or run programs where no profiler works.
+PROFILER_REFUSES = re.compile("ERR_NVGPUCTRPERM.*|Failed to initialize the profiler.*")
 SKIPPED = 77  # exit code of a script that cannot run here
 # Status of a part: whether it stands for a failure.
 STATUSES = {"passed": False, "failed": True, "timed out": True, "not run": True, "absent": False,
@@ -32,7 +34,9 @@ MOVED_LOSS = 0.1
 MOVED_TOP1 = 0.01
 LEAST_LOSS = 0.05
 SANITIZER_FINDING = re.compile(
-    r"^=========\s+(Invalid |Uninitialized |Misaligned |Barrier error|Error: |Fatal|Internal|.*hazard detected)"
+    r"^=========\s+(Invalid |Uninitialized |Misaligned |Barrier error|Fatal|Internal|.*hazard detected"
+    # Not what it says of a program that ended otherwise, or was stopped.
+    r"|Error: (?!process didn't terminate|Target application|couldn't find))"
 )
 
 
@@ -143,7 +147,7 @@ def judge_bench(part, state, log):
 
 
 def judge_training(part, state, log):
-    if part.rc == 2 and "--device cuda" in last_line(log):
+    if part.rc == 2 and "built without CUDA" in last_line(log):
         return "absent", f"trainings on a GPU are not built: {last_line(log)}"
     records = read_records(state / f"{part.name}.run" / "metrics.jsonl")
     train = [record for record in records if record["kind"] == "train"]
@@ -211,8 +215,11 @@ def found_in(tensor):
 
 
 def judge_script(part, _, log):
-    if part.rc == SKIPPED:
-        return "absent", last_line(log)
+    refusal = PROFILER_REFUSES.search(log)
+    if part.rc == SKIPPED or refusal:
+        return "absent", refusal[0] if refusal else last_line(log)
+    if "No kernels were profiled" in log:
+        return "failed", "no kernels were profiled"
     return outcome(part, log, last_line(log)[:150] if part.rc == 0 else "")
 
 
@@ -225,7 +232,7 @@ def outcome(part, log, detail):
     """The status that the exit code alone gives."""
     if part.rc == 0:
         return "passed", detail
-    if part.rc == TIMED_OUT:
+    if part.rc in (TIMED_OUT, SILENT):
         return "timed out", f"after {part.limit:g} s; {detail}; last line: {last_line(log)}"
     return "failed", f"exit code {part.rc}; {detail}; last line: {last_line(log)}"
 
@@ -252,7 +259,7 @@ def judge(part, state):
         return "not run", "no time was left"
     try:
         return JUDGES[part.kind](part, state, read_text(state / f"{part.name}.log"))
-    except (KeyError, TypeError, ValueError) as error:
+    except Exception as error:
         # What is known of the other parts is not lost.
         return "failed", f"exit code {part.rc}; what it left cannot be read: {error!r}"
 
@@ -388,7 +395,7 @@ def write(state, out, require_targets):
     """Makes report.json and report.md in a folder of what the folder `state` holds; returns the report."""
     report = make_report(state, require_targets)
     gpu_results.write_json(out / "report.json", report)
-    (out / "report.md").write_text(markdown(report))
+    gpu_results.write_text(out / "report.md", markdown(report))
     return report
 
 

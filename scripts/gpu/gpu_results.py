@@ -1,7 +1,7 @@
 """What gpu_check.py leaves for gpu_report.py: a folder, and the archive that is made of it.
 
   machine.json          what the machine is and what was checked: name, value
-  parts.jsonl           what was run, in order, a part a line: kind, name, rc (exit code, minus a signal, "timed out", "no time"),
+  parts.jsonl           what was run, in order, a part a line: kind, name, rc (exit code, minus a signal, or a word of gpu_jobs),
                         seconds, limit, text (the command); `absent` and `reason` say why one was not run; `min_top1` is what the
                         last evaluation of a training must reach, `other` the part whose run this one is compared with
   NAME.log              output of a part
@@ -13,6 +13,7 @@
 """
 
 import contextlib
+import io
 import json
 import pathlib
 import re
@@ -21,9 +22,11 @@ import struct
 import tarfile
 import tempfile
 
-# The archive stays below this; where it does not, the middle of long files is left out.
+# The archive stays below this; where it does not, the middle of long logs is left out.
 MOST_BYTES = 15 << 20
-LONGEST_FILES = (64 << 20, 4 << 20, 256 << 10, 16 << 10)
+LONGEST_LOGS = (4 << 20, 256 << 10, 16 << 10)
+# What a part leaves, beside the folder of its run.
+OF_A_PART = (".log", ".hang.txt", ".tests.json", ".bench.json", ".difference.json")
 
 
 def read_text(path):
@@ -38,8 +41,15 @@ def read_json(path):
         return None
 
 
+def write_text(path, text):
+    """Whole or not at all."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text)
+    temporary.replace(path)
+
+
 def write_json(path, value):
-    path.write_text(json.dumps(value, indent=1) + "\n")
+    write_text(path, json.dumps(value, indent=1) + "\n")
 
 
 def read_records(path):
@@ -51,6 +61,14 @@ def read_records(path):
         except ValueError:
             break
     return records
+
+
+def clear_part(folder, name, keeps_run=False):
+    """Takes away what an earlier call left of a part."""
+    for ending in OF_A_PART:
+        (folder / f"{name}{ending}").unlink(missing_ok=True)
+    if not keeps_run:
+        shutil.rmtree(folder / f"{name}.run", ignore_errors=True)
 
 
 def add_part(folder, record):
@@ -123,26 +141,33 @@ def write_difference(folder, first, second):
 
 
 def shortened(path, most):
-    """The bytes of a file; of a long one the beginning and the end."""
-    data = path.read_bytes()
-    if len(data) <= most:
-        return data
-    return data[:most // 2] + b"\n[%d bytes are left out]\n" % (len(data) - most) + data[-(most // 2):]
+    """The bytes of a file; of a long log the beginning and the end."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        if path.suffix == ".json" or path.suffix == ".jsonl" or size <= most:
+            return file.read()
+        begin = file.read(most // 2)
+        file.seek(-(most // 2), 2)
+        return begin + b"\n[%d bytes are left out]\n" % (size - 2 * (most // 2)) + file.read()
 
 
 def pack(folder, archive):
-    """Writes all but checkpoints into an archive of less than MOST_BYTES."""
+    """Writes all but checkpoints into an archive of less than MOST_BYTES. The one that is there is replaced when it is whole."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".safetensors", ".tmp"))
-    for most in LONGEST_FILES:
-        with tempfile.TemporaryDirectory() as copy:
+    temporary = archive.with_name(archive.name + ".tmp")
+    for most in LONGEST_LOGS:
+        with tarfile.open(temporary, "w:xz") as packed:
             for path in files:
-                target = pathlib.Path(copy) / "results" / path.relative_to(folder)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(shortened(path, most))
-            with tarfile.open(archive, "w:xz") as packed:
-                packed.add(pathlib.Path(copy) / "results", "results")
-        if archive.stat().st_size < MOST_BYTES:
-            return
+                try:
+                    data = shortened(path, most)
+                except OSError as error:  # a program that is still there may take it away
+                    data = f"{error}\n".encode()
+                entry = tarfile.TarInfo(f"results/{path.relative_to(folder)}")
+                entry.size = len(data)
+                packed.addfile(entry, io.BytesIO(data))
+        if temporary.stat().st_size < MOST_BYTES:
+            break
+    temporary.replace(archive)
 
 
 @contextlib.contextmanager

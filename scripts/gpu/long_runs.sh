@@ -53,15 +53,31 @@ keep_parts() {
   echo "long_runs.sh: in $work: $(cd "$work" && echo part-*)"
 }
 
-# What the driver left, for the next loan: of each run the newest checkpoint at most.
+# What the driver left, for the next loan: of each unfinished run the newest checkpoint.
 pack_runs() {
-  local run checkpoints out=$1
+  local run checkpoints keep parts out=$1
+  if [[ ! -d $work/runs ]]; then return; fi
+  if [[ -f $work/runs/results.jsonl ]]; then cp "$work/runs/results.jsonl" "$out/"; fi
   while IFS= read -r run; do
     mapfile -t checkpoints < <(find "$run" -maxdepth 1 -name 'checkpoint-*.safetensors' | sort -rV)
-    if ((${#checkpoints[@]} > 1)); then rm "${checkpoints[@]:1}"; fi
+    keep=1
+    # The driver knows a finished run by its last evaluation.
+    if is_finished "$run"; then keep=0; fi
+    if ((${#checkpoints[@]} > keep)); then rm "${checkpoints[@]:keep}"; fi
   done < <(find "$work/runs" -name config.json -printf '%h\n')
-  if [[ -f $work/runs/results.jsonl ]]; then cp "$work/runs/results.jsonl" "$out/"; fi
-  tar -C "$work" --exclude 'events.out.*' -cf - runs | split -b 15M - "$out/runs-"
+  # A run that does not end in time may still write.
+  tar -C "$work" --warning=no-file-changed --exclude 'events.out.*' -cf - runs | split -b 15M - "$out/runs-"
+  parts=$(find "$out" -name 'runs-*' | wc -l)
+  if ((parts > 6)); then echo "long_runs.sh: $parts parts came of the runs: let fewer of them begin in one loan" >&2; fi
+}
+is_finished() {
+  python3 - "$1" <<'PYTHON'
+import json, pathlib, sys
+folder = pathlib.Path(sys.argv[1])
+steps = int(json.loads((folder / "config.json").read_text())["identity"]["max_steps"])
+lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines() if line.endswith("}")]
+sys.exit(0 if any(line.get("kind") == "test" and line["step"] == steps for line in lines) else 1)
+PYTHON
 }
 
 run_driver() {
@@ -81,7 +97,7 @@ run_driver() {
   export LD_LIBRARY_PATH
   timeout -k 30 -s INT "$seconds" python3 "$source/experiments/terngrad_experiment.py" --programs "$bundle/bin" --data "$work/data" \
     --out "$work/runs" run --device cuda "$@" 2>&1 | tee "$out/driver.log" || rc=$?
-  pack_runs "$out"
+  pack_runs "$out" || echo "long_runs.sh: what the runs left could not be packed" >&2
   return "$rc"
 }
 

@@ -90,7 +90,7 @@ def unpack(source, target):
 
 
 def restored(part, count, green):
-    """A plane [SIDE, SIDE, images], images last so that a pixel of all of them is one run of memory; less green if that is given."""
+    """A plane [SIDE, SIDE, images], less green if that is given. Images come last: a pixel of all is one run of memory."""
     rest = np.ascontiguousarray(part.reshape(count, SIDE, SIDE).transpose(1, 2, 0)).astype(np.int16)
     plane = np.zeros((SIDE, SIDE, count), np.int16)
     images_first = plane.transpose(2, 0, 1)

@@ -12,7 +12,6 @@ import tarfile
 import tempfile
 import time
 import unittest
-import unittest.mock
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -149,6 +148,7 @@ class Pretended(unittest.TestCase):
             shutil.copy(path, self.root / "scripts/gpu")
         self.bin = self.root / "build" / "release" / "bin"
         self.out = self.root / "out"
+        self.temporary = self.root / "tmp"
         for name, text in {"terngrad_bench": BENCH, "terngrad_train": TRAIN, "kernels_test": TESTS, "contracts_test": TESTS,
                            "compress_test": TESTS, "nets_test": TESTS, "datasets_test": TESTS, "trainers_test": TESTS,
                            "resume_test": TESTS}.items():
@@ -171,7 +171,8 @@ class Pretended(unittest.TestCase):
         self.write(self.bin / program, f"NAMES='{names}'\n" + TESTS)
 
     def check(self, *arguments, code=0):
-        environment = {**os.environ, "PATH": f"{self.tools}:{os.environ['PATH']}"}
+        self.temporary.mkdir(exist_ok=True)
+        environment = {**os.environ, "PATH": f"{self.tools}:{os.environ['PATH']}", "TMPDIR": str(self.temporary)}
         self.result = subprocess.run([self.root / "scripts/gpu/gpu_check.py", "--out", self.out, *arguments],
                                      capture_output=True, text=True, env=environment, timeout=120)
         self.assertEqual(self.result.returncode, code, self.result.stdout + self.result.stderr)
@@ -220,7 +221,7 @@ class Pretended(unittest.TestCase):
                          "3 tests, 3 of them on the GPU, 0 skipped; failed: CudaX.IsKilled ended the program (-9)")
         files = self.archived()
         self.assertIn(f"in {self.root}\n", files["kernels_0.log"])
-        self.assertRegex(files["kernels_0.hang.txt"], r"cuda-gdb -p (\d+):\nstacks of \1\nthread \1: \w+, ")
+        self.assertRegex(files["kernels_0.hang.txt"], r"^thread (\d+): \w+, [^$]*cuda-gdb -p \1:\nstacks of \1\n$")
         self.assertEqual(json.loads(files["kernels_1.tests.json"])["results"],
                          {"CudaX.IsKilled": "ended the program (-9)", "CudaX.PassesThen": "passed", "CudaX.PassesToo": "passed"})
         # Each failure again, alone, under the sanitizer.
@@ -253,14 +254,11 @@ class Pretended(unittest.TestCase):
         packed = self.root / "bundle.tar.xz"
         with tarfile.open(packed, "w:xz") as archive:
             archive.add(bundle, bundle.name)
-        (self.root / "tmp").mkdir()
         for _ in range(2):
-            with unittest.mock.patch.dict(os.environ, TMPDIR=str(self.root / "tmp")):
-                report = self.check("--bundle", packed, "--phases", "nccl")
+            report = self.check("--bundle", packed, "--phases", "nccl")
             self.assertEqual(self.statuses(report), {"nccl_one_rank": "passed"})
             self.assertEqual(report["machine"]["bundle of"], "abc")
-            unpacked, = (self.root / "tmp").iterdir()
-            self.assertTrue(unpacked.name.startswith("terngrad-bundle-"))
+            self.assertEqual(len(list(self.temporary.glob("terngrad-bundle-*"))), 1)
         for damaged, words in ((packed.read_bytes()[:500], "is damaged"), (None, "there is no")):
             wrong = self.root / "wrong.tar.xz"
             if damaged:
@@ -272,13 +270,43 @@ class Pretended(unittest.TestCase):
 
     def test_a_second_call_goes_on_in_the_same_folder(self):
         self.check("--phases", "accuracy")
-        self.assertEqual(list(self.statuses(self.check("--phases", "nccl"))), ["lenet_ternary", "lenet_fp32", "nccl_one_rank"])
+        self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["report.json", "report.md", "results.tar.xz"])
+        whole = ["lenet_ternary", "lenet_fp32", "nccl_one_rank"]
+        self.assertEqual(list(self.statuses(self.check("--phases", "nccl"))), whole)
+        # A part that is run again begins anew.
+        self.write(self.bin / "terngrad_train", 'ls "$4" && exit 1\n' + TRAIN)
+        report = self.check("--phases", "accuracy")
+        self.assertEqual(set(self.statuses(report)), set(whole))
+        self.assertTrue(report["passed"])
+        shutil.rmtree(self.out)
+        self.assertEqual(list(self.statuses(self.check("--phases", "nccl"))), ["nccl_one_rank"])
 
     def test_without_a_first_training_nothing_else_is_run(self):
         self.write(self.bin / "terngrad_train", "echo no engine; exit 1")
         report = self.check("--phases", "start,tests", code=1)
         self.assertEqual(self.statuses(report), {"first_lenet": "failed"})
         self.assertIn("start failed, without which nothing else can pass", self.result.stdout)
+
+    def test_trainings_that_cannot_use_the_gpu_are_a_failure(self):
+        self.write(self.bin / "terngrad_train", 'echo "terngrad_train: error: --device cuda: cuDNN does not load; accepted: auto, cpu"; exit 2')
+        self.assertEqual(self.statuses(self.check("--phases", "start,tests", code=1)), {"first_lenet": "failed"})
+
+    def test_a_hang_is_named_where_no_time_is_left_for_the_rest(self):
+        self.write_names("kernels_test", "CudaX.Hangs CudaX.Passes")
+        parts = {part["name"]: part for part in self.check("--phases", "tests", "--silence", "2", "--seconds", "28", code=1)["parts"]}
+        self.assertIn("CudaX.Hangs hung", parts["kernels_0"]["detail"])
+
+    def test_a_program_that_does_not_start_is_a_failure(self):
+        self.write(self.bin / "compress_test", "echo no libnccl.so.2 >&2; exit 127")
+        parts = self.check("--phases", "nccl", code=1)["parts"]
+        self.assertEqual([part["detail"] for part in parts], ["compress_test lists no tests: no libnccl.so.2"])
+
+    def test_what_a_command_leaves_behind_is_ended(self):
+        self.write(self.bin / "terngrad_bench", 'if [[ $1 == --benchmark* ]]; then sleep 1000 & echo $! >"$(dirname "$0")/child"; fi\n' + BENCH)
+        self.check("--phases", "speed")
+        child = int((self.bin / "child").read_text())
+        state = pathlib.Path(f"/proc/{child}/status")
+        self.assertTrue(not state.exists() or "Z (zombie)" in state.read_text())
 
     def test_a_failure_stops_nothing(self):
         self.write(self.bin / "terngrad_bench", 'if [[ $1 == *bench_targets* ]]; then exit 1; fi\n' + BENCH)
@@ -386,7 +414,7 @@ class Pretended(unittest.TestCase):
     def test_time_runs_out(self):
         self.write_names("contracts_test", "CudaX.Hangs")
         started = time.monotonic()
-        report = self.check("--phases", "tests,speed", "--seconds", "7", code=1)
+        report = self.check("--phases", "tests,speed", "--seconds", "27", code=1)
         self.assertLess(time.monotonic() - started, 60)
         statuses = self.statuses(report)
         self.assertEqual((statuses["kernels_0"], statuses["contracts_0"], statuses["bench_targets"]), ("passed", "failed", "not run"))

@@ -163,6 +163,10 @@ class GpuReport(unittest.TestCase):
         self.add("sanitizer", "memcheck", "timed out", ran)
         self.assertEqual(self.only_part(0), ("cut off", "after 60 s: 1 tests ran, nothing found"))
         self.parts = []
+        # Its words for a program that was stopped.
+        self.add("sanitizer", "memcheck", "timed out", f"{ran}========= Error: process didn't terminate successfully\n")
+        self.assertEqual(self.only_part(0)[0], "cut off")
+        self.parts = []
         self.add("sanitizer", "memcheck", "timed out", f"{ran}========= Invalid __global__ read of size 4 bytes\n")
         self.assertEqual(self.only_part(1)[0], "failed")
 
@@ -297,9 +301,12 @@ class GpuReport(unittest.TestCase):
         self.add("script", "pytorch", log='{"steps_per_s": 1000}\n')
         self.add("script", "skips", 77, "no PyTorch\n")
         self.add("script", "fails", 1, "Traceback\n")
+        self.add("script", "refused", 1, "==ERROR== ERR_NVGPUCTRPERM - no permission\n")
+        self.add("script", "empty", 0, "==WARNING== No kernels were profiled.\n")
         self.assertEqual([(part["status"], part["detail"]) for part in self.report(code=1)["parts"]],
                          [("passed", '{"steps_per_s": 1000}'), ("absent", "no PyTorch"),
-                          ("failed", "exit code 1; ; last line: Traceback")])
+                          ("failed", "exit code 1; ; last line: Traceback"),
+                          ("absent", "ERR_NVGPUCTRPERM - no permission"), ("failed", "no kernels were profiled")])
 
     def test_of_a_part_that_was_run_again_the_last_counts(self):
         self.add_kernels(1, CudaLanes__Wrong="failed")
