@@ -91,7 +91,7 @@ def make_parser(script, home):
     run.add_argument("--jobs", type=auto_or_positive,
                      help="runs at a time; auto, the default: processors / threads, with --device cuda as many as GPUs take")
     run.add_argument("--jobs_per_gpu", type=positive,
-                     help="runs at a time on one GPU, 1 by default; small nets, whose start is half of their time, gain by 4")
+                     help="runs at a time on one GPU, 1 by default; more are for small nets, whose start is long beside their steps")
     run.add_argument("--threads", type=positive, help="of each run, 1 by default; results do not depend on it")
     run.add_argument("--device", choices=("cpu", "cuda"), help="cpu by default")
     run.add_argument("--dry_run", action="store_true", help="prints the command line of each run")

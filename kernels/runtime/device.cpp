@@ -11,7 +11,9 @@ Device Device::cuda(int index) {
   const int count = num_cuda_devices();
   if (count == 0) TERNGRAD_THROW(NotSupported, "[Device] no GPU to use: ", cuda_unavailable_reason());
   if (index < 0 || index >= count) {
-    TERNGRAD_THROW(NotSupported, "[Device] cuda:", index, " does not exist; there are GPUs 0 to ", count - 1);
+    const std::string left_out = cuda_unavailable_reason();
+    TERNGRAD_THROW(NotSupported, "[Device] cuda:", index, " does not exist; there are GPUs 0 to ", count - 1,
+                   left_out.empty() ? "" : " (" + left_out + ")");
   }
   return Device(DeviceKind::kCuda, index);
 }

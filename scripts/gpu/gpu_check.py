@@ -60,9 +60,9 @@ NCU_METRICS = ("dram__throughput.avg.pct_of_peak_sustained_elapsed",
                "sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active",
                "smsp__issue_active.avg.pct_of_peak_sustained_active",
                "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio", "gpu__time_duration.sum")
-# Of --seconds, what stopping the last programs and packing may take.
+# Stopping the last programs and packing may take so much of --seconds.
 RESERVE_SECONDS = 20
-# Of a command, in the report.
+# The report has so many characters of a command.
 MAX_TEXT = 600
 # A run on the CPU with 10,000 steps of MNIST ends at 0.9923 to 0.9935 over three seeds.
 MIN_TOP1 = {True: 0.9905, False: 0.9}
@@ -136,10 +136,6 @@ class Check:
         expected = {key: options.pop(key) for key in ("min_top1", "other") if key in options}
         return self.note(self.runner.run(self.training(*arguments, **options)), **expected)
 
-    def compare(self, first, second):
-        """Notes what differs between the runs of two jobs, for the part of the second."""
-        gpu_results.write_difference(self.folder, first, second)
-
     def run_start(self):
         if not self.train("first_lenet", 90, *self.digits, *TERNARY, "--num_nodes", 8, "--max_steps", 20):
             return False
@@ -155,7 +151,7 @@ class Check:
         self.runner.run_together(jobs)
         for first, second in zip(jobs[::2], jobs[1::2]):
             self.note(first)
-            self.compare(first.name, second.name)
+            gpu_results.write_difference(self.folder, first.name, second.name)
             self.note(second, other=first.name)
 
     def run_accuracy(self):
@@ -188,7 +184,7 @@ class Check:
 
         def same(other, name, *arguments, **options):
             job = self.runner.run(self.training(name, 60, *arguments, kind="repeat", **options))
-            self.compare(other, name)
+            gpu_results.write_difference(self.folder, other, name)
             self.note(job, other=other)
 
         gpus = len(read_output("nvidia-smi", "-L").split("GPU ")) - 1

@@ -11,12 +11,12 @@ import threading
 import time
 
 POLL_SECONDS = 0.1
-# What has less time left than this is not begun.
+# A job is not begun with less time left than this.
 MIN_SECONDS = 5
 # A program that is asked to stop has this long to write what it has, and once more to end when it is killed.
 GRACE_SECONDS = 3
 STACKS_SECONDS = 25
-# Of what hangs together, the first ones are looked at by a debugger, one after the other.
+# A debugger looks at the first jobs that hang, one after the other.
 MAX_DEBUGGED = 3
 MAX_LOG_BYTES = 64 << 20
 # In place of an exit code.
@@ -82,7 +82,7 @@ class Runner:
             if job.rc in (TIMED_OUT, SILENT) and not job.may_be_cut:
                 self.write_stacks(job, process.pid)
         finally:
-            # What the command started may live on, whatever became of itself.
+            # Programs that the command started may live on, whatever became of itself.
             stop_group(process)
             job.seconds += time.monotonic() - began
         return job

@@ -6,11 +6,7 @@
 
 namespace terngrad::cuda {
 
-struct ExclusiveSum::Memory : ThrustMemory {
-  using ThrustMemory::ThrustMemory;
-};
-
-ExclusiveSum::ExclusiveSum(const Device& device) : memory_(std::make_shared<Memory>(device)) {}
+ExclusiveSum::ExclusiveSum(const Device& device) : memory_(std::make_shared<ThrustMemory>(device)) {}
 
 void ExclusiveSum::run(const std::uint64_t* in, std::uint64_t* out, std::int64_t count, Stream& stream) {
   if (count == 0) return;

@@ -8,6 +8,8 @@
 
 namespace terngrad::cuda {
 
+class ThrustMemory;
+
 /// out[i] = in[0] + ... + in[i - 1], modulo 2^64: the same for any order of additions. Temporary memory grows when CUB
 /// asks for more than in any call before; else nothing is allocated and the host does not wait, so that a second call
 /// can be captured into a CUDA graph. Serves one stream.
@@ -19,8 +21,7 @@ class ExclusiveSum {
   void run(const std::uint64_t* in, std::uint64_t* out, std::int64_t count, Stream& stream);
 
  private:
-  struct Memory;
-  std::shared_ptr<Memory> memory_;
+  std::shared_ptr<ThrustMemory> memory_;
 };
 
 }  // namespace terngrad::cuda

@@ -44,7 +44,7 @@ void launch_accumulate(const AccumulateTask& task, float momentum, const Stream&
   transform(count, stream, op, out, residual, velocity, gradient);
 }
 
-/// Whether anything is to be kept, which is known when the kernel runs.
+/// The condition of keeping anything, which the host does not know when it submits the kernel.
 struct Keeps {
   const float* flag;
   const std::uint32_t* skip;
