@@ -81,9 +81,6 @@ void FloatPacker::run(std::span<const FloatPayloadTask> tasks, Stream& stream) {
   for (const FloatPayloadTask& task : tasks) {
     TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(task.payload) % 4 == 0,
                      "[float_payload] payload must be 4-byte aligned");
-    TERNGRAD_REQUIRE(device_.is_cpu() || task.type == ElementType::kFloat32,
-                     "[float] on a GPU tensors that travel as numbers must be fp32, these are ",
-                     element_type_name(task.type));
   }
   if (device_.is_cuda()) return cuda_->run(tasks, stream);
   for (const FloatPayloadTask& task : tasks) pack(task, form_, stream);

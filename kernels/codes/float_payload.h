@@ -22,7 +22,7 @@ struct FloatPayloadTask {
   std::int64_t count = 0;
   const float* flag = nullptr;               // null, or a scaler: where it is NaN, zeros are written instead
   void* payload = nullptr;                   // [count] out; may be `values` where elements are float32
-  ElementType type = ElementType::kFloat32;  // of the values, which count as widened to float32; on a GPU no other
+  ElementType type = ElementType::kFloat32;  // of the values, which count as widened to float32
 };
 
 namespace cuda {
@@ -35,8 +35,7 @@ class FloatPacker {
  public:
   explicit FloatPacker(FloatPayload form, Device device = Device::cpu());
 
-  /// @throws InvalidArgument for a payload that is not 4-byte aligned, another device's stream, or on a GPU values of
-  /// 16 bits
+  /// @throws InvalidArgument for a payload that is not 4-byte aligned, or another device's stream
   /// Bit-equal on every backend.
   void run(std::span<const FloatPayloadTask> tasks, Stream& stream);
 

@@ -20,12 +20,7 @@ constexpr std::int64_t kGrain = 16384;
 
 void compensate(const CompensateTask& task, float decay, float weight, Stream& stream) {
   require_aligned_elements(task.gradient, task.type, "compensate");
-  if (stream.device().is_cuda()) {
-    TERNGRAD_REQUIRE(task.type == ElementType::kFloat32,
-                     "[compensate] on a GPU gradients beside a memory must be fp32, these are ",
-                     element_type_name(task.type));
-    return cuda::compensate(task, decay, weight, stream);
-  }
+  if (stream.device().is_cuda()) return cuda::compensate(task, decay, weight, stream);
   parallel_for(stream.num_threads(), task.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
     cpu::WidenedChunk widened;
     for (std::int64_t at = begin; at < end; at += kChunkElements) {
@@ -38,12 +33,7 @@ void compensate(const CompensateTask& task, float decay, float weight, Stream& s
 
 void accumulate(const AccumulateTask& task, float momentum, bool nesterov, Stream& stream) {
   require_aligned_elements(task.gradient, task.type, "accumulate");
-  if (stream.device().is_cuda()) {
-    TERNGRAD_REQUIRE(task.type == ElementType::kFloat32,
-                     "[accumulate] on a GPU gradients beside a memory must be fp32, these are ",
-                     element_type_name(task.type));
-    return cuda::accumulate(task, momentum, nesterov, stream);
-  }
+  if (stream.device().is_cuda()) return cuda::accumulate(task, momentum, nesterov, stream);
   parallel_for(stream.num_threads(), task.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
     cpu::WidenedChunk widened;
     for (std::int64_t at = begin; at < end; at += kChunkElements) {

@@ -12,7 +12,7 @@ namespace terngrad {
 struct CompensateTask {
   const float* state = nullptr;              // [count]
   const void* gradient = nullptr;            // [count], aligned to the elements' size
-  ElementType type = ElementType::kFloat32;  // of the gradient, which counts as widened to float32; on a GPU no other
+  ElementType type = ElementType::kFloat32;  // of the gradient, which counts as widened to float32
   float* compensated = nullptr;              // [count] out; overlaps neither
   std::int64_t count = 0;
 };

@@ -59,8 +59,8 @@ WIDE_ACCESSES = [
     Wide("ternarize_lanes_kernel", 2, 0, FLOAT16_OR_BFLOAT16_WITHOUT_MODES),
     Wide("ternarize_masks_kernel", 4, 0, FLOAT32_WITHOUT_MODES),
     Wide("ternarize_masks_kernel", 2, 0, FLOAT16_OR_BFLOAT16_WITHOUT_MODES),
-    Wide("float_payload_kernel", 8, 8, "ToFloat32|ToRoundedBfloat16"),  # 4 of whole chunks, 4 of others
-    Wide("float_payload_kernel", 8, 0, "ToBfloat16"),
+    Wide("float_payload_kernel", 8, 8, "(ToFloat32|ToRoundedBfloat16)EfE"),  # 4 of whole chunks, 4 of others
+    Wide("float_payload_kernel", 8, 0, "ToBfloat16EfE"),
     Wide("code_sum_kernel", 0, 5),  # 4 of whole chunks, 1 of others
     Wide("lane_sum_kernel", 0, 4),
     Wide("tree_sum_kernel", 0, 1),
@@ -123,7 +123,7 @@ STREAMS = [
     Stream("tree sum of fp32, 15 workers", "tree_sum_kernel", "LeafFormatE0ELj1E", 4, 64),
     Stream("tree sum of t2 codes, 8 workers", "code_tree_sum_kernel", "CodeFormatE1ELj0E", 16, 6, bits=32, shared=True),
     Stream("tree sum of t5 codes, 8 workers", "code_tree_sum_kernel", "CodeFormatE2ELj0E", 16, 5.6, bits=32, shared=True),
-    Stream("fp32 payload", "float_payload_kernel", "9ToFloat32", 16, 8),
+    Stream("fp32 payload", "float_payload_kernel", "9ToFloat32EfE", 16, 8),
     Stream("histogram of magnitudes, float", "histogram_kernel", "^IfLi0E", 16, 4),
     Stream("counts of magnitudes in chunks, float", "chunk_counts_kernel", FLOAT32, 16, 4),
     Stream("columns of a product with a factor", "low_rank_columns_kernel", "", 0, 4, bits=32),

@@ -1,14 +1,16 @@
-// Float payloads on a GPU: a block per chunk of a slice, 8 elements per thread and turn.
+// Float payloads on a GPU: a block per chunk of a slice, 4 elements per thread and turn.
 #include "kernels/codes/cuda/float_payload.h"
 
 #include <cuda_runtime.h>
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "kernels/runtime/cuda/launch.cuh"
 #include "kernels/runtime/cuda/uploaded_table.h"
 #include "kernels/tensor/bfloat16.h"
+#include "kernels/tensor/cuda/elements.cuh"
 #include "kernels/tensor/slice.h"
 
 namespace terngrad::cuda {
@@ -20,7 +22,7 @@ static_assert(kChunkElements % (kThreads * kPack) == 0, "whole turns of a block 
 
 /// FloatPayloadTask as kernels read it.
 struct Job {
-  const float* values;
+  const void* values;
   const float* flag;
   void* payload;
   std::int64_t count;
@@ -54,7 +56,17 @@ struct ToRoundedBfloat16 {
   __device__ static Pack convert(float4 v) { return {convert(v.x), convert(v.y), convert(v.z), convert(v.w)}; }
 };
 
-template <class To>
+/// Four elements by one load.
+__device__ float4 load_pack(const float* values) { return *reinterpret_cast<const float4*>(values); }
+template <class Element>
+__device__ float4 load_pack(const Element* values) {
+  const uint2 words = *reinterpret_cast<const uint2*>(values);
+  const float2 low = widened_pair<Element>(words.x);
+  const float2 high = widened_pair<Element>(words.y);
+  return {low.x, low.y, high.x, high.y};
+}
+
+template <class To, class Element>
 __global__ void __launch_bounds__(kThreads)
     float_payload_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles) {
   const Tile tile = tiles[blockIdx.x];
@@ -63,9 +75,9 @@ __global__ void __launch_bounds__(kThreads)
   const bool zeros = flag != flag;
   const std::int64_t begin = std::int64_t{tile.chunk} * kChunkElements;
   const std::int64_t count = min(kChunkElements, job.count - begin);
-  const float* values = job.values + begin;
+  const Element* values = static_cast<const Element*>(job.values) + begin;
   typename To::Element* out = static_cast<typename To::Element*>(job.payload) + begin;
-  const bool aligned = reinterpret_cast<std::uintptr_t>(values) % sizeof(float4) == 0 &&
+  const bool aligned = reinterpret_cast<std::uintptr_t>(values) % (kPack * sizeof(Element)) == 0 &&
                        reinterpret_cast<std::uintptr_t>(out) % sizeof(typename To::Pack) == 0;
   constexpr std::int64_t kTurn = std::int64_t{kThreads} * kPack;
   constexpr int kTurns = static_cast<int>(kChunkElements / kTurn);
@@ -75,7 +87,7 @@ __global__ void __launch_bounds__(kThreads)
     float4 loaded[kTurns];
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
-      loaded[turn] = *reinterpret_cast<const float4*>(values + first + turn * kTurn);
+      loaded[turn] = load_pack(values + first + turn * kTurn);
     }
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
@@ -88,10 +100,10 @@ __global__ void __launch_bounds__(kThreads)
   for (int turn = 0; turn < kTurns; ++turn) {
     const std::int64_t i = first + turn * kTurn;
     if (aligned && i + kPack <= count) {
-      const float4 v = *reinterpret_cast<const float4*>(values + i);
+      const float4 v = load_pack(values + i);
       *reinterpret_cast<typename To::Pack*>(out + i) = To::convert(zeros ? make_float4(0, 0, 0, 0) : v);
     } else {
-      for (int e = 0; e < kPack && i + e < count; ++e) out[i + e] = To::convert(zeros ? 0.0f : values[i + e]);
+      for (int e = 0; e < kPack && i + e < count; ++e) out[i + e] = To::convert(zeros ? 0.0f : widened(values[i + e]));
     }
   }
   // A payload of 16-bit elements ends on 4 bytes.
@@ -106,28 +118,43 @@ class Runner final : public FloatPayloadRunner {
 
   void run(std::span<const FloatPayloadTask> tasks, Stream& stream) override {
     jobs_.clear();
+    for (const FloatPayloadTask& task : tasks) jobs_.push_back({task.values, task.flag, task.payload, task.count});
+    // One launch for the tasks of each type.
+    constexpr std::array kTypes = {ElementType::kFloat32, ElementType::kBfloat16, ElementType::kFloat16};
+    std::array<std::size_t, kTypes.size() + 1> first_tile = {};
     tiles_.clear();
-    for (const FloatPayloadTask& task : tasks) {
-      const auto job = static_cast<std::int32_t>(jobs_.size());
-      for (std::int64_t begin = 0; begin < task.count; begin += kChunkElements) {
-        tiles_.push_back({job, static_cast<std::int32_t>(begin / kChunkElements)});
+    for (std::size_t t = 0; t < kTypes.size(); ++t) {
+      for (std::size_t job = 0; job < tasks.size(); ++job) {
+        if (tasks[job].type != kTypes[t]) continue;
+        for (std::int64_t begin = 0; begin < tasks[job].count; begin += kChunkElements) {
+          tiles_.push_back({static_cast<std::int32_t>(job), static_cast<std::int32_t>(begin / kChunkElements)});
+        }
       }
-      jobs_.push_back({static_cast<const float*>(task.values), task.flag, task.payload, task.count});
+      first_tile[t + 1] = tiles_.size();
     }
-    const dim3 grid(num_blocks_for(static_cast<std::int64_t>(tiles_.size()), 1));
     const Job* jobs = jobs_table_.on_device(jobs_, stream);
     const Tile* tiles = tiles_table_.on_device(tiles_, stream);
-    switch (form_) {
-      case FloatPayload::kFloat32:
-        return launch(float_payload_kernel<ToFloat32>, grid, dim3(kThreads), 0, stream, jobs, tiles);
-      case FloatPayload::kBfloat16:
-        return launch(float_payload_kernel<ToBfloat16>, grid, dim3(kThreads), 0, stream, jobs, tiles);
-      case FloatPayload::kRoundedBfloat16:
-        return launch(float_payload_kernel<ToRoundedBfloat16>, grid, dim3(kThreads), 0, stream, jobs, tiles);
+    for (std::size_t t = 0; t < kTypes.size(); ++t) {
+      with_element(kTypes[t], [&](auto element) {
+        launch_form<decltype(element)>(jobs, tiles + first_tile[t], first_tile[t + 1] - first_tile[t], stream);
+      });
     }
   }
 
  private:
+  template <class Element>
+  void launch_form(const Job* jobs, const Tile* tiles, std::size_t num_tiles, Stream& stream) const {
+    const dim3 grid(num_blocks_for(static_cast<std::int64_t>(num_tiles), 1));
+    switch (form_) {
+      case FloatPayload::kFloat32:
+        return launch(float_payload_kernel<ToFloat32, Element>, grid, dim3(kThreads), 0, stream, jobs, tiles);
+      case FloatPayload::kBfloat16:
+        return launch(float_payload_kernel<ToBfloat16, Element>, grid, dim3(kThreads), 0, stream, jobs, tiles);
+      case FloatPayload::kRoundedBfloat16:
+        return launch(float_payload_kernel<ToRoundedBfloat16, Element>, grid, dim3(kThreads), 0, stream, jobs, tiles);
+    }
+  }
+
   FloatPayload form_;
   std::vector<Job> jobs_;
   std::vector<Tile> tiles_;

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/runtime/errors.h"
+#include "kernels/tensor/cuda/elements.cuh"
 #include "kernels/tensor/cuda/elementwise.cuh"
 
 namespace terngrad::cuda {
@@ -11,8 +12,9 @@ namespace {
 
 struct Compensate {
   float decay, weight;
-  __device__ float operator()(float state, float gradient) const {
-    return __fadd_rn(__fmul_rn(decay, state), __fmul_rn(weight, gradient));
+  template <class Element>
+  __device__ float operator()(float state, Element gradient) const {
+    return __fadd_rn(__fmul_rn(decay, state), __fmul_rn(weight, widened(gradient)));
   }
 };
 
@@ -22,22 +24,25 @@ struct Accumulate {
   float momentum;
   using Result = thrust::tuple<float, float>;
 
-  __device__ Result operator()(float velocity, float gradient) const {
+  template <class Element>
+  __device__ Result operator()(float velocity, Element element) const {
+    const float gradient = widened(element);
     const float next = __fadd_rn(__fmul_rn(momentum, velocity), gradient);
     return {next, kNesterov ? __fadd_rn(__fmul_rn(momentum, next), gradient) : next};
   }
-  __device__ Result operator()(float residual, float velocity, float gradient) const {
+  template <class Element>
+  __device__ Result operator()(float residual, float velocity, Element gradient) const {
     const Result added = (*this)(velocity, gradient);
     return {thrust::get<0>(added), __fadd_rn(residual, thrust::get<1>(added))};
   }
 };
 
-template <bool kNesterov>
+template <bool kNesterov, class Element>
 void launch_accumulate(const AccumulateTask& task, float momentum, const Stream& stream) {
   const auto count = static_cast<std::size_t>(task.count);
   const Accumulate<kNesterov> op{momentum};
   const float* velocity = task.velocity;
-  const auto* gradient = static_cast<const float*>(task.gradient);
+  const auto* gradient = static_cast<const Element*>(task.gradient);
   const auto out = zipped(task.next_velocity, task.compensated);
   if (task.residual == nullptr) return transform(count, stream, op, out, velocity, gradient);
   const float* residual = task.residual;
@@ -70,17 +75,22 @@ struct Masked {
 }  // namespace
 
 void accumulate(const AccumulateTask& task, float momentum, bool nesterov, const Stream& stream) {
-  if (nesterov) {
-    launch_accumulate<true>(task, momentum, stream);
-  } else {
-    launch_accumulate<false>(task, momentum, stream);
-  }
+  with_element(task.type, [&](auto element) {
+    using Element = decltype(element);
+    if (nesterov) {
+      launch_accumulate<true, Element>(task, momentum, stream);
+    } else {
+      launch_accumulate<false, Element>(task, momentum, stream);
+    }
+  });
 }
 
 void compensate(const CompensateTask& task, float decay, float weight, const Stream& stream) {
   const float* state = task.state;
-  transform(static_cast<std::size_t>(task.count), stream, Compensate{decay, weight}, task.compensated, state,
-            static_cast<const float*>(task.gradient));
+  with_element(task.type, [&](auto element) {
+    transform(static_cast<std::size_t>(task.count), stream, Compensate{decay, weight}, task.compensated, state,
+              static_cast<const decltype(element)*>(task.gradient));
+  });
 }
 
 void keep(const KeepTask& task, const Stream& stream) {

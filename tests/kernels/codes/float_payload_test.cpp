@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "kernels/runtime/errors.h"
+#include "kernels/tensor/bfloat16.h"
+#include "kernels/tensor/float16.h"
 #include "support/cuda_device.h"
 #include "support/gradients.h"
 
@@ -16,14 +18,27 @@ using testing::to_device;
 using testing::to_host;
 using CudaFloatPayload = testing::CudaTest;
 
-/// Packs slices of many lengths, some of them flagged; their payloads one after the other, each at a multiple of 8
-/// bytes.
+/// Gradients as elements of a type, with NaN of several kinds among those of 16 bits.
+std::vector<std::uint16_t> narrow(const std::vector<float>& values, ElementType type) {
+  Stream stream(Device::cpu(), 1);
+  std::vector<std::uint16_t> elements(values.size());
+  (type == ElementType::kBfloat16 ? encode_bfloat16 : encode_float16)(values, elements, stream);
+  for (std::size_t i = 7; i < elements.size(); i += 1000) elements[i] = static_cast<std::uint16_t>(0x7c01 + i);
+  return elements;
+}
+
+/// Packs slices of many lengths and of all types, some of them flagged; their payloads one after the other, each at a
+/// multiple of 8 bytes.
 std::vector<std::uint64_t> pack(FloatPayload form, std::size_t misalignment, const Device& device) {
   Stream stream(device, 1);
   std::vector<Buffer<float>> values;
+  std::vector<Buffer<std::uint16_t>> narrow_values;
   const std::vector<float> flags = {1.0f, std::numeric_limits<float>::quiet_NaN(), 0.0f};
   const Buffer<float> flags_on_device = to_device<float>(flags, stream);
-  std::vector<std::size_t> counts = {0, 1, 2, 3, 4, 5, 31, 4095, 4096, 4097, 9001};
+  std::vector<std::size_t> counts;
+  for (const std::size_t count : {0u, 1u, 2u, 3u, 4u, 5u, 31u, 4095u, 4096u, 4097u, 9001u}) {
+    counts.insert(counts.end(), 3, count);
+  }
   std::size_t words = 0;
   for (const std::size_t count : counts) words += (count * 4 + 7) / 8;
   Buffer<std::uint64_t> payload(static_cast<std::int64_t>(words), device);
@@ -31,13 +46,22 @@ std::vector<std::uint64_t> pack(FloatPayload form, std::size_t misalignment, con
   std::vector<FloatPayloadTask> tasks;
   std::size_t word = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
+    const auto type = static_cast<ElementType>(i % 3);
     std::vector<float> source(misalignment, 0.0f);
     for (const float value : testing::gaussian(counts[i], i + 1)) source.push_back(value);
-    values.push_back(to_device<float>(source, stream));
-    tasks.push_back({.values = values.back().data() + misalignment,
+    const void* from;
+    if (type == ElementType::kFloat32) {
+      values.push_back(to_device<float>(source, stream));
+      from = values.back().data() + misalignment;
+    } else {
+      narrow_values.push_back(to_device<std::uint16_t>(narrow(source, type), stream));
+      from = narrow_values.back().data() + misalignment;
+    }
+    tasks.push_back({.values = from,
                      .count = static_cast<std::int64_t>(counts[i]),
-                     .flag = i % 4 == 3 ? nullptr : flags_on_device.data() + i % 3,
-                     .payload = payload.data() + word});
+                     .flag = i % 4 == 3 ? nullptr : flags_on_device.data() + i / 3 % 3,
+                     .payload = payload.data() + word,
+                     .type = type});
     word += (counts[i] * 4 + 7) / 8;
   }
   FloatPacker packer(form, device);

@@ -6,7 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/runtime/errors.h"
+#include "kernels/tensor/bfloat16.h"
+#include "kernels/tensor/float16.h"
 #include "support/bits.h"
 #include "support/cuda_device.h"
 #include "support/gradients.h"
@@ -125,11 +126,55 @@ TEST_F(CudaMemoryUpdate, AccumulatesAndMasksAsTheCpuDoes) {
   }
 }
 
-TEST_F(CudaMemoryUpdate, RefusesNarrowGradients) {
+TEST_F(CudaMemoryUpdate, TakesNarrowGradientsAsTheCpuDoes) {
+  Stream cpu(Device::cpu(), 1);
   Stream cuda(Device::cuda());
-  const std::uint16_t gradient = 0;
-  EXPECT_THROW(compensate({.gradient = &gradient, .type = ElementType::kBfloat16, .count = 1}, 1, 1, cuda),
-               InvalidArgument);
+  for (const ElementType type : {ElementType::kBfloat16, ElementType::kFloat16}) {
+    for (const std::size_t n : {1u, 2047u, 4099u}) {
+      const std::vector<float> residual = testing::gaussian(n, 1);
+      const std::vector<float> velocity = testing::gaussian(n, 2);
+      std::vector<std::uint16_t> gradient(n);
+      (type == ElementType::kBfloat16 ? encode_bfloat16 : encode_float16)(testing::gaussian(n, 3), gradient, cpu);
+      GuardedArray<float> residual_there(residual, 1, cuda);
+      GuardedArray<float> velocity_there(velocity, 2, cuda);
+      GuardedArray<std::uint16_t> gradient_there(gradient, n % 2, cuda);
+      for (const bool with_residual : {false, true}) {
+        AccumulateTask task{.residual = with_residual ? residual.data() : nullptr,
+                            .velocity = velocity.data(),
+                            .gradient = gradient.data(),
+                            .type = type,
+                            .count = static_cast<std::int64_t>(n)};
+        std::vector<float> next(n);
+        std::vector<float> out(n);
+        task.next_velocity = next.data();
+        task.compensated = out.data();
+        accumulate(task, 0.9f, with_residual, cpu);
+        GuardedArray<float> next_there(std::vector<float>(n, 7.0f), 0, cuda);
+        GuardedArray<float> out_there(std::vector<float>(n, 7.0f), 0, cuda);
+        task.residual = with_residual ? residual_there.span().data() : nullptr;
+        task.velocity = velocity_there.span().data();
+        task.gradient = gradient_there.span().data();
+        task.next_velocity = next_there.span().data();
+        task.compensated = out_there.span().data();
+        accumulate(task, 0.9f, with_residual, cuda);
+        ASSERT_EQ(bits_of(next_there.values()), bits_of(next)) << n;
+        ASSERT_EQ(bits_of(out_there.values()), bits_of(out)) << n;
+        compensate({.state = residual.data(),
+                    .gradient = gradient.data(),
+                    .type = type,
+                    .compensated = out.data(),
+                    .count = task.count},
+                   0.9f, 0.1f, cpu);
+        compensate({.state = residual_there.span().data(),
+                    .gradient = task.gradient,
+                    .type = type,
+                    .compensated = out_there.span().data(),
+                    .count = task.count},
+                   0.9f, 0.1f, cuda);
+        ASSERT_EQ(bits_of(out_there.values()), bits_of(out)) << n;
+      }
+    }
+  }
 }
 
 }  // namespace
