@@ -329,7 +329,7 @@ class Runner final : public TernarizeRunner {
   }
 
   void run_tmask(const Work& work, ElementType type, std::span<std::int64_t> bytes, Stream& stream) {
-    TERNGRAD_REQUIRE(!is_capturing(stream),
+    TERNGRAD_REQUIRE(!cuda::is_capturing(stream),
                      "[ternarize] tmask cannot be captured into a graph: its size depends on the data");
     const auto num_tiles = static_cast<std::int64_t>(tiles_.size());
     const auto num_jobs = static_cast<std::int64_t>(jobs_.size());

@@ -16,7 +16,8 @@ namespace terngrad::cuda {
 template <class T>
 bool grow(Buffer<T>& buffer, std::int64_t count, Stream& stream) {
   if (buffer.num_elements() >= count) return false;
-  TERNGRAD_REQUIRE(!is_capturing(stream), "[cuda] memory is missing while the stream is captured: run once before");
+  TERNGRAD_REQUIRE(!cuda::is_capturing(stream),
+                   "[cuda] memory is missing while the stream is captured: run once before");
   if (buffer.num_elements() > 0) stream.synchronize();
   buffer = Buffer<T>(count, stream.device());
   return true;

@@ -30,7 +30,7 @@ class UploadedTable {
   /// read the host's memory when it is replayed. Run once before the capture
   const T* on_device(std::span<const T> table, Stream& stream) {
     if (is_current(table)) return memory_.data();
-    TERNGRAD_REQUIRE(!is_capturing(stream),
+    TERNGRAD_REQUIRE(!cuda::is_capturing(stream),
                      "[cuda] a table of tensors changed while the stream is captured: run once with it before");
     const auto count = static_cast<std::int64_t>(table.size());
     last_.clear();  // of what is there if something fails, nothing is known
