@@ -43,6 +43,11 @@ endif()
 
 if(TERNGRAD_WITH_CUDA)
   find_package(CUDAToolkit 12.4 REQUIRED)
+  # The shared run-time library, unless CMAKE_CUDA_RUNTIME_LIBRARY says that programs have their own, as the wheel's extension does.
+  set(TERNGRAD_CUDART CUDA::cudart)
+  if("${CMAKE_CUDA_RUNTIME_LIBRARY}" STREQUAL "Static")
+    set(TERNGRAD_CUDART CUDA::cudart_static)
+  endif()
   # Machine code for Turing, Ampere, Ada, Hopper and Blackwell, as far as the toolkit knows them, and PTX of the newest, from which
   # a driver compiles for later ones.
   if(CUDAToolkit_VERSION VERSION_LESS 12.8)

@@ -22,7 +22,7 @@ function(terngrad_dependency_calls variable)
         set(call "find_dependency(Threads)")
       elseif(library STREQUAL "OpenMP::OpenMP_CXX")
         set(call "find_dependency(OpenMP COMPONENTS CXX)")
-      elseif(library MATCHES "^CUDA::cudart$")
+      elseif(library MATCHES "^CUDA::cudart(_static)?$")
         set(call "find_dependency(CUDAToolkit)")
       elseif(library STREQUAL "NCCL::nccl")
         set(call "find_dependency(NCCL)") # by FindNCCL.cmake, which is installed so too

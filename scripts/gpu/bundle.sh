@@ -26,6 +26,9 @@ bundled.
                  make a bundle of a build that lacks them; scripts/gpu/gpu_check.py there then fails in its phase `tests`
   --mnist DIR    bring the files of MNIST in DIR along, for scripts/gpu/gpu_check.py there
   --cifar10 DIR  likewise those of CIFAR-10
+  --python VERSION
+                 bring the Python package along, for that version of Python (such as 3.12), with PyTorch that of the machine:
+                 a wheel of this checkout, built for the GPUs that the build is for, with the libraries it needs in it
   --pack FILE    pack the bundle into FILE, a .tar.xz; then OUT_DIR may be left out
   --pack_limit MIB
                  refuse a packed bundle of this size or more (default: 41)
@@ -43,6 +46,7 @@ refuse() {
 words=()
 mnist=
 cifar10=
+python=
 pack=
 pack_limit=41
 build_dir=
@@ -60,7 +64,7 @@ while (($# > 0)); do
       printf -v "${1#--}" '%s' "$2"
       shift
       ;;
-    --pack | --pack_limit | --build_dir)
+    --pack | --pack_limit | --build_dir | --python)
       if [[ -z ${2-} ]]; then refuse "$1: needs a value"; fi
       printf -v "${1#--}" '%s' "$2"
       shift
@@ -77,6 +81,7 @@ set -- ${words[@]+"${words[@]}"}
 if (($# == 0)) && [[ -z $pack ]]; then refuse "OUT_DIR: missing; see --help"; fi
 if (($# > 1)); then refuse "'$2': too many arguments; see --help"; fi
 if [[ -n $pack && $pack != *.tar.xz ]]; then refuse "--pack: '$pack' is refused, expected a name that ends in .tar.xz"; fi
+if [[ -n $python && ! $python =~ ^3\.[0-9]+$ ]]; then refuse "--python: '$python' is refused, expected a version such as 3.12"; fi
 if [[ ! $pack_limit =~ ^[1-9][0-9]*$ ]]; then refuse "--pack_limit: '$pack_limit' is refused, expected a positive number of MiB"; fi
 # The files of the sets, as trainings look for them; with nullglob those that are there.
 data_of_mnist=()
@@ -126,6 +131,11 @@ done
 
 # Preloaded by resume_test.
 fail_point=$build/tests/libterngrad_fail_point.so
+
+environment=${XDG_CACHE_HOME:-$HOME/.cache}/terngrad/python-venv
+if [[ -n $python && ! -x $environment/bin/auditwheel ]]; then
+  refuse "--python: needs the environment that scripts/install_deps.sh --python makes"
+fi
 
 # Libraries that the machine brings: glibc's, which fit the kernel and the loader, and CUDA's, which fit the driver.
 is_of_glibc() { [[ $1 =~ ^(lib(c|m|pthread|dl|rt|resolv|util|anl|mvec|BrokenLocale|thread_db)\.so|ld-linux|linux-vdso) ]]; }
@@ -177,10 +187,31 @@ if ((${#absent[@]} > 0)); then
 fi
 for name in "${!library_of[@]}"; do cp -L "${library_of[$name]}" "$out/lib/$name"; done
 
+# The Python package as pip would install it there: auditwheel copies Debian's libraries into the wheel, and nanobind-backend,
+# which it needs, is another one for each version of Python.
+if [[ -n $python ]]; then
+  wheels=$(mktemp -d)
+  (
+    cd "$source"
+    export PATH=$environment/bin:$PATH CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+    if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache; fi
+    pip=(python -m pip --quiet --disable-pip-version-check)
+    "${pip[@]}" wheel --no-deps --no-build-isolation -w "$wheels" \
+      --config-settings=cmake.define.CMAKE_CUDA_ARCHITECTURES="$(cached CMAKE_CUDA_ARCHITECTURES)" .
+    python -m auditwheel repair -w "$wheels/repaired" "$wheels"/terngrad-*.whl
+    "${pip[@]}" download --no-deps --only-binary :all: --python-version "$python" -d "$wheels/repaired" \
+      "$(grep nanobind-backend scripts/dev/python_requirements.txt)"
+    for wheel in "$wheels"/repaired/*.whl; do python -m zipfile -e "$wheel" "$out/site"; done
+  )
+  rm -r "$wheels"
+fi
+
 cp "$source/scripts/gpu/bundle_run.sh" "$out/run"
-cp "$source"/scripts/gpu/gpu_*.py "$out/scripts/gpu/"
+cp "$source"/scripts/gpu/{gpu_*,check_package}.py "$out/scripts/gpu/"
 cp "$source/scripts/bench/bench_pytorch_gpu.py" "$out/scripts/bench/"
 cp "$source"/scripts/common/{missing_package,pytorch_nets}.py "$out/scripts/common/"
+mkdir "$out/examples"
+cp "$source/examples/ddp_cifar10.py" "$out/examples/" # the net of check_package.py
 cp "$source"/docs/{wire-format,codecs}.md "$out/docs/" # read by contracts_test
 # copy_data FOLDER FILE...: data where scripts/gpu/gpu_check.py looks, unpacked, for xz packs them better.
 copy_data() {

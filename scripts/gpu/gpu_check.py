@@ -12,6 +12,7 @@ the others, except `start`, without which nothing else can pass. Phases, in the 
   steps      training steps and their parts
   memcheck   compute-sanitizer over the tests of GPUs; so do racecheck and initcheck
   nccl       NCCL with one rank
+  package    the Python package under PyTorch: bits, and times of a step
   pytorch    PyTorch's steps on the same GPU
   ncu        Nsight Compute on the kernels of encoding and summing
   moves      trainings that continue on the CPU, and from the CPU on the GPU
@@ -47,7 +48,7 @@ import gpu_results
 from gpu_jobs import NO_TIME, SILENT, TIMED_OUT, Job, Runner, at_once, find_tool
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PHASES = ("start", "tests", "repeats", "accuracy", "speed", "steps", "memcheck", "nccl", "pytorch", "racecheck", "ncu",
+PHASES = ("start", "tests", "repeats", "accuracy", "speed", "steps", "memcheck", "nccl", "package", "pytorch", "racecheck", "ncu",
           "moves", "resume", "processes", "initcheck", "bench")
 # Tests that use a GPU or its libraries, by name. Those of NCCL have a phase of their own.
 GPU_TESTS = "*Cuda*:ConvolutionPlan*:CudnnGraph*:Libraries*:-CudaNcclOneRank*"
@@ -350,6 +351,16 @@ class Check:
             self.bench("bench", 480, "/cuda/.*n:25000000/memory")
         else:
             self.bench("bench", 7200, "/cuda/")
+
+    def run_package(self):
+        site = self.root / "site" if self.is_bundle else self.bin.parent / "python"
+        if not (site / "terngrad").is_dir():
+            return self.absent("script", "package", "the Python package is not there")
+        # PyTorch brings libraries of its own.
+        path = os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH"))))
+        script = self.root / "scripts" / "gpu" / "check_package.py"
+        return self.script("package", 180, [sys.executable, script, "--out", self.folder / "package.json"],
+                           {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", ""), "PYTHONPATH": path})
 
     def run_pytorch(self):
         script = self.root / "scripts" / "bench" / "bench_pytorch_gpu.py"

@@ -3,7 +3,10 @@ ranks talk over Gloo. Bits are those of the CPU. Skipped where there is no PyTor
 
 import contextlib
 import os
+import pathlib
+import sys
 import unittest
+from unittest import mock
 
 from ranks import batch_of, make_ddp, Net, optimizer_of, parameters_of, run_ranks, train_step
 
@@ -12,6 +15,9 @@ import terngrad
 import terngrad.torch
 from terngrad.torch import _device_communicator, _gpu
 import torch
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "scripts" / "gpu"))
+import check_package  # noqa: E402
 
 os.environ["SIMT_DEVICES"] = "4"
 STEPS = 4
@@ -184,6 +190,16 @@ class EmulatedGpus(unittest.TestCase):
                 self.assertGreater(virtual.compared()["bf16"].snr_db, 30)
         finally:
             emulate(None)
+
+    @mock.patch.dict(check_package.SHAPES, {"conv": (16, 8, 3, 3), "embedding": (50, 64), "linear": (60, 57)})
+    def test_every_codec_and_type_has_the_cpus_bits(self):
+        for case in check_package.cases("cuda"):
+            with self.subTest(case=check_package.name_of(*case)):
+                emulate(None)
+                expected = check_package.run_virtual("cpu", *case, 4)
+                emulate(0)
+                self.assertEqual(check_package.compared(expected, check_package.run_virtual, torch.device("cpu"), *case, 4), "equal")
+        emulate(None)
 
     def test_an_exchange_refuses_what_is_of_the_cpu(self):
         layout = terngrad.Layout({"w": (8,)})

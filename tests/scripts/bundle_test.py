@@ -26,7 +26,7 @@ OF_THE_MACHINE = re.compile(
 
 
 def run(*command, **options):
-    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120, **options)
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, **{"timeout": 120, **options})
 
 
 def plain_environment():
@@ -148,6 +148,43 @@ class WholeBuild(Folder):
         self.assertEqual(path[0], str(self.bundle / "lib"))
         self.assertTrue(all(folder.startswith(str(self.folder / "site")) for folder in path[1:]), path)
         self.assertIn(str(self.folder / "site/nvidia/cudnn/lib"), path)
+
+
+class PythonPackage(Folder):
+    def test_runs_where_none_of_the_builds_packages_are(self):
+        """In a namespace where the toolkit and the libraries that the package is built with are hidden, it encodes as here."""
+        if run("unshare", "-rm", "true").returncode != 0:
+            self.skipTest("unshare makes no mount namespace here")
+        python = pathlib.Path("~/.cache/terngrad/python-venv/bin/python").expanduser()
+        if "XDG_CACHE_HOME" in os.environ:
+            python = pathlib.Path(os.environ["XDG_CACHE_HOME"]) / "terngrad/python-venv/bin/python"
+        version = run(python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])").stdout.strip()
+        lacks_gpu_tests = "TERNGRAD_LACKS_GPU_TESTS:INTERNAL=ON" in (BUILD / "CMakeCache.txt").read_text()
+        options = ["--without_gpu_tests"] if lacks_gpu_tests else []
+        result = run(SCRIPTS / "gpu/bundle.sh", *options, "--python", version, "--build_dir", BUILD, self.bundle, timeout=1100)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+        script = """
+import hashlib, numpy, terngrad
+gradient = numpy.random.default_rng(1).standard_normal(300000).astype(numpy.float32)
+print(hashlib.sha256(bytes(terngrad.Codec("ternary:rotate=64,format=tmask").encode(gradient, seed=1, step=0))).hexdigest())
+print(hashlib.sha256(bytes(terngrad.Codec("topk").encode(gradient, seed=1, step=0))).hexdigest())
+"""
+        expected = run(python, "-c", script, env={**plain_environment(), "PYTHONPATH": str(BUILD / "python")})
+        self.assertEqual(expected.returncode, 0, expected.stderr)
+        extension, = (BUILD / "python" / "terngrad").glob("_core.*.so")
+        built_with = {name: path for name, path in loaded([sys.executable, "-c", ""], env={
+            **plain_environment(), "LD_PRELOAD": str(extension), "LD_TRACE_LOADED_OBJECTS": "1"}).items()
+            if re.match(r"lib(hwy|isal|cudart|gomp)\.", name)}
+        self.assertGreaterEqual(len(built_with), 3)
+        hide = "\n".join(f"mount --bind /dev/null {os.path.realpath(path)}" for path in built_with.values())
+        environment = {**plain_environment(), "PYTHONPATH": str(self.bundle / "site"), "SCRIPT": script}
+        # The distribution's Python itself, whose environment has nanobind-backend already; numpy is its own.
+        hidden = f'set -e\n{hide}\nif PYTHONPATH={BUILD}/python {python} -c "import terngrad"; then exit 9; fi\n'
+        hidden += '/usr/bin/python3 -c "$SCRIPT"'
+        found = run("unshare", "-rm", "bash", "-c", hidden, env=environment)
+        self.assertEqual(found.returncode, 0, found.stderr)
+        self.assertEqual(found.stdout, expected.stdout)
 
 
 # Names of programs that a bundle takes: one that uses no GPU, one that needs CUDA, one that puts nets on GPUs.
@@ -309,6 +346,7 @@ class SmallPrograms(Folder):
             (self.bundle, "--build_dir", self.libraries): "has no bin/",
             (self.bundle, "more"): "too many arguments",
             ("--pack", "bundle.zip"): "'bundle.zip' is refused",
+            ("--python", "3", self.bundle): "'3' is refused, expected a version such as 3.12",
             ("--pack_limit", "much", self.bundle): "'much' is refused",
             ("--build", "--build_dir", self.build, self.bundle): "--build_dir: leave it out",
         }.items():

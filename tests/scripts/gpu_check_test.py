@@ -199,12 +199,21 @@ class Pretended(unittest.TestCase):
         for tool, programs in {"memcheck": ("nets", "datasets", "trainers"), "racecheck": ("nets", "datasets", "trainers"),
                                "initcheck": ("datasets",)}.items():
             passed += [f"{tool}_{name}_0" for name in programs] + [f"{tool}_kernels_{i}" for i in (0, 1)]
-        absent = dict.fromkeys(["pytorch_eager", "pytorch_compiled", "processes_two"], "absent")
+        absent = dict.fromkeys(["package", "pytorch_eager", "pytorch_compiled", "processes_two"], "absent")
         self.assertEqual(self.statuses(report), {**dict.fromkeys(passed, "passed"), **absent})
         self.assertEqual(report["machine"]["gpu"], "Some GPU, driver 13.0")
         self.assertEqual(report["machine"]["programs"], "terngrad_bench 0.1.0 (abc)")
         self.assertIn("ERROR SUMMARY: 0 errors, by racecheck", self.archived()["racecheck_kernels_0.log"])
         self.assertIn("passed", self.result.stdout.splitlines()[-1])
+
+    def test_the_package_is_checked_with_the_one_of_the_build(self):
+        (self.root / "build/release/python/terngrad").mkdir(parents=True)
+        (self.root / "scripts/gpu/check_package.py").write_text(
+            "import os, pathlib, sys\npathlib.Path(sys.argv[2]).write_text('{}')\nprint(os.environ['PYTHONPATH'].split(':')[0])\n")
+        report = self.check("--phases", "start,package")
+        part, = (part for part in report["parts"] if part["name"] == "package")
+        self.assertEqual((part["status"], part["detail"]), ("passed", str(self.root / "build/release/python")))
+        self.assertEqual(self.archived()["package.json"], "{}")
 
     def test_the_archive_has_what_failures_need(self):
         self.write_names("kernels_test", "CudaX.Passes CudaX.Fails CudaX.Hangs CudaX.IsKilled CudaX.PassesThen CudaX.PassesToo")
