@@ -12,6 +12,7 @@
 #include "bench/subjects.h"
 #include "kernels/runtime/cpu/simd.h"
 #include "kernels/runtime/device.h"
+#include "kernels/runtime/standard_streams.h"
 #include "kernels/runtime/version.h"
 #ifdef TERNGRAD_BENCH_TRAINERS
 #include "trainers/launch/build_info.h"
@@ -67,6 +68,7 @@ bool take_image_folder(int& argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  terngrad::open_standard_streams();
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--version") == 0) {
 #ifdef TERNGRAD_BENCH_TRAINERS

@@ -184,6 +184,7 @@ int run_encode(int argc, const char* const* argv) {
   if (o.codec.empty()) throw UsageError("--codec: is missing; --list_codecs shows what there is");
   with_codec(o.codec, [&] { return make_codec(o.codec, {}); });
   if (is_folder(o.in)) TERNGRAD_THROW(UsageError, "IN ", o.in, ": is a folder; encode takes one file");
+  require_writable(o.out);
   const GradientFile gradients = read_gradient_file(o.in);
   const auto num_given = static_cast<int>(gradients.workers.size());
   const int num_workers = o.num_nodes != 0 ? o.num_nodes : std::max(num_given, num_given == 1 ? o.worker + 1 : 1);
@@ -230,6 +231,7 @@ int run_decode(int argc, const char* const* argv) {
   if (!is_npy && path.extension() != ".safetensors") {
     TERNGRAD_THROW(UsageError, "OUT ", out, ": accepted: a name that ends in .npy or .safetensors");
   }
+  require_writable(path);
   const DecodedFile decoded = decode_file(in);
   const Layout& layout = decoded.gradients.layout;
   if (is_npy) {

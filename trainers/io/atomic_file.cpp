@@ -22,6 +22,7 @@ constexpr std::string_view kTemporarySuffix = ".tmp";
 class TemporaryFile {
  public:
   TemporaryFile(const Folder& folder, std::string target) : folder_(folder), target_(std::move(target)) {
+    folder_.require_replaceable(target_);
     // Numbers, not random names, so that results never depend on a random source; O_EXCL keeps two writers apart.
     for (int number = 0;; ++number) {
       name_ = "." + target_ + "." + std::to_string(number) + std::string(kTemporarySuffix);
@@ -62,6 +63,18 @@ class TemporaryFile {
   bool is_renamed_ = false;
 };
 
+/// The file that a path leads to, which may not be there yet.
+fs::path followed(fs::path path) {
+  constexpr int kMaxLinks = 40;  // as Linux follows
+  std::error_code ignored;
+  for (int links = 0; fs::is_symlink(path, ignored); ++links) {
+    if (links == kMaxLinks) throw_file_error("write", path, ELOOP);
+    path = path.parent_path() / fs::read_symlink(path);
+  }
+  if (!path.has_filename()) throw_file_error("write", path, EISDIR);
+  return path;
+}
+
 }  // namespace
 
 void write_file_atomically(const Folder& folder, const std::string& name,
@@ -91,8 +104,8 @@ void write_file_atomically(const Folder& folder, const std::string& name, std::s
 }
 
 void write_file_atomically(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
-  TERNGRAD_REQUIRE(path.has_filename(), "[write_file_atomically] '", path.string(), "' names no file");
-  write_file_atomically(Folder::of(path), path.filename().string(), parts);
+  const fs::path target = followed(path);
+  write_file_atomically(Folder::of(target), target.filename().string(), parts);
 }
 
 void write_file_atomically(const fs::path& path, std::string_view text) {
@@ -101,13 +114,8 @@ void write_file_atomically(const fs::path& path, std::string_view text) {
 }
 
 void require_writable(const fs::path& path) {
-  std::error_code ignored;  // what cannot be looked at cannot be written either
-  const fs::file_status status = fs::status(path, ignored);
-  if (fs::is_directory(status) || !path.has_filename()) throw_file_error("write", path, EISDIR);
-  if (fs::exists(status) && !fs::is_regular_file(status)) {
-    TERNGRAD_THROW(DataError, "cannot write '", path.string(), "': not a regular file");
-  }
-  const TemporaryFile temporary(Folder::of(path), path.filename().string());
+  const fs::path target = followed(path);
+  const TemporaryFile temporary(Folder::of(target), target.filename().string());
 }
 
 bool is_temporary_name(std::string_view name) {

@@ -17,8 +17,9 @@ namespace terngrad {
 /// it, renames it over `name` and fsyncs the folder. A reader, also after a crash or a kill at any point, finds the old
 /// file or the complete new one. A symbolic link of that name is replaced, not followed.
 /// @throws DataError with the file's name and the system's reason if anything fails (no folder, no space, no
-/// permission). The temporary is removed then and the old file is intact, unless it is the folder's fsync that failed:
-/// then the new one is in place, and the message says that a power failure may bring the old one back
+/// permission), and where `name` is a folder, a device or a pipe. The temporary is removed then and the old file is
+/// intact, unless it is the folder's fsync that failed: then the new one is in place, and the message says that a power
+/// failure may bring the old one back
 void write_file_atomically(const Folder& folder, const std::string& name,
                            std::span<const std::span<const std::byte>> parts);
 void write_file_atomically(const Folder& folder, const std::string& name, std::string_view text);
@@ -27,13 +28,13 @@ void write_file_atomically(const Folder& folder, const std::string& name, std::s
 using WritePiece = std::function<void(std::span<const std::byte> piece)>;
 void write_file_atomically(const Folder& folder, const std::string& name,
                            const std::function<void(const WritePiece& write)>& fill);
-/// The same for a file by its path.
+/// The same for a file by its path, where a symbolic link is followed: the file that it leads to is replaced.
 void write_file_atomically(const std::filesystem::path& path, std::span<const std::span<const std::byte>> parts);
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
 /// For a result that takes long: whether write_file_atomically can write `path`, before there is anything to write. A
 /// file that is there stays as it is; of one that is not, nothing is left behind.
-/// @throws DataError with the file's name and the reason if it cannot, or if `path` is a folder, a device or a pipe
+/// @throws DataError with the file's name and the reason if it cannot
 void require_writable(const std::filesystem::path& path);
 
 /// True if `name` is one that write_file_atomically gives to its temporaries (".<file>.<number>.tmp").

@@ -102,6 +102,14 @@ bool Folder::leads_to(const std::string& name, const FileDescriptor& file) const
   return false;
 }
 
+void Folder::require_replaceable(const std::string& name) const {
+  struct stat status;
+  if (::fstatat(descriptor_->get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
+  if (S_ISDIR(status.st_mode)) fail("write", name, EISDIR);
+  if (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)) return;
+  TERNGRAD_THROW(DataError, "cannot write '", (path() / name).string(), "': not a regular file");
+}
+
 void Folder::rename(const std::string& from, const std::string& to) const {
   const int folder = descriptor_->get();
   if (::renameat(folder, from.c_str(), folder, to.c_str()) != 0) fail("replace", to, errno);

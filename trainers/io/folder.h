@@ -35,6 +35,8 @@ class Folder {
   bool has(const std::string& name) const;
   /// Whether `name` is the name of the open file: false if it has none, or another file has it.
   bool leads_to(const std::string& name, const FileDescriptor& file) const;
+  /// @throws DataError if there is something of that name that a file must not replace: a folder, a device, a pipe
+  void require_replaceable(const std::string& name) const;
   /// Gives the file `from` the name `to`, which another file may have had.
   void rename(const std::string& from, const std::string& to) const;
   /// @returns false if there is no such file

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "kernels/runtime/errors.h"
+#include "kernels/runtime/standard_streams.h"
 #include "trainers/io/printable.h"
 #include "trainers/launch/signal_thread.h"
 
@@ -64,6 +65,7 @@ int command_main(const char* name, int argc, char** argv, const std::function<in
 }
 
 int program_main(const char* name, int argc, char** argv, const std::function<int(int argc, char** argv)>& run) {
+  open_standard_streams();
   return command_main(name, argc, argv, [&](int count, char** values) {
     take_stop_signals_in_own_thread();
     return run(count, values);

@@ -25,7 +25,8 @@ void print_error(const char* command, std::string message);
 int command_main(const char* name, int argc, char** argv, const std::function<int(int argc, char** argv)>& run);
 
 /// command_main for a process that runs one command and nothing else: signals that stop it are taken by a thread of
-/// their own (trainers/launch/signal_thread.h).
+/// their own (trainers/launch/signal_thread.h), and standard streams that are closed lead to /dev/null
+/// (kernels/runtime/standard_streams.h).
 ///
 ///   int main(int argc, char** argv) { return terngrad::program_main("terngrad_train", argc, argv,
 ///   terngrad::run_train); }

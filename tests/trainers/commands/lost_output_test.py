@@ -3,9 +3,11 @@ on a terminal that was closed. Also what timeout(1) does, which signals the proc
 
 Arguments: terngrad_train."""
 
+import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -79,6 +81,20 @@ class LostOutput(unittest.TestCase):
         self.assertEqual(self.exit_code(), 0)
         self.assertEqual(self.saved_steps(), [30])
         self.assertEqual(len(self.log.read_text().splitlines()), 2)
+
+    def test_closed_streams_spoil_no_file_and_are_no_failure(self):
+        for closed in ("0<&- 2>&-", "1>&-", "0<&- 1>&- 2>&-"):
+            with self.subTest(closed=closed):
+                self.start(f"{self.training(max_steps=2)} {closed}")
+                self.assertEqual(self.exit_code(), 0)
+                for line in (self.run_folder / "metrics.jsonl").read_text().splitlines():
+                    json.loads(line)
+                (self.folder / "code").unlink()
+                self.start(f"{self.training(max_steps=3)} --resume {closed}")
+                self.assertEqual(self.exit_code(), 0)
+                self.assertEqual(self.saved_steps()[-1], 3)
+                (self.folder / "code").unlink()
+                shutil.rmtree(self.run_folder)
 
     def on_closed_terminal(self, command):
         """Starts `command` on a terminal that is closed under way. @returns its exit code"""

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <cstring>
@@ -92,6 +93,38 @@ TEST(AtomicFile, TargetThatIsAFolderIsRefusedAndTheTemporaryRemoved) {
   fs::create_directory(folder / "a");
   EXPECT_THROW(write_file_atomically(folder / "a", "x"), DataError);
   EXPECT_EQ(num_entries(folder.path()), 1);
+}
+
+TEST(AtomicFile, DevicesAndPipesStayWhatTheyAre) {
+  const TemporaryDirectory folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  fs::create_symlink("pipe", folder / "link");
+  for (const fs::path& path : {folder / "pipe", folder / "link", fs::path("/dev/null")}) {
+    EXPECT_THAT(message_of<DataError>([&] { write_file_atomically(path, "x"); }), HasSubstr("not a regular file"));
+  }
+  EXPECT_THAT(message_of<DataError>([&] { write_file_atomically(Folder(folder.path()), "pipe", "x"); }),
+              HasSubstr("cannot write '" + (folder / "pipe").string() + "': not a regular file"));
+  EXPECT_TRUE(fs::is_fifo(folder / "pipe"));
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  EXPECT_EQ(num_entries(folder.path()), 2);
+}
+
+TEST(AtomicFile, WritesWhereALinkLeads) {
+  const TemporaryDirectory folder;
+  folder.write("old", "old");
+  fs::create_symlink("old", folder / "link");
+  fs::create_symlink("new", folder / "dangling");
+  write_file_atomically(folder / "link", "x");
+  write_file_atomically(folder / "dangling", "y");
+  EXPECT_EQ(read_file_text(folder / "old"), "x");
+  EXPECT_EQ(read_file_text(folder / "new"), "y");
+  EXPECT_TRUE(fs::is_symlink(folder / "link") && fs::is_symlink(folder / "dangling"));
+  fs::create_symlink("loop", folder / "loop");
+  EXPECT_THAT(message_of<DataError>([&] { write_file_atomically(folder / "loop", "x"); }), HasSubstr("symbolic links"));
+  // By its name in a folder it is replaced.
+  write_file_atomically(Folder(folder.path()), "link", "z");
+  EXPECT_FALSE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(read_file_text(folder / "old"), "x");
 }
 
 TEST(AtomicFile, SaysBeforehandWhatCannotBeWritten) {
