@@ -21,8 +21,8 @@ struct FloatPayloadTask {
   const void* values = nullptr;  // [count], aligned to the elements' size
   std::int64_t count = 0;
   const float* flag = nullptr;               // null, or a scaler: where it is NaN, zeros are written instead
-  void* payload = nullptr;                   // [count] out; may be `values` where elements are float32
-  ElementType type = ElementType::kFloat32;  // of the values, which count as widened to float32
+  void* payload = nullptr;                   // [count] out; may be `values` where both are float32
+  ElementType type = ElementType::kFloat32;  // the values' type; they count as widened to float32
 };
 
 namespace cuda {

@@ -12,13 +12,13 @@ namespace terngrad {
 struct CompensateTask {
   const float* state = nullptr;              // [count]
   const void* gradient = nullptr;            // [count], aligned to the elements' size
-  ElementType type = ElementType::kFloat32;  // of the gradient, which counts as widened to float32
+  ElementType type = ElementType::kFloat32;  // the gradient's type; it counts as widened to float32
   float* compensated = nullptr;              // [count] out; overlaps neither
   std::int64_t count = 0;
 };
 
 /// compensated[i] = fl(fl(decay * state[i]) + fl(weight * gradient[i])). Bit-equal on every backend, except for the
-/// bits of NaN. On a GPU the host does not wait. @throws InvalidArgument on a GPU for a gradient of 16 bits
+/// bits of NaN. On a GPU the host does not wait.
 void compensate(const CompensateTask& task, float decay, float weight, Stream& stream);
 
 /// One tensor before it is encoded, of a memory that has a residual and a velocity. Pointers are device memory on a
@@ -27,7 +27,7 @@ struct AccumulateTask {
   const float* residual = nullptr;           // [count], or null: there is none, and nothing is added
   const float* velocity = nullptr;           // [count]
   const void* gradient = nullptr;            // [count], as of CompensateTask
-  ElementType type = ElementType::kFloat32;  // of the gradient
+  ElementType type = ElementType::kFloat32;  // the gradient's type
   float* next_velocity = nullptr;            // [count] out; overlaps none of the others
   float* compensated = nullptr;              // [count] out; likewise
   std::int64_t count = 0;
@@ -38,9 +38,8 @@ struct AccumulateTask {
 ///   next[i] = fl(fl(momentum * u[i]) + g[i])
 ///   compensated[i] = fl(residual[i] + next[i]),  nesterov: fl(residual[i] + fl(fl(momentum * next[i]) + g[i]))
 ///
-/// and without a residual what would be added to it.///
+/// and without a residual the term that would be added to it.
 /// Bit-equal on every backend, except for the bits of NaN. On a GPU the host does not wait.
-/// @throws InvalidArgument on a GPU for a gradient of 16 bits
 void accumulate(const AccumulateTask& task, float momentum, bool nesterov, Stream& stream);
 
 /// One tensor after its message was settled. Pointers are device memory on a GPU's stream.

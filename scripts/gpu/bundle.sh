@@ -107,13 +107,14 @@ if $build_first; then
   (cd "$source" && cmake --preset gpu-check && cmake --build --preset gpu-check)
 fi
 if [[ ! -d $build/bin ]]; then refuse "'$build' has no bin/; build there first (--build), or name another folder (--build_dir)"; fi
+temporary=()
+trap 'rm -rf ${temporary[@]+"${temporary[@]}"}' EXIT
 if (($# > 0)); then
   out=$1
   if [[ -e $out && (! -d $out || -n $(ls -A "$out")) ]]; then refuse "OUT_DIR '$out': exists and is no empty folder"; fi
 else
-  temporary=$(mktemp -d)
-  trap 'rm -rf "$temporary"' EXIT
-  out=$temporary/terngrad-bundle
+  out=$(mktemp -d)/terngrad-bundle
+  temporary+=("${out%/*}")
 fi
 cached() { sed -nE "s,^$1:[A-Z]+=,,p" "$build/CMakeCache.txt" 2>/dev/null || true; }
 lacks_gpu_tests=$(cached TERNGRAD_LACKS_GPU_TESTS)
@@ -191,19 +192,18 @@ for name in "${!library_of[@]}"; do cp -L "${library_of[$name]}" "$out/lib/$name
 # which it needs, is another one for each version of Python.
 if [[ -n $python ]]; then
   wheels=$(mktemp -d)
-  (
-    cd "$source"
-    export PATH=$environment/bin:$PATH CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
-    if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache; fi
-    pip=(python -m pip --quiet --disable-pip-version-check)
-    "${pip[@]}" wheel --no-deps --no-build-isolation -w "$wheels" \
-      --config-settings=cmake.define.CMAKE_CUDA_ARCHITECTURES="$(cached CMAKE_CUDA_ARCHITECTURES)" .
-    python -m auditwheel repair -w "$wheels/repaired" "$wheels"/terngrad-*.whl
-    "${pip[@]}" download --no-deps --only-binary :all: --python-version "$python" -d "$wheels/repaired" \
-      "$(grep nanobind-backend scripts/dev/python_requirements.txt)"
-    for wheel in "$wheels"/repaired/*.whl; do python -m zipfile -e "$wheel" "$out/site"; done
-  )
-  rm -r "$wheels"
+  temporary+=("$wheels")
+  export PATH=$environment/bin:$PATH CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
+  if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache; fi
+  architectures=$(cached CMAKE_CUDA_ARCHITECTURES)
+  gpus=TERNGRAD_CUDA=OFF
+  if [[ -n $architectures ]]; then gpus=CMAKE_CUDA_ARCHITECTURES=$architectures; fi
+  python -m pip --quiet --disable-pip-version-check wheel --no-deps --no-build-isolation -w "$wheels" \
+    --config-settings="cmake.define.$gpus" "$source"
+  python -m auditwheel repair -w "$wheels/repaired" "$wheels"/terngrad-*.whl
+  python -m pip --quiet --disable-pip-version-check download --no-deps --only-binary :all: --python-version "$python" \
+    -d "$wheels/repaired" "$(grep nanobind-backend "$source/scripts/dev/python_requirements.txt")"
+  for wheel in "$wheels"/repaired/*.whl; do python -m zipfile -e "$wheel" "$out/site"; done
 fi
 
 cp "$source/scripts/gpu/bundle_run.sh" "$out/run"
@@ -234,7 +234,7 @@ chmod -R u+w,a+rX "$out"
 # The latest version of glibc's symbols that a file of the bundle asks for.
 needed_glibc() {
   local file
-  for file in "$out"/bin/* "$out"/lib/*; do readelf -V "$file"; done |
+  for file in "$out"/bin/* "$out"/lib/* "$out"/site/terngrad/*.so; do readelf -V "$file"; done |
     grep -oE 'GLIBC_[0-9.]+' | sort -uV | sed -n '$s,GLIBC_,,p'
 }
 # What compiled the programs, as they say themselves.
@@ -262,6 +262,7 @@ list() { if (($# > 0)); then printf '  %s\n' "$@"; else echo "  nothing"; fi; }
   echo
   echo "needed on the machine:"
   list "glibc $(needed_glibc) or later" bash "python3 for scripts/gpu/gpu_check.py" \
+    ${python:+"Python $python with numpy and PyTorch for the package in site/"} \
     ${machine[@]+"${machine[@]}"} | awk '!seen[$0]++'
   echo
   echo "missing:"

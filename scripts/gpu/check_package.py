@@ -7,21 +7,25 @@ Bits: a module whose gradients are the same numbers on every device takes three 
 float32, bfloat16 and float16. Their means have to be those that VirtualWorkers give on the CPU, bit for bit:
 
   virtual  VirtualWorkers with 4 workers on the first GPU
-  hook     DistributedDataParallel with terngrad.torch.compress, one rank on each GPU over NCCL. Gradients are late by milliseconds,
-           so that an exchange which does not wait for the backward pass is seen
+  hook     DistributedDataParallel with terngrad.torch.compress in several buckets, one rank on each GPU over NCCL. Gradients are
+           late by milliseconds, so that an exchange which does not wait for the backward pass is seen; the case `control`, in
+           which it does not wait, has to differ. With one GPU, NCCL's operations move nothing
 
-A codec that is not there for GPUs has to say so by NotSupported. Times: milliseconds of a step of ResNet-18 on images of 32 x 32
-(examples/ddp_cifar10.py), the median of repetitions, each timed from a synchronized GPU to a synchronized GPU: `accumulate` is 8
-slices of a batch one after the other, `virtual` the same with their exchange, the others are hooks of DistributedDataParallel on
-all ranks.
+Times: milliseconds of a step of ResNet-18 on images of 32 x 32 (examples/ddp_cifar10.py), the median of repetitions, each timed from
+a synchronized GPU to a synchronized GPU: `accumulate` is 8 slices of a batch one after the other, `virtual` the same with their
+exchange, the others are hooks of DistributedDataParallel on all ranks.
 
-Prints one line for each part; --out has all of it in JSON. Exit codes: 0 all passed, 1 something failed, 2 wrong usage, 77 without
-PyTorch or a GPU. With --device cpu two ranks over Gloo do the same on the CPU, without bfloat16, which Gloo of older
-versions of PyTorch does not move.
+Prints a line for each case that fails and for each part; --out has all of it in JSON, from case to case. A case that takes more than
+a minute ends the program with the stacks of its threads. Exit codes: 0 all passed, 1 something failed, 2 wrong usage, 77 without
+PyTorch, or without a GPU where --device does not ask for one. With --device cpu two ranks over Gloo do the same on the CPU, with
+fewer types.
 """
 
 import argparse
+import contextlib
 import datetime
+import faulthandler
+import gc
 import hashlib
 import itertools
 import json
@@ -31,7 +35,6 @@ import statistics
 import sys
 import tempfile
 import time
-import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "scripts" / "common"), str(ROOT / "examples")]
@@ -50,6 +53,8 @@ SKIPPED = 77
 WORKERS = 4
 STEPS = 3
 LATE_CYCLES = 4_000_000
+BUCKET_MB = 0.1  # several buckets a step
+CASE_SECONDS = 60
 SHAPES = {"conv": (64, 32, 3, 3), "embedding": (1000, 64), "linear": (300, 257), "bias": (300,), "scale": (1,)}
 # Rows of the table of times: codec and options of compress; None is DistributedDataParallel as it is.
 HOOKS = {"fp32": None, "fp16": "fp16", "ternary": {"codec": "ternary", "clip_factor": 2.5},
@@ -62,8 +67,40 @@ def say(text):
     print(f"check_package.py: {text}", flush=True)
 
 
+class Found:
+    """The results so far, in a file that is up to date after each of them."""
+
+    def __init__(self, path, **about):
+        self.path = pathlib.Path(path) if path else None
+        self.values = {**about, "virtual": {}, "hook": {}, "step_ms": {}}
+
+    def run(self, part, name, function, *arguments):
+        """Notes the value of a call, or the words of its exception."""
+        faulthandler.dump_traceback_later(CASE_SECONDS, exit=True)
+        try:
+            value = function(*arguments)
+        except Exception as error:
+            value = f"{type(error).__name__}: {error}"
+        faulthandler.cancel_dump_traceback_later()
+        self.note(part, name, value)
+        return value
+
+    def note(self, part, name, value):
+        self.values[part][name] = value
+        if self.path:
+            temporary = self.path.with_suffix(".tmp")
+            temporary.write_text(json.dumps(self.values, indent=1) + "\n")
+            temporary.replace(self.path)
+
+    def failures(self, part, names):
+        """The values that are missing or say that something is wrong, by name."""
+        passes = (lambda value: isinstance(value, float)) if part == "step_ms" else (lambda value: value == "equal")
+        values = {name: self.values[part].get(name, "has not run") for name in names}
+        return {name: value for name, value in values.items() if not passes(value)}
+
+
 def module_of_known_gradients(device, dtype):
-    """A module whose loss is the sum of all parameters times numbers of step and worker, which so are its gradients."""
+    """A module whose gradients are numbers of step and worker: its loss is the sum of all parameters times these."""
 
     class Known(torch.nn.Module):
         def __init__(self):
@@ -86,13 +123,13 @@ def module_of_known_gradients(device, dtype):
 
 
 def digests_of(module):
-    """A digest of each parameter's gradient, in its memory on the CPU."""
+    """A digest of each parameter's gradient."""
     return {name: hashlib.sha256(parameter.grad.cpu().contiguous().view(torch.uint8).numpy().tobytes()).hexdigest()
             for name, parameter in module.named_parameters()}
 
 
 def run_virtual(device, spec, dtype, num_workers):
-    """What workers of `num_workers` end each step with."""
+    """Digests of the mean of each step, by virtual workers."""
     module = module_of_known_gradients(device, dtype)
     virtual = terngrad.torch.VirtualWorkers(module, num_workers, spec)
     found = []
@@ -102,13 +139,13 @@ def run_virtual(device, spec, dtype, num_workers):
     return found
 
 
-def run_hook(device, spec, dtype):
-    """The same, of this rank under DistributedDataParallel."""
+def run_hook(device, spec, dtype, late):
+    """The same, of this rank under DistributedDataParallel. @param late  lets each gradient wait on the GPU"""
     module = module_of_known_gradients(device, dtype)
-    if device.type == "cuda":
+    if late:
         for parameter in module.parameters():
             parameter.register_hook(lambda gradient: (torch.cuda._sleep(LATE_CYCLES), gradient)[1])
-    ddp = torch.nn.parallel.DistributedDataParallel(module)
+    ddp = torch.nn.parallel.DistributedDataParallel(module, bucket_cap_mb=BUCKET_MB)
     state = terngrad.torch.compress(ddp, spec)
     found = []
     try:
@@ -122,23 +159,37 @@ def run_hook(device, spec, dtype):
 
 
 def compared(expected, run, *arguments):
-    """What a run came to, in words: equal, not supported, or what is wrong."""
-    try:
-        found = run(*arguments)
-    except terngrad.NotSupported as error:
-        return f"not supported: {error}"
-    except Exception:
-        return traceback.format_exc()
+    """`equal`, or in which tensors of which steps a run differs."""
+    found = run(*arguments)
     different = [f"{name} in step {step}" for step, digests in enumerate(expected) for name in digests
                  if digests[name] != found[step][name]]
     return f"differs: {', '.join(different)}" if different else "equal"
 
 
+def run_control(expected, device, spec, dtype):
+    """`equal` if an exchange that does not wait for the backward pass is told from one that does."""
+    @contextlib.contextmanager
+    def after_nothing(side, overlap):
+        with torch.cuda.stream(side._stream):
+            yield
+        torch.cuda.current_stream(side.device).wait_stream(side._stream)
+
+    side_stream = terngrad.torch._gpu.SideStream
+    right, side_stream.after_current = side_stream.after_current, after_nothing
+    try:
+        seen = compared(expected, run_hook, device, spec, dtype, True)
+    finally:
+        side_stream.after_current = right
+    return "equal" if seen.startswith("differs") else f"an exchange that does not wait is not seen: {seen}"
+
+
 def cases(device):
-    """(spec, type of gradients)"""
+    """Pairs of a spec and a type of gradients."""
     specs = [*terngrad.codecs(), *terngrad.presets(), "ternary:clip_factor=2.5", "ternary:sharing=none,levels=asymmetric"]
-    types = [torch.float32, torch.float16, *([torch.bfloat16] if device == "cuda" else [])]
-    return list(itertools.product(specs, types))
+    if device == "cuda":
+        return list(itertools.product(specs, (torch.float32, torch.bfloat16, torch.float16)))
+    # Gloo of older versions of PyTorch does not move bfloat16.
+    return [*((spec, torch.float32) for spec in specs), *((spec, torch.float16) for spec in ("ternary", "terngrad_ef"))]
 
 
 def name_of(spec, dtype):
@@ -212,45 +263,65 @@ def time_slices(device, options, codec):
 
 
 def rank(number, folder, options, expected):
-    """One process: rank 0 leaves what all ranks found."""
+    """One process: rank 0 leaves the results of all."""
+    faulthandler.enable()
     device = torch.device(options.device, number if options.device == "cuda" else None)
     if options.device == "cuda":
         torch.cuda.set_device(device)
     else:
         torch.set_num_threads(1)
-        os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # whatever the machine calls itself
+        os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # the machine's own name may lead nowhere
     dist.init_process_group({"cuda": "nccl", "cpu": "gloo"}[options.device], init_method=f"file://{folder}/meet", rank=number,
-                            world_size=options.ranks, timeout=datetime.timedelta(seconds=120))
-    bits, times = {}, {}
-    for spec, dtype in cases(options.device):
-        name = name_of(spec, dtype)
+                            world_size=options.ranks, timeout=datetime.timedelta(seconds=CASE_SECONDS - 20))
+
+    def of_all_ranks(run, *arguments):
+        """The first result that is not `equal`, else `equal`."""
         found = [None] * options.ranks
-        dist.all_gather_object(found, compared(expected[name], run_hook, device, spec, dtype))
-        bits[name] = next((text for text in found if text != "equal"), "equal")
+        try:
+            own = run(*arguments)
+        except Exception as error:
+            own = f"{type(error).__name__}: {error}"
+        dist.all_gather_object(found, own)
+        return next((text for text in found if text != "equal"), "equal")
+
+    late = options.device == "cuda"
+    found = Found(f"{folder}/found.json" if number == 0 else None)
+    for case in cases(options.device):
+        name = name_of(*case)
+        found.run("hook", name, of_all_ranks, compared, expected[name], run_hook, device, *case, late)
+    if late:
+        case = ("ternary", torch.float32)
+        found.run("hook", "control", of_all_ranks, run_control, expected[name_of(*case)], device, *case)
     for name, hook in HOOKS.items():
-        times[name] = time_hook(device, options, hook)
-    if number == 0:
-        (pathlib.Path(folder) / "found.json").write_text(json.dumps({"bits": bits, "times": times}))
+        found.run("step_ms", name, time_hook, device, options, hook)
+    gc.collect()  # models that the hook belongs to, before the group that they use
     dist.destroy_process_group()
 
 
-def run_ranks(options):
-    """What the ranks found, against workers of one process on the CPU."""
+def run_ranks(options, found):
+    """Notes what the ranks find, against workers of one process on the CPU."""
     expected = {name_of(*case): run_virtual("cpu", *case, options.ranks) for case in cases(options.device)}
     with tempfile.TemporaryDirectory() as folder:
-        torch.multiprocessing.spawn(rank, (folder, options, expected), options.ranks)
-        return json.loads((pathlib.Path(folder) / "found.json").read_text())
+        try:
+            torch.multiprocessing.spawn(rank, (folder, options, expected), options.ranks)
+        finally:
+            path = pathlib.Path(folder) / "found.json"
+            values = json.loads(path.read_text()) if path.exists() else {}
+            for part, name in ((part, name) for part in ("hook", "step_ms") for name in values.get(part, {})):
+                found.note(part, name, values[part][name])
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="default: cuda")
-    for name, default, text in (("batch_size", 128, "images of a step"), ("width", 64, "channels of the net's first layer"),
-                                ("steps", 20, "of a repetition"), ("warmup", 10, "steps before"), ("repetitions", 5, "")):
-        parser.add_argument(f"--{name}", type=int, default=default, help=f"{text} (default {default})".strip())
+    parser.add_argument("--device", choices=("cuda", "cpu"), help="default: cuda, if there is a GPU")
+    numbers = {"batch_size": (128, "images of a step"), "width": (64, "channels of the net's first layer"),
+               "steps": (20, "steps of a repetition"), "warmup": (10, "steps before the first repetition"),
+               "repetitions": (3, "repetitions, of which the median counts")}
+    for name, (default, text) in numbers.items():
+        parser.add_argument(f"--{name}", type=int, default=default, help=f"{text} (default {default})")
     parser.add_argument("--out", help="file for the JSON")
     options = parser.parse_args(arguments)
-    for name in ("batch_size", "width", "steps", "warmup", "repetitions"):
+    for name in numbers:
         if getattr(options, name) < 1:
             parser.error(f"--{name}: must be at least 1")
     if options.batch_size % VIRTUAL_WORKERS:
@@ -260,41 +331,40 @@ def parse(arguments):
 
 def main(arguments):
     options = parse(arguments)
+    faulthandler.enable()
     if torch is None:
         say(f"skipped: {WHY_NO_TORCH}")
         return SKIPPED
-    if options.device == "cuda" and not torch.cuda.is_available():
-        say("skipped: PyTorch finds no GPU")
-        return SKIPPED
-    options.ranks = torch.cuda.device_count() if options.device == "cuda" else 2
+    if options.device != "cpu" and not torch.cuda.is_available():
+        say(f"{'skipped' if options.device is None else 'failed'}: PyTorch finds no GPU")
+        return SKIPPED if options.device is None else 1
+    options.device = options.device or "cuda"
+    on_gpu = options.device == "cuda"
+    if not on_gpu:
+        torch.set_num_threads(1)
+    options.ranks = torch.cuda.device_count() if on_gpu else 2
     device = torch.device(options.device)
-    report = {"torch": torch.__version__, "python": sys.version.split()[0], "terngrad": terngrad.__version__, "ranks": options.ranks,
-              "device": torch.cuda.get_device_name() if options.device == "cuda" else "CPU", "virtual": {}, "hook": {}, "step_ms": {}}
+    found = Found(options.out, torch=torch.__version__, python=sys.version.split()[0], terngrad=terngrad.__version__,
+                  device=torch.cuda.get_device_name() if on_gpu else "CPU", ranks=options.ranks)
+    names = [name_of(*case) for case in cases(options.device)]
+    planned = {"virtual": names, "hook": [*names, *(["control"] if on_gpu else [])], "step_ms": ["accumulate", "virtual", *HOOKS]}
     for case in cases(options.device):
-        report["virtual"][name_of(*case)] = compared(run_virtual("cpu", *case, WORKERS), run_virtual, device, *case, WORKERS)
+        found.run("virtual", name_of(*case), lambda: compared(run_virtual("cpu", *case, WORKERS), run_virtual, device, *case, WORKERS))
     for name, codec in {"accumulate": None, "virtual": HOOKS["ternary"]}.items():
-        report["step_ms"][name] = time_slices(device, options, codec)
-    failed = False
+        found.run("step_ms", name, time_slices, device, options, codec)
     try:
-        found = run_ranks(options)
-        report["hook"] = found["bits"]
-        report["step_ms"].update(found["times"])
+        run_ranks(options, found)
     except Exception as error:
-        failed = True
-        report["failure"] = str(error)
-        say(f"hook: {error}")
-    if options.out:
-        pathlib.Path(options.out).write_text(json.dumps(report, indent=1) + "\n")
-    say("ms a step: " + ", ".join(f"{name} {value:.3g}" for name, value in report["step_ms"].items()))
-    for part in ("virtual", "hook"):
-        texts = report[part]
-        for name, text in texts.items():
-            if text != "equal":
-                say(f"{part}: {name}: {text}")
-        wrong = [name for name, text in texts.items() if text != "equal" and not text.startswith("not supported")]
-        failed = failed or bool(wrong)
-        say(f"{part}: {sum(text == 'equal' for text in texts.values())} of {len(texts)} codecs have the CPU's bits, {len(wrong)} fail")
-    return 1 if failed else 0
+        say(f"the ranks ended early: {error}")
+    failed = {part: found.failures(part, planned[part]) for part in planned}
+    times = [f"{name} {value:.3g}" for name, value in found.values["step_ms"].items() if name not in failed["step_ms"]]
+    say(f"ms a step: {', '.join(times)}")
+    for part, failures in failed.items():
+        for name, text in failures.items():
+            say(f"{part}: {name}: {text}")
+    # The last line is what a report quotes.
+    say("; ".join(f"{part}: {len(planned[part]) - len(failures)} of {len(planned[part])} passed" for part, failures in failed.items()))
+    return 1 if any(failed.values()) else 0
 
 
 if __name__ == "__main__":

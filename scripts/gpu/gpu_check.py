@@ -359,7 +359,7 @@ class Check:
         # PyTorch brings libraries of its own.
         path = os.pathsep.join(filter(None, (str(site), os.environ.get("PYTHONPATH"))))
         script = self.root / "scripts" / "gpu" / "check_package.py"
-        return self.script("package", 180, [sys.executable, script, "--out", self.folder / "package.json"],
+        return self.script("package", 150, [sys.executable, script, "--device", "cuda", "--out", self.folder / "package.json"],
                            {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", ""), "PYTHONPATH": path})
 
     def run_pytorch(self):

@@ -161,8 +161,10 @@ class PythonPackage(Folder):
         version = run(python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])").stdout.strip()
         lacks_gpu_tests = "TERNGRAD_LACKS_GPU_TESTS:INTERNAL=ON" in (BUILD / "CMakeCache.txt").read_text()
         options = ["--without_gpu_tests"] if lacks_gpu_tests else []
-        result = run(SCRIPTS / "gpu/bundle.sh", *options, "--python", version, "--build_dir", BUILD, self.bundle, timeout=1100)
+        result = run(SCRIPTS / "gpu/bundle.sh", *options, "--python", version, "--build_dir", BUILD, "bundle", cwd=self.folder,
+                     timeout=1100)
         self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(f"\n  Python {version} with numpy and PyTorch", (self.bundle / "MANIFEST").read_text())
 
         script = """
 import hashlib, numpy, terngrad

@@ -209,7 +209,7 @@ class Pretended(unittest.TestCase):
     def test_the_package_is_checked_with_the_one_of_the_build(self):
         (self.root / "build/release/python/terngrad").mkdir(parents=True)
         (self.root / "scripts/gpu/check_package.py").write_text(
-            "import os, pathlib, sys\npathlib.Path(sys.argv[2]).write_text('{}')\nprint(os.environ['PYTHONPATH'].split(':')[0])\n")
+            "import os, pathlib, sys\npathlib.Path(sys.argv[4]).write_text('{}')\nprint(os.environ['PYTHONPATH'].split(':')[0])\n")
         report = self.check("--phases", "start,package")
         part, = (part for part in report["parts"] if part["name"] == "package")
         self.assertEqual((part["status"], part["detail"]), ("passed", str(self.root / "build/release/python")))

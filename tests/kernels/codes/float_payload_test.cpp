@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 
 #include "kernels/runtime/errors.h"
@@ -18,12 +19,15 @@ using testing::to_device;
 using testing::to_host;
 using CudaFloatPayload = testing::CudaTest;
 
-/// Gradients as elements of a type, with NaN of several kinds among those of 16 bits.
+/// Gradients as elements of a type of 16 bits, with NaN: signaling, quiet, negative.
 std::vector<std::uint16_t> narrow(const std::vector<float>& values, ElementType type) {
   Stream stream(Device::cpu(), 1);
   std::vector<std::uint16_t> elements(values.size());
   (type == ElementType::kBfloat16 ? encode_bfloat16 : encode_float16)(values, elements, stream);
-  for (std::size_t i = 7; i < elements.size(); i += 1000) elements[i] = static_cast<std::uint16_t>(0x7c01 + i);
+  const std::array<std::uint16_t, 3> nan = type == ElementType::kBfloat16
+                                               ? std::array<std::uint16_t, 3>{0x7f81, 0x7fc1, 0xff81}
+                                               : std::array<std::uint16_t, 3>{0x7c01, 0x7e01, 0xfc01};
+  for (std::size_t i = 4; i < elements.size(); i += 7) elements[i] = nan[i % nan.size()];
   return elements;
 }
 
