@@ -91,10 +91,10 @@ nb::dict telemetry(nb::handle gradient, nb::handle sent, double scaler) {
 }  // namespace
 
 void bind_analysis(nb::module_& module) {
-  module.def("statistics", &statistics, "tensor"_a, "block"_a);
-  module.def("ternarize", &ternarize, "tensor"_a, "clip_factor"_a, "scaler"_a.none(), "seed"_a, "step"_a, "worker"_a,
-             "draw_offset"_a);
-  module.def("telemetry", &telemetry, "gradient"_a, "sent"_a, "scaler"_a);
+  module.def("statistics", &statistics, "tensor"_a.none(), "block"_a);
+  module.def("ternarize", &ternarize, "tensor"_a.none(), "clip_factor"_a, "scaler"_a.none(), "seed"_a, "step"_a,
+             "worker"_a, "draw_offset"_a);
+  module.def("telemetry", &telemetry, "gradient"_a.none(), "sent"_a.none(), "scaler"_a);
 }
 
 }  // namespace terngrad::python

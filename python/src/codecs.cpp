@@ -151,8 +151,10 @@ std::vector<Tensor> read_all(const Plan& plan, const nb::list& tensors) {
 /// One worker's gradients as messages.
 class Encoder {
  public:
-  Encoder(const Plan& plan, int worker, std::uint64_t seed)
-      : plan_(plan), encoder_(plan.layout, plan.codecs, checked(plan, worker), plan.num_workers, seed) {}
+  /// @param tensors  those that it is for, which are looked at before memory of their size is taken
+  Encoder(const Plan& plan, int worker, std::uint64_t seed, const nb::list& tensors)
+      : plan_(checked(plan, tensors)),
+        encoder_(plan.layout, plan.codecs, checked(plan, worker), plan.num_workers, seed) {}
 
   Encoder(const Encoder&) = delete;
   Encoder& operator=(const Encoder&) = delete;
@@ -200,6 +202,10 @@ class Encoder {
   }
 
  private:
+  static const Plan& checked(const Plan& plan, const nb::list& tensors) {
+    read_all(plan, tensors);
+    return plan;
+  }
   static int checked(const Plan& plan, int worker) {
     TERNGRAD_REQUIRE(worker >= 0 && worker < plan.num_workers, "worker ", worker, " is none of ", plan.num_workers);
     return worker;
@@ -350,7 +356,8 @@ void bind_codecs(nb::module_& module) {
       .def_prop_ro("fingerprint", [](const Plan& plan) { return plan.codecs.fingerprint(); })
       .def("tensors", &plan_tensors);
   nb::class_<Encoder>(module, "Encoder")
-      .def(nb::init<const Plan&, int, std::uint64_t>(), "plan"_a, "worker"_a, "seed"_a, nb::keep_alive<1, 2>())
+      .def(nb::init<const Plan&, int, std::uint64_t, const nb::list&>(), "plan"_a, "worker"_a, "seed"_a, "tensors"_a,
+           nb::keep_alive<1, 2>())
       .def("measure", &Encoder::measure, "tensors"_a, "step"_a)
       .def("nonfinite", &Encoder::nonfinite)
       .def("scalers", &Encoder::scalers)

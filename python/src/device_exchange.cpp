@@ -98,6 +98,7 @@ class DeviceExchange {
 
   /// [1] in the GPU's memory, in the stream's order: not 0 once the step is to be dropped. Keeps `self` alive.
   static nb::object skip(const nb::handle& self) {
+    TERNGRAD_REQUIRE(nb::inst_ready(self), "the exchange was made by __new__ alone");
     auto* exchange = nb::inst_ptr<DeviceExchange>(self);
     using Array = nb::ndarray<std::int32_t, nb::ndim<1>>;
     const DlpackDevice device = dlpack_device(exchange->stream_.device());

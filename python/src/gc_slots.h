@@ -16,6 +16,7 @@ struct GcSlots {
     return 0;
   }
   static int clear(PyObject* self) {
+    if (!nanobind::inst_ready(self)) return 0;
     nanobind::inst_ptr<Exchange>(self)->communicator().reset();
     return 0;
   }

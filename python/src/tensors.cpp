@@ -21,6 +21,8 @@ std::string type_name(const nb::dlpack::dtype& type) {
   return kind + std::to_string(type.bits);
 }
 
+std::string type_of(nb::handle object) { return nb::cast<std::string>(nb::str(object.type().attr("__name__"))); }
+
 ElementType element_type_of(const nb::ndarray<>& array, const std::string& name) {
   const nb::dlpack::dtype type = array.dtype();
   if (type.lanes == 1 && type.code == kFloatCode && type.bits == 32) return ElementType::kFloat32;
@@ -40,19 +42,60 @@ void require_contiguous(const nb::ndarray<>& array, const std::string& name) {
   }
 }
 
+std::string first_line(const nb::python_error& error) {
+  const std::string text = nb::cast<std::string>(nb::str(error.value()));
+  return text.substr(0, text.find('\n'));
+}
+
+/// The words with which an object refuses to export its memory by DLPack; empty if it does not say.
+std::string refusal_of(nb::handle object) {
+  try {
+    if (nb::hasattr(object, "__dlpack__")) object.attr("__dlpack__")();
+  } catch (const nb::python_error& error) {
+    return ": " + first_line(error);
+  }
+  return "";
+}
+
+/// A tensor of PyTorch that requires a gradient is not exported: what is detached from it is.
+nb::object without_gradient(nb::handle object, const std::string& name) {
+  if (!nb::hasattr(object, "detach")) return nb::borrow(object);
+  try {
+    return object.attr("detach")();
+  } catch (const nb::python_error& error) {
+    TERNGRAD_THROW(InvalidArgument, name, " is of type ", type_of(object), ": ", first_line(error));
+  }
+}
+
+/// Tensors of PyTorch whose storage was freed or never there (FSDP's, DTensor, FakeTensor) are exported all the same,
+/// with an address that begins at 0.
+void require_memory(const nb::ndarray<>& array, nb::handle object, const std::string& name) {
+  if (array.size() == 0) return;
+  bool is_there = array.data() != nullptr;
+  std::string reason;
+  try {
+    const char* storage = nb::hasattr(object, "untyped_storage") ? "untyped_storage" : "storage";
+    if (nb::hasattr(object, "storage_offset")) {
+      is_there = is_there && nb::cast<std::uint64_t>(object.attr(storage)().attr("data_ptr")()) != 0;
+    }
+  } catch (const nb::python_error& error) {
+    is_there = false;
+    reason = ": " + first_line(error);
+  }
+  TERNGRAD_REQUIRE(is_there, name, " is a ", type_of(object), " of ", array.size(),
+                   " elements without memory of its own", reason);
+}
+
 nb::ndarray<> cast(nb::handle object, const std::string& name, bool writable) {
-  // What requires a gradient is not exported.
-  const nb::object plain = nb::hasattr(object, "detach") ? nb::object(object.attr("detach")()) : nb::borrow(object);
   nb::ndarray<> array;
-  if (writable ? nb::try_cast(plain, array, false) : false) return array;
+  if (writable ? nb::try_cast(object, array, false) : false) return array;
   nb::ndarray<nb::ro> read_only;
-  if (nb::try_cast(plain, read_only, false)) {
+  if (nb::try_cast(object, read_only, false)) {
     TERNGRAD_REQUIRE(!writable, name, " is read-only, but is written to");
     return nb::ndarray<>(read_only);
   }
   PyErr_Clear();
-  const std::string type = nb::cast<std::string>(nb::str(object.type().attr("__name__")));
-  TERNGRAD_THROW(InvalidArgument, name, " is of type ", type,
+  TERNGRAD_THROW(InvalidArgument, name, " is of type ", type_of(object), refusal_of(object),
                  "; accepted: arrays with __dlpack__ or the buffer protocol (numpy, PyTorch, JAX, ...)");
 }
 
@@ -67,10 +110,12 @@ void require_device(const nb::ndarray<>& array, const Device& device, const std:
 
 Tensor make_tensor(nb::handle object, const std::string& name, const Device& device, bool writable) {
   Tensor tensor;
-  tensor.array = cast(object, name, writable);
+  const nb::object plain = without_gradient(object, name);
+  tensor.array = cast(plain, name, writable);
   require_device(tensor.array, device, name);
   tensor.type = element_type_of(tensor.array, name);
   require_contiguous(tensor.array, name);
+  require_memory(tensor.array, plain, name);
   TERNGRAD_REQUIRE(
       reinterpret_cast<std::uintptr_t>(tensor.data()) % static_cast<std::size_t>(element_bytes(tensor.type)) == 0, name,
       " is not aligned to the size of its elements; pass a copy");

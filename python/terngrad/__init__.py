@@ -57,7 +57,7 @@ def statistics(tensor: Array, block: int = 0) -> Any:
     >>> terngrad.statistics(numpy.array([3, -4], numpy.float32)).l2
     5.0
     """
-    found = [Statistics(**each) for each in _core.statistics(tensor, block)]
+    found = [Statistics(**each) for each in _core.statistics(tensor, _arguments.integer("block", block, 0, 2**62))]
     return found if block else found[0]
 
 
@@ -74,8 +74,10 @@ def ternarize(tensor: Array, *, clip_factor: float = 0.0, scaler: float | None =
     >>> codes.tolist(), scaler
     ([1, 0, -1], 2.0)
     """
-    codes, scaler = _core.ternarize(tensor, clip_factor, scaler, _arguments.seed(seed), _arguments.step(step),
-                                    _arguments.integer("worker", worker, 0, 2**24), draw_offset)
+    codes, scaler = _core.ternarize(
+        tensor, _arguments.number("clip_factor", clip_factor), None if scaler is None else _arguments.number("scaler", scaler),
+        _arguments.seed(seed), _arguments.step(step), _arguments.integer("worker", worker, 0, 2**24),
+        _arguments.integer("draw_offset", draw_offset, 0, 2**62))
     return codes.reshape(_arguments.shape_of("tensor", tensor)), scaler
 
 
@@ -87,7 +89,7 @@ def telemetry(gradient: Array, sent: Array, scaler: float = 0.0) -> dict[str, fl
     >>> found["zero_fraction"], found["error_norm"]
     (0.5, 1.0)
     """
-    return _core.telemetry(gradient, sent, scaler)
+    return _core.telemetry(gradient, sent, _arguments.number("scaler", scaler))
 
 
 __all__ = [

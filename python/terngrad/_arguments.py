@@ -18,11 +18,46 @@ def integer(name: str, value: object, low: int, high: int) -> int:
         if isinstance(value, bool):
             raise TypeError
         number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
+    except Exception:  # what an object raises that is none, such as PyTorch's sizes of nested tensors
         raise _core.InvalidArgument(f"{name} must be an integer, got {value!r}") from None
     if not low <= number <= high:
         raise _core.InvalidArgument(f"{name} must be from {low} to {high}, got {number}")
     return number
+
+
+def number(name: str, value: object) -> float:
+    """`value` as a float. @raises InvalidArgument"""
+    try:
+        if isinstance(value, (bool, str, bytes)):
+            raise TypeError
+        return float(value)  # type: ignore[arg-type]
+    except Exception:
+        raise _core.InvalidArgument(f"{name} must be a number, got {value!r:.80}") from None
+
+
+def items(name: str, values: object) -> list[Any]:
+    """What can be iterated over as a list. @raises InvalidArgument"""
+    try:
+        if isinstance(values, (str, bytes)):
+            raise TypeError
+        return list(values)  # type: ignore[call-overload, no-any-return]
+    except TypeError:
+        raise _core.InvalidArgument(f"{name} must be a sequence, got {values!r:.80}") from None
+
+
+def mapping(name: str, value: Any) -> dict[Any, Any]:
+    """A dictionary, or what has keys as one. @raises InvalidArgument"""
+    if not hasattr(value, "keys"):
+        raise _core.InvalidArgument(f"{name} must be a dictionary, got {value!r:.80}")
+    return dict(value)
+
+
+def data(name: str, value: Any) -> bytes:
+    """A message, or anything with the buffer protocol, as bytes. @raises InvalidArgument"""
+    try:
+        return bytes(value if hasattr(value, "__bytes__") else memoryview(value))
+    except TypeError:
+        raise _core.InvalidArgument(f"{name} must be a Message or bytes, got {value!r:.80}") from None
 
 
 def step(value: object) -> int:
@@ -45,12 +80,15 @@ def text(name: str, value: object) -> str:
 
 def shape(name: str, sizes: Iterable[object]) -> tuple[int, ...]:
     """`sizes` as the shape of a tensor. @raises InvalidArgument"""
-    return tuple(integer(f"a size of tensor '{name}'", size, 0, 2**62) for size in sizes)
+    return tuple(integer(f"a size of tensor '{name}'", size, 0, 2**62) for size in items(f"the shape of tensor '{name}'", sizes))
 
 
 def shape_of(name: str, tensor: Array) -> tuple[int, ...]:
     """The shape of anything that has one, or the buffer protocol. @raises InvalidArgument"""
-    sizes: Any = getattr(tensor, "shape", None)
+    try:
+        sizes: Any = getattr(tensor, "shape", None)
+    except RuntimeError as error:  # of PyTorch, for a parameter that is not there yet, or a nested tensor
+        raise _core.InvalidArgument(f"tensor '{name}' has no shape: {error}") from None
     if sizes is None:
         try:
             sizes = memoryview(tensor).shape

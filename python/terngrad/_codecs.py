@@ -149,7 +149,8 @@ class Codec:
 
     def _measured(self, tensors: dict[str, Array], seed: int, step: int, worker: int, on_nonfinite: str) -> _core.Encoder:
         encoder = _core.Encoder(self._plan(_arguments.shapes_of(tensors)),
-                                _arguments.integer("worker", worker, 0, self.num_workers - 1), _arguments.seed(seed))
+                                _arguments.integer("worker", worker, 0, self.num_workers - 1), _arguments.seed(seed),
+                                list(tensors.values()))
         encoder.measure(list(tensors.values()), _arguments.step(step))
         if on_nonfinite not in ("stop", "zero"):
             raise _core.InvalidArgument(f"on_nonfinite '{on_nonfinite}' is unknown; accepted: stop, zero")
@@ -180,9 +181,13 @@ class Codec:
                 f"codec {self.name} of {self.num_workers} workers needs the scalers of all others, {sorted(others)}: "
                 f"pass scalers={{worker: codec.measure(...)}}, or make the codec with num_workers=1 or sharing='none'")
         for other, values_of_other in (scalers or {}).items():
+            values_of_other = _arguments.items(f"the scalers of worker {other}", values_of_other)
             if on_nonfinite == "stop" and any(value != value for value in values_of_other):
                 raise _core.NonFiniteError(f"the gradient of worker {other} holds NaN or infinity, as its scalers say")
-            encoder.set_scalers(other, list(values_of_other))
+            try:
+                encoder.set_scalers(other, values_of_other)
+            except TypeError:
+                raise _core.InvalidArgument(f"the scalers of worker {other} are no numbers: {values_of_other!r:.80}") from None
         data = encoder.encode(values, step, _arguments.run_id(run_id))
         return Message(data, _arguments.shapes_of(tensors_by_name), not hasattr(tensors, "keys"), worker, step, run_id,
                        self._given, self.num_workers, seed)
@@ -193,6 +198,7 @@ class Codec:
         @param out  arrays in place of new ones, contiguous float32
         @raises CommunicationError for a message that is damaged, or of another codec, layout or step
         """
+        _require_message(message)
         targets = targets_for(message, out)
         worker = _core.decode(self._plan(message.shapes), message.data, message.seed, message.step, message.run_id,
                               [_arguments.take(targets, name, "out") for name in message.shapes])
@@ -208,7 +214,9 @@ class Codec:
         @raises CommunicationError as `decode`, for a worker that comes twice, and for workers that have to share scalers but
             did not; NonFiniteError for a mean beyond float32
         """
-        messages = list(messages)
+        messages = _arguments.items("messages", messages)
+        for message in messages:
+            _require_message(message)
         if not messages:
             raise _core.InvalidArgument("aggregate takes the messages of all workers, got none")
         first = messages[0]
@@ -244,8 +252,14 @@ def encode(tensors: Array | Mapping[str, Array], codec: str = "ternary", *, num_
         tensors, seed=seed, step=step, worker=worker, run_id=run_id, scalers=scalers, on_nonfinite=on_nonfinite)
 
 
+def _require_message(message: object) -> None:
+    if not isinstance(message, Message):
+        raise _core.InvalidArgument(f"expected a Message, got {message!r:.80}; Message.of(data, shapes) makes one of bytes")
+
+
 def codec_of(message: Message) -> Codec:
     """The codec that encoded a message. @raises InvalidArgument for what came as bytes, which does not say"""
+    _require_message(message)
     if not message.codec:
         raise _core.InvalidArgument("a message that came as bytes does not say its codec's options; use Codec(...).decode or "
                                     ".aggregate")
@@ -271,7 +285,7 @@ def aggregate(messages: Sequence[Message], out: Any = None) -> Any:
     >>> terngrad.aggregate(sent).tolist()
     [1.5, 1.5, 1.5]
     """
-    messages = list(messages)
+    messages = _arguments.items("messages", messages)
     if not messages:
         raise _core.InvalidArgument("aggregate takes the messages of all workers, got none")
     return codec_of(messages[0]).aggregate(messages, out)

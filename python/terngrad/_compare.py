@@ -66,7 +66,7 @@ def compare(tensor: Array, codecs: Iterable[str] = ("ternary", "ternary:clip_fac
         raise _core.InvalidArgument("compare takes one tensor, got several by name")
     # Widened as the library widens it.
     gradient: Floats = Codec("fp32").decode(Codec("fp32").encode(tensor))
-    return Comparison(_row(gradient, spec, num_workers, draws, seed) for spec in codecs)
+    return Comparison(_row(gradient, spec, num_workers, draws, seed) for spec in _arguments.items("codecs", codecs))
 
 
 def _row(gradient: Floats, spec: str, num_workers: int, draws: int, seed: int) -> Row:

@@ -47,8 +47,8 @@ class Layout:
         """@param shapes  {name: shape}, in order. @param logits  names of tensors of the last layer, which travel as fp32
         unless an exchange has quantize_logits"""
         self.shapes = {_arguments.text("a tensor's name", name):
-                       _arguments.shape(name, shape) for name, shape in dict(shapes).items()}
-        self.logits = tuple(logits)
+                       _arguments.shape(name, shape) for name, shape in _arguments.mapping("shapes", shapes).items()}
+        self.logits = tuple(_arguments.items("logits", logits))
         unknown = set(self.logits) - set(self.shapes)
         if unknown:
             raise _core.InvalidArgument(f"logits names tensors that there are not: {', '.join(sorted(unknown))}")
@@ -122,7 +122,7 @@ class Exchange:
             names=list(layout.names), shapes=[list(shape) for shape in layout.shapes.values()],
             logits=[name in layout.logits for name in layout.names], codec=_codecs.make_spec(codec, options),
             codec_for=[(_arguments.text("a pattern of codec_for", pattern), _arguments.text("a codec of codec_for", spec))
-                       for pattern, spec in (codec_for or {}).items()],
+                       for pattern, spec in _arguments.mapping("codec_for", codec_for or {}).items()],
             min_elements=_arguments.integer("min_elements", min_elements, 0, 2**62), quantize_logits=quantize_logits,
             num_workers=num_workers)
         self.num_workers = num_workers
@@ -132,6 +132,8 @@ class Exchange:
         num_threads, run_id = _arguments.integer("num_threads", num_threads, 1, 4096), _arguments.run_id(run_id)
         common = (self._plan, _arguments.text("algorithm", algorithm), _arguments.text("downlink_codec", downlink_codec),
                   _arguments.text("on_nonfinite", on_nonfinite), self.memory, _arguments.seed(seed))
+        if not isinstance(communicator, (Communicator, DeviceCommunicator, type(None))):
+            raise _core.InvalidArgument(f"communicator must be derived from Communicator or DeviceCommunicator, got {communicator!r:.80}")
         #: The number of the GPU, or None.
         self.device = device
         self._core: Any
@@ -184,7 +186,7 @@ class Exchange:
         """Exchanges some tensors of the step: those that `gradients` names. All ranks exchange the same parts in the same
         order. @returns a Report of the part, with its mean: which holds anything where `nonfinite` says that a tensor was
         not, unless such tensors count as zero. After an exception another step has to begin"""
-        workers: list[Any] = [gradients] if hasattr(gradients, "keys") else list(gradients)
+        workers: list[Any] = [gradients] if hasattr(gradients, "keys") else _arguments.items("gradients", gradients)
         if not workers or not all(hasattr(tensors, "keys") for tensors in workers):
             raise _core.InvalidArgument("gradients are a list of {name: tensor}, one for each local worker")
         for name in workers[0].keys() - self._numbers.keys():
@@ -199,7 +201,7 @@ class Exchange:
         if out is None:
             mean = {name: numpy.empty(self.layout.shapes[name], numpy.float32) for name in names}
         else:
-            mean = {name: _arguments.take(out, name, "out") for name in names}
+            mean = {name: _arguments.take(_arguments.mapping("out", out), name, "out") for name in names}
         report = self._core.exchange([self._numbers[name] for name in names],
                                      [[tensors[name] for name in names] for tensors in workers], list(mean.values()))
         return Report(**report, mean_tensors=mean)
@@ -282,6 +284,7 @@ class Exchange:
     def load_state_dict(self, state: Mapping[Any, Any]) -> None:
         """Restores what `state_dict` gave, of these workers or of more. @raises InvalidArgument naming what is missing or
         of another memory or shape; nothing is restored then"""
+        state = _arguments.mapping("the state", state)
         memory = state.get("memory")
         if not _is_memory(memory, self.memory):
             raise _core.InvalidArgument(f"the state is of memory {memory}, this is {self.memory}")
@@ -291,8 +294,8 @@ class Exchange:
         for name, worker, _ in states:
             names.setdefault("factors" if worker < 0 else worker, []).append(name)
         for key, own in names.items():
-            if key not in state or set(state[key]) != set(own):
-                whose = "all ranks" if key == "factors" else f"worker {key}"
+            whose = "all ranks" if key == "factors" else f"worker {key}"
+            if key not in state or set(_arguments.mapping(f"the state of {whose}", state[key])) != set(own):
                 raise _core.InvalidArgument(f"the state of {whose} is missing, or of other tensors than {', '.join(own)}")
         for name, worker, shape in states:
             whose = "all ranks" if worker < 0 else f"worker {worker}"

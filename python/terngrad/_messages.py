@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,7 +53,7 @@ def inspect(data: Any) -> MessageInfo:
     @param data  a Message, or its bytes
     @raises CommunicationError for what is no message or is damaged
     """
-    found = _core.inspect(bytes(data))
+    found = _core.inspect(_arguments.data("data", data))
     records = tuple(RecordInfo(**record) for record in found.pop("records"))
     kind = found.pop("kind")
     return MessageInfo(kind=KINDS.get(kind, f"unknown kind {kind}"), records=records, **found)
@@ -85,7 +86,10 @@ class Message:
         if info.kind != "gradient":
             raise _core.CommunicationError(f"a message of kind {info.kind} came, expected one of a gradient")
         named = {name: _arguments.shape(name, shape) for name, shape in _arguments.by_name(shapes).items()}
-        return cls(bytes(data), named, not hasattr(shapes, "keys"), info.worker, info.step, run_id,
+        count = sum(math.prod(shape) for shape in named.values())
+        if count != info.num_elements:
+            raise _core.CommunicationError(f"the message is of {info.num_elements} elements, the shapes have {count}")
+        return cls(_arguments.data("data", data), named, not hasattr(shapes, "keys"), info.worker, info.step, run_id,
                    seed=_arguments.seed(seed))
 
     def __bytes__(self) -> bytes:

@@ -61,7 +61,10 @@ class Run:
     """
 
     def __init__(self, folder: str | pathlib.Path) -> None:
-        self.folder = pathlib.Path(folder)
+        try:
+            self.folder = pathlib.Path(folder)
+        except TypeError:
+            raise _core.InvalidArgument(f"folder must be a path, got {folder!r:.80}") from None
         if not (self.folder / "config.json").is_file():
             raise _core.DataError(f"{self.folder} is no run directory: it has no config.json")
         #: What config.json says: options, version, machine.

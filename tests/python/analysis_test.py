@@ -6,6 +6,7 @@
 import json
 import math
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,15 @@ import terngrad
 
 def gradient_of(seed, shape=(50, 70)):
     return (numpy.random.default_rng(seed).standard_normal(shape) * 0.01).astype(numpy.float32)
+
+
+class Versions(unittest.TestCase):
+    def test_the_wheel_the_package_and_the_command_have_one(self):
+        root = pathlib.Path(__file__).resolve().parents[2]
+        pattern = re.search("^regex = '(.*)'$", (root / "pyproject.toml").read_text(), re.M)[1]
+        wheel = re.search(pattern, (root / "CMakeLists.txt").read_text())["value"]
+        said = subprocess.run([TRAIN, "--version"], capture_output=True, text=True, check=True).stdout
+        self.assertEqual((wheel, said.split()[1]), (terngrad.__version__,) * 2)
 
 
 class Compare(unittest.TestCase):

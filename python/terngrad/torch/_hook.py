@@ -445,8 +445,12 @@ def _run(items: "queue.Queue[Any]", reference: "weakref.ref[CompressedAllReduceH
         del state, item
 
 
-def hook(state: CompressedAllReduceHook, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def hook(state: CompressedAllReduceHook,
+         bucket: dist.GradBucket = None) -> torch.futures.Future[torch.Tensor]:  # FSDP passes one argument
     """The communication hook: ``ddp.register_comm_hook(state, terngrad.torch.hook)``."""
+    if not isinstance(state, CompressedAllReduceHook):
+        raise _core.InvalidArgument(f"the hook's state is a {type(state).__name__}, expected a CompressedAllReduceHook; what FSDP "
+                                    "reduces (set_all_reduce_hook) is not supported: register it with a DistributedDataParallel")
     if not hasattr(bucket, "buffer"):
         raise _core.NotSupported("the hook got a gradient in place of a bucket: optimize_ddp='python_reducer' is not supported")
     return state.submit(bucket)
@@ -458,6 +462,8 @@ def compress(ddp: torch.nn.parallel.DistributedDataParallel, codec: str = "terna
     @param options  of `CompressedAllReduceHook`, and of the codec; find_unused_parameters is DDP's by default
     @returns its state. All ranks call this
     """
+    if isinstance(ddp, torch.nn.Module):
+        _parameters.refuse_shards(ddp)
     if not isinstance(ddp, torch.nn.parallel.DistributedDataParallel):
         raise _core.InvalidArgument(f"compress takes a DistributedDataParallel, got {type(ddp).__name__}")
     # With a static graph DDP finds them in its first step.

@@ -23,6 +23,7 @@ def plain_name(name: str) -> str:
 def trained_parameters(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
     """{plain name: parameter} of those that require a gradient, in order. @raises InvalidArgument for what cannot be
     compressed, by name"""
+    refuse_shards(module)
     parameters: dict[str, torch.nn.Parameter] = {}
     for name, parameter in module.named_parameters():
         if parameter.requires_grad and parameters.setdefault(plain_name(name), parameter) is not parameter:
@@ -42,6 +43,20 @@ def trained_parameters(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]
     if device.type not in DEVICES:
         raise _core.InvalidArgument(f"the parameters are on {device}; accepted: {', '.join(DEVICES)}")
     return parameters
+
+
+def refuse_shards(module: torch.nn.Module) -> None:
+    """@raises NotSupported for a module whose parameters are shards (FSDP, FSDP2, DTensor), or not there yet (lazy ones)"""
+    hint = "is not supported; DistributedDataParallel is"
+    for part in module.modules():
+        if type(part).__name__ in ("FullyShardedDataParallel", "FlatParamHandle"):
+            raise _core.NotSupported(f"the module is sharded by FullyShardedDataParallel, which {hint}")
+    for name, parameter in module.named_parameters():
+        if hasattr(parameter, "to_local"):
+            raise _core.NotSupported(f"parameter '{plain_name(name)}' is a {type(parameter).__name__}, as fully_shard (FSDP2) and "
+                                     f"tensor parallelism make them, which {hint}")
+        if torch.nn.parameter.is_lazy(parameter):
+            raise _core.InvalidArgument(f"parameter '{plain_name(name)}' has no shape yet: run the module once before")
 
 
 def device_of(module: torch.nn.Module) -> torch.device:
