@@ -17,10 +17,10 @@ Installs the packages that terngrad needs (Debian 12, Ubuntu 24.04 or later). Us
   --formats  also what scripts/dev/check_formats.py uses: python3-venv, and TensorBoard's and safetensors' packages of PyPI, in the
              versions of scripts/dev/formats_requirements.txt, in their own environment in
              ${XDG_CACHE_HOME:-~/.cache}/terngrad/formats-venv, where the build finds it
-  --python   also what the Python package is built and tested with: python3-dev, python3-venv, python3-numpy, and nanobind's
-             packages of PyPI, in the versions of scripts/dev/python_requirements.txt, in their own environment in
-             ${XDG_CACHE_HOME:-~/.cache}/terngrad/python-venv, where the build finds it; with --compare the hook for PyTorch is
-             tested too
+  --python   also what the Python package is built and tested with: python3-dev, python3-venv, python3-numpy,
+             python3-xxhash, and nanobind's packages of PyPI, in the versions of scripts/dev/python_requirements.txt, in
+             their own environment in ${XDG_CACHE_HOME:-~/.cache}/terngrad/python-venv, where the build finds it; with
+             --compare the hook for PyTorch is tested too
   --help     print this text and exit
 TEXT
 }
@@ -61,7 +61,7 @@ while (($# > 0)); do
       ;;
     --python)
       environments+=(python)
-      packages+=(python3-venv python3-dev python3-numpy)
+      packages+=(python3-venv python3-dev python3-numpy python3-xxhash)
       ;;
     --help | -h)
       usage

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import operator
 import pathlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,15 +21,35 @@ _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8",
           "U8": "u1", "I8": "i1", "BOOL": "?"}
 
 
+# What json.loads and the code that reads its result raise for a file that is damaged.
+_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+
+
 def _lines(path: pathlib.Path) -> Iterator[dict[str, Any]]:
     """The records of a file; a half-written last line, of a run under way or killed, is no record yet."""
     if not path.exists():
         return
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1], 1):
+    for number, line in enumerate(_bytes(path).split(b"\n")[:-1], 1):
         try:
-            yield json.loads(line)
-        except ValueError as error:
+            record = json.loads(line)
+            record["kind"].encode()
+            for name, value in _flat("", record):
+                # A column of numpy holds them.
+                if not isinstance(value, (int, float, str, type(None))) or (isinstance(value, int) and not -2**63 <= value < 2**63):
+                    raise ValueError(f"{name} is {value!r:.40}")
+            for quantities in record["tensors"].values() if record["kind"] == "tensors" else ():
+                quantities.items(), record["step"]
+            yield record
+        except _DAMAGE as error:
             raise _core.DataError(f"{path}, line {number}, is damaged: {error}") from None
+
+
+def _bytes(path: pathlib.Path) -> bytes:
+    """The content of a file. @raises DataError"""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _core.DataError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _flat(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -65,12 +87,16 @@ class Run:
             self.folder = pathlib.Path(folder)
         except TypeError:
             raise _core.InvalidArgument(f"folder must be a path, got {folder!r:.80}") from None
-        if not (self.folder / "config.json").is_file():
+        path = self.folder / "config.json"
+        if not path.is_file():
             raise _core.DataError(f"{self.folder} is no run directory: it has no config.json")
-        #: What config.json says: options, version, machine.
-        self.config: dict[str, Any] = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
-        #: The options of the run, by name.
-        self.options: dict[str, Any] = self.config["options"]
+        try:
+            #: What config.json says: options, version, machine.
+            self.config: dict[str, Any] = json.loads(_bytes(path))
+            #: The options of the run, by name.
+            self.options: dict[str, Any] = dict(self.config["options"])
+        except _DAMAGE as error:
+            raise _core.DataError(f"{path} is damaged: {error}") from None
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r})"
@@ -93,40 +119,66 @@ class Run:
 
     def checkpoint_steps(self) -> list[int]:
         """The steps of which there are checkpoints, ascending."""
-        return sorted(int(path.stem.split("-")[1]) for path in self.folder.glob("checkpoint-*.safetensors"))
+        found = (re.fullmatch(r"checkpoint-(\d{10})", path.stem) for path in self.folder.glob("checkpoint-*.safetensors"))
+        return sorted(int(match[1]) for match in found if match)
 
     def checkpoint(self, step: int | None = None) -> dict[str, numpy.typing.NDArray[Any]]:
         """The tensors of a checkpoint by name (``parameters/conv1/weights``), as read-only views of the file.
 
         @param step  None: the last
-        @raises DataError if there is none, or it is damaged
+        @raises DataError if there is none, or it is damaged: its checksum is looked at
         """
         steps = self.checkpoint_steps()
         if step is None and steps:
             step = steps[-1]
         if step not in steps:
             raise _core.DataError(f"{self.folder} has no checkpoint of step {step}; there are: {steps}")
-        return read_safetensors(self.folder / f"checkpoint-{step:010d}.safetensors")
+        path = self.folder / f"checkpoint-{step:010d}.safetensors"
+        tensors, metadata, checksum = _read_safetensors(path)
+        if metadata.get("checksum") != checksum:
+            raise _core.DataError(f"{path} is damaged: its checksum is {metadata.get('checksum')}, its content has {checksum}")
+        return tensors
 
 
-def read_safetensors(path: pathlib.Path) -> dict[str, numpy.typing.NDArray[Any]]:
-    """The tensors of a safetensors file, as views of a memory map. bfloat16 is widened to float32."""
+def _read_safetensors(path: pathlib.Path) -> tuple[dict[str, numpy.typing.NDArray[Any]], dict[str, str], str]:
+    """The tensors of a safetensors file, as views of a memory map, its metadata, and the checksum of both that checkpoints have.
+    bfloat16 is widened to float32."""
+    import xxhash  # for checkpoints alone
+
+    def add_text(text: str) -> None:
+        encoded = text.encode()
+        checksum.update(len(encoded).to_bytes(8, "little") + encoded)
+
     try:
         data = numpy.memmap(path, numpy.uint8, "r")
         size = int.from_bytes(bytes(data[:8]), "little")
         header = json.loads(bytes(data[8:8 + size]))
-        tensors = {}
-        for name, tensor in header.items():
-            if name == "__metadata__":
-                continue
-            first, last = tensor["data_offsets"]
-            array = data[8 + size + first:8 + size + last].view(_TYPES[tensor["dtype"]]).reshape(tensor["shape"])
-            if tensor["dtype"] == "BF16":
-                array = (array.astype(numpy.uint32) << 16).view(numpy.float32)
-            tensors[name] = array
-    except (ValueError, KeyError, TypeError) as error:
+        content = data[8 + size:]
+        metadata = dict(header.pop("__metadata__", {}))
+        checksum = xxhash.xxh64()
+        for key in sorted(metadata, key=str.encode):
+            if key != "checksum":
+                add_text(key)
+                add_text(metadata[key])
+        tensors, covered = {}, 0
+        for name in sorted(header, key=str.encode):
+            kind, shape, (first, last) = (header[name][field] for field in ("dtype", "shape", "data_offsets"))
+            if not 0 <= first <= last <= len(content):
+                raise ValueError(f"tensor '{name}' lies outside of the file")
+            array = content[first:last].view(_TYPES[kind]).reshape(tuple(map(operator.index, shape)))
+            covered += last - first
+            add_text(name)
+            add_text(kind)
+            checksum.update(b"".join(number.to_bytes(8, "little") for number in (len(shape), *shape)))
+            checksum.update(content[first:last].data)
+            tensors[name] = (array.astype(numpy.uint32) << 16).view(numpy.float32) if kind == "BF16" else array
+        if covered != len(content):
+            raise ValueError(f"its tensors have {covered} bytes, it has {len(content)}")
+    except OSError as error:
+        raise _core.DataError(f"{path} cannot be read: {error.strerror}") from None
+    except _DAMAGE as error:
         raise _core.DataError(f"{path} is no safetensors file that can be read: {error}") from None
-    return tensors
+    return tensors, metadata, checksum.hexdigest()
 
 
 def read_run(folder: str | pathlib.Path) -> Run:

@@ -157,6 +157,45 @@ class Runs(unittest.TestCase):
                 checkpoint.write_bytes(damaged)
                 with self.assertRaisesRegex(terngrad.DataError, "checkpoint-0000000007"):
                     run.checkpoint()
+            (path / "checkpoint-last.safetensors").touch()
+            self.assertEqual(run.checkpoint_steps(), [7])
+
+    def flips_of(self, whole, count):
+        """A file's bytes with one of them changed, in places spread over it."""
+        random = numpy.random.default_rng(1)
+        for place in random.integers(len(whole), size=count):
+            yield whole[:place] + bytes([whole[place] ^ 1 << random.integers(8)]) + whole[place + 1:]
+
+    def test_no_flipped_bit_of_a_checkpoint_is_taken(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder)
+            (path / "config.json").write_text('{"options": {}}')
+            whole = next(pathlib.Path(self.folder.name).glob("checkpoint-*")).read_bytes()
+            for part in (whole, whole[:4000]):
+                for damaged in self.flips_of(part, 60):
+                    (path / "checkpoint-0000000007.safetensors").write_bytes(damaged + whole[len(part):])
+                    self.assertRaises(terngrad.DataError, terngrad.read_run(folder).checkpoint)
+
+    def test_damaged_records_end_in_no_other_error(self):
+        source = pathlib.Path(self.folder.name)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder)
+            texts = {name: (source / name).read_bytes() for name in ("config.json", "metrics.jsonl")}
+            lines = [b"[]", b"3", b'"x"', b"{}", b'{"kind": 3}', b'{"kind": "tensors"}', b'{"kind": "tensors", "tensors": {"w": 3}, "step": 1}',
+                     b'{"kind": "train", "step": %d}' % 2**70, b'{"kind": "train", "step": [1]}', b"\xff\xfe", b"[" * 100000]
+            damaged = [("metrics.jsonl", line + b"\n") for line in lines] + [("config.json", line) for line in lines]
+            damaged += [(name, text) for name in texts for text in self.flips_of(texts[name], 150)]
+            num_refused = 0
+            for name, text in damaged:
+                for other, whole in texts.items():
+                    (path / other).write_bytes(text if other == name else whole)
+                try:
+                    run = terngrad.read_run(folder)
+                    run.metrics(), run.metrics("test"), run.layers()
+                except terngrad.DataError as error:
+                    num_refused += 1
+                    self.assertIn(name, str(error))
+            self.assertGreater(num_refused, 2 * len(lines) - 2)
 
 
 if __name__ == "__main__":

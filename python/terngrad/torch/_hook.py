@@ -108,7 +108,7 @@ class CompressedAllReduceHook:
         problem = None
         try:
             self._parameters = _parameters.trained_parameters(model)
-        except _core.InvalidArgument as error:
+        except _core.Error as error:
             problem = error
             self._parameters = {}
         layout = _parameters.layout_of(self._parameters)
