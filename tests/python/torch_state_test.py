@@ -212,21 +212,22 @@ class Scaler:
 
 
 def run_scaled(rank, size, expect):
-    """What is kept is in units of the loss scale: powers of two change no bit."""
-    found = []
-    for scales in ((1, 1, 1, 1), (1024, 2048, 2048, 512)):
-        ddp, scaler = make_ddp({}), Scaler()
-        state = terngrad.torch.compress(ddp, "terngrad_ef", grad_scaler=scaler)
-        optimizer = optimizer_of(ddp)
-        for step, scaler.scale in enumerate(scales):
-            x, y = (each.chunk(size)[rank] for each in batch_of(step))
-            optimizer.zero_grad()
-            (CRITERION(ddp(x), y) * scaler.scale).backward()
-            for parameter in ddp.parameters():
-                parameter.grad /= scaler.scale
-            optimizer.step()
-        found.append(parameters_of(ddp.module))
-    expect(found[0] == found[1], "a loss scale changes what a run with error feedback does")
+    """Memories and votes follow the loss scale: powers of two change no bit."""
+    for codec in ("signsgd", "signum", "terngrad_ef"):
+        found = []
+        for scales in ((1, 1, 1, 1), (1024, 2048, 2048, 512)):
+            ddp, scaler = make_ddp({}), Scaler()
+            state = terngrad.torch.compress(ddp, codec, grad_scaler=scaler)
+            optimizer = optimizer_of(ddp)
+            for step, scaler.scale in enumerate(scales):
+                x, y = (each.chunk(size)[rank] for each in batch_of(step))
+                optimizer.zero_grad()
+                (CRITERION(ddp(x), y) * scaler.scale).backward()
+                for parameter in ddp.parameters():
+                    parameter.grad /= scaler.scale
+                optimizer.step()
+            found.append(parameters_of(ddp.module))
+        expect(found[0] == found[1], f"a loss scale changes what a run with {codec} does")
     # Saved at one scale and loaded at another, or at none.
     kept = state.state_dict()["state"][rank]["fc.weight"]
     scaler.scale = 256.0

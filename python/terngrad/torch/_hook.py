@@ -55,7 +55,8 @@ class CompressedAllReduceHook:
         gradient is 0 on all ranks is then left alone: its mean is 0, and what workers keep of it stays. Ranks tell each other
         in 4 bytes a parameter, and a GPU is waited for
     @param grad_scaler   the GradScaler of the training. With a memory it is needed: what workers keep is multiplied as the
-        scale changes
+        scale changes. So it is for votes without a scaler (``sign:scale=one``, as signsgd and signum have): their mean, -1, 0 or 1
+        whatever the loss is multiplied by, is multiplied by the scale, by which the optimizer's step divides it
     @param on_nonfinite  NaN or infinity in any rank: propagate (the bucket becomes NaN on all ranks, nothing is kept of
         the step, as an optimizer or GradScaler expects; on GPUs the step's later buckets too), raise (backward raises; on GPUs
         that of the next step does, and this one propagates), or zero (the tensor)
@@ -133,6 +134,7 @@ class CompressedAllReduceHook:
             self._warmup = Exchange(layout, self._communicator.size, "fp32", **kept, **common)
         self._require_steps_that_fit(self.exchange)
         self._leaves_out = _parameters.skips_zeros(self.exchange, self._finds_unused)
+        self._votes = _parameters.names_of_votes(self.exchange)
         #: What ended the exchange, or None. Every later step fails with it.
         self.error: BaseException | None = None
         self._is_closed = False
@@ -196,6 +198,7 @@ class CompressedAllReduceHook:
         self.report()  # of the last step, while that can be asked
         self._options, self.exchange, self._last = changed, exchange, None
         self._leaves_out = _parameters.skips_zeros(exchange, self._finds_unused)
+        self._votes = _parameters.names_of_votes(exchange)
 
     def _require_steps_that_fit(self, exchange: Exchange) -> None:
         if self._warmup_steps > 0 and exchange.memory.startswith("dgc"):
@@ -347,10 +350,15 @@ class CompressedAllReduceHook:
             self._gradients.update({name: tensor.float().clone() for name, tensor in tensors.items()})
         if tensors:
             if buffer.dtype == torch.float32:
-                report = exchange.part(tensors, tensors)
+                mean = tensors
+                report = exchange.part(tensors, mean)
             else:
                 mean = {name: torch.empty(tensor.shape, device=buffer.device) for name, tensor in tensors.items()}
                 report = exchange.part(tensors, mean)
+            if self._scale is not None and exchange is self.exchange:
+                for name in mean.keys() & self._votes:
+                    mean[name].mul_(self._scale)
+            if mean is not tensors:
                 for name, tensor in tensors.items():
                     tensor.copy_(mean[name])  # rounded once
             if self._side is not None and self._policy != "zero":

@@ -87,6 +87,11 @@ def skips_zeros(exchange: Exchange, find_unused_parameters: bool) -> bool:
     return find_unused_parameters and exchange.memory != "none" and all(tensor.per_tensor for tensor in exchange.plan())
 
 
+def names_of_votes(exchange: Exchange) -> frozenset[str]:
+    """The names of tensors whose mean is -1, 0 or 1, in whatever unit the gradients are."""
+    return frozenset(tensor.name for tensor in exchange.plan() if "scale=one" in tensor.codec)
+
+
 def nonzero_names(tensors: dict[str, torch.Tensor]) -> set[str]:
     """The names of tensors with an element that is not 0. Most gradients begin with one, so little of them is read."""
     filled = {name: tensor.reshape(-1) for name, tensor in tensors.items() if tensor.numel() > 0}
