@@ -7,6 +7,7 @@
 #include "capi/status.h"
 #include "capi/structs.h"
 #include "compress/memory/memory_options.h"
+#include "compress/memory/worker_memory.h"
 #include "compress/plan/codec_presets.h"
 
 using namespace terngrad;
@@ -28,12 +29,6 @@ std::string spec_of(const std::string& codec, Options& options) {
   return to_string(spec);
 }
 
-std::string default_memory(const std::string& codec, const CodecContext& context) {
-  const std::string memory = expand_preset(parse_codec_spec(codec), codec_presets()).memory;
-  if (!memory.empty()) return canonical_memory(memory);
-  return canonical_memory(make_codec(codec, context)->traits().wants_error_feedback ? "ef" : "none");
-}
-
 Plan make_plan(const Layout& layout, int num_workers, const char* text) {
   require_range("num_workers", num_workers, 1, kMaxWorkers);
   Options options(text);
@@ -47,7 +42,9 @@ Plan make_plan(const Layout& layout, int num_workers, const char* text) {
   const std::uint64_t seed = options.number("seed", 1);
   plan.codec = spec_of(codec, options);
   plan.context.num_workers = num_workers;
-  return {layout, CodecPlan(layout, plan), num_workers, default_memory(plan.codec, plan.context), seed};
+  CodecPlan codecs(layout, plan);
+  std::string memory = canonical_memory(default_memory(plan.codec, codecs, num_workers));
+  return {layout, std::move(codecs), num_workers, std::move(memory), seed};
 }
 
 }  // namespace

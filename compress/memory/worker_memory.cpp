@@ -1,10 +1,12 @@
 #include "compress/memory/worker_memory.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
 
 #include "compress/plan/codec_plan.h"
+#include "compress/plan/codec_presets.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/element_type.h"
@@ -68,6 +70,15 @@ std::vector<KeptTables> kept_by(MemoryKind kind, std::vector<TensorTable> encode
 
 }  // namespace
 
+std::string default_memory(const std::string& codec, const CodecPlan& plan, int num_workers) {
+  const bool keeps_nothing =
+      std::ranges::all_of(plan.groups(), [](const CodecPlan::Group& group) { return group.codec->traits().is_exact; });
+  if (keeps_nothing) return "none";
+  const std::string memory = expand_preset(parse_codec_spec(codec), codec_presets()).memory;
+  if (!memory.empty()) return memory;
+  return make_codec(codec, {.num_workers = num_workers})->traits().wants_error_feedback ? "ef" : "none";
+}
+
 WorkerMemory::WorkerMemory(const Layout& layout, const CodecPlan& plan, const MemoryOptions& options,
                            int num_local_workers, const Device& device)
     : whole_(layout), options_(options) {
@@ -80,8 +91,10 @@ WorkerMemory::WorkerMemory(const Layout& layout, const CodecPlan& plan, const Me
     covers_.push_back(!is_exact || has_velocity());
     if (!is_exact) covered.push_back(segment);
   }
-  TERNGRAD_REQUIRE(!covered.empty(), "[memory] ", name(),
-                   " has nothing to keep: the codecs of all tensors lose nothing; accepted: none");
+  TERNGRAD_REQUIRE(
+      !covered.empty(), "[memory] ", name(),
+      " has nothing to keep: all tensors travel as they are, because of their codec or because they are smaller "
+      "than is compressed (min_elements, --size_to_binarize); accepted: none");
   covered_ = has_velocity() ? with_velocities(layout, covered) : layout.select(covered);
   Stream stream(device);
   for (int worker = 0; worker < num_local_workers; ++worker) add_worker(device, stream);

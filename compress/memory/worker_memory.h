@@ -15,6 +15,10 @@ namespace terngrad {
 
 class CodecPlan;
 
+/// The memory of workers where nobody names one: a preset's, error feedback for a codec that wants it, else none. None
+/// too where the codecs of all tensors lose nothing. @param codec  the spec or preset that `plan` was made with
+std::string default_memory(const std::string& codec, const CodecPlan& plan, int num_workers);
+
 /// What is kept of a settled step (Coder::keep), and where. One table per local worker.
 struct KeptTables {
   Kept what;

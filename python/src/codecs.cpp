@@ -10,6 +10,7 @@
 #include "compress/codecs/float_codecs.h"
 #include "compress/comm/communicator.h"
 #include "compress/memory/memory_options.h"
+#include "compress/memory/worker_memory.h"
 #include "compress/plan/codec_facts.h"
 #include "compress/plan/codec_presets.h"
 #include "compress/plan/codec_registry.h"
@@ -76,12 +77,6 @@ nb::list list_presets() {
   return result;
 }
 
-std::string default_memory(const std::string& codec, const CodecContext& context) {
-  std::string memory = expand_preset(parse_codec_spec(codec), codec_presets()).memory;
-  if (!memory.empty()) return memory;
-  return make_codec(codec, context)->traits().wants_error_feedback ? "ef" : "none";
-}
-
 using Rules = std::vector<std::pair<std::string, std::string>>;
 
 Plan make_plan(const std::vector<std::string>& names, const std::vector<std::vector<std::int64_t>>& shapes,
@@ -97,7 +92,8 @@ Plan make_plan(const std::vector<std::string>& names, const std::vector<std::vec
   options.quantize_logits = quantize_logits;
   options.context.num_workers = num_workers;
   CodecPlan codecs(layout, options);
-  return {std::move(layout), std::move(codecs), num_workers, default_memory(codec, options.context)};
+  std::string memory = default_memory(codec, codecs, num_workers);
+  return {std::move(layout), std::move(codecs), num_workers, std::move(memory)};
 }
 
 /// What a tensor takes in a message, its record included; of payloads of no fixed size the most.

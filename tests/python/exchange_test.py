@@ -137,12 +137,20 @@ class Exchanges(unittest.TestCase):
 
 
 class Refusals(unittest.TestCase):
+    def test_nothing_is_kept_where_all_tensors_travel_as_they_are(self):
+        small = terngrad.Layout({"w": (8, 8)})
+        for codec in "topk", "powersgd", "terngrad_ef":
+            exchange = terngrad.Exchange(small, 2, codec, min_elements=1000)
+            self.assertEqual((exchange.memory, exchange.plan()[0].codec), ("none", "fp32"))
+        with self.assertRaisesRegex(terngrad.InvalidArgument, "min_elements"):
+            terngrad.Exchange(small, 2, "topk", min_elements=1000, memory="ef")
+
     def test_options_are_refused_by_name(self):
         for options, word in (({"algorithm": "ring"}, "all_gather"), ({"downlink_codec": "int8"}, "bf16"),
                               ({"on_nonfinite": "raise"}, "stop"), ({"memory": "adam"}, "ef"),
                               ({"codec_for": {"none*": "fp32"}}, "none*"), ({"num_threads": 0}, "num_threads"),
                               ({"codec": "fp32", "algorithm": "integer_sum"}, "integer_sum"),
-                              ({"codec": "fp32", "memory": "ef"}, "lose nothing")):
+                              ({"codec": "fp32", "memory": "ef"}, "nothing to keep")):
             with self.assertRaises(terngrad.InvalidArgument, msg=str(options)) as raised:
                 terngrad.Exchange(LAYOUT, 2, **options)
             self.assertIn(word, str(raised.exception))

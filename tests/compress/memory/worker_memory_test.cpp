@@ -169,6 +169,23 @@ TEST(WorkerMemory, TakesSparseCodecsOnlyWithDgcAndNoneThatScalesUp) {
   EXPECT_FALSE(refuses("topk", "dgc"));
 }
 
+TEST(DefaultMemory, IsThatOfThePresetOrTheCodecWhereThereIsSomethingToKeep) {
+  Layout layout;
+  layout.add("weights", {100, 50});
+  const auto memory_of = [&](const std::string& codec, std::int64_t size_to_binarize) {
+    CodecPlanOptions options;
+    options.codec = codec;
+    options.size_to_binarize = size_to_binarize;
+    return default_memory(codec, CodecPlan(layout, options), 1);
+  };
+  EXPECT_EQ(memory_of("ternary", 1), "none");
+  EXPECT_EQ(memory_of("topk", 1), "ef");
+  EXPECT_EQ(memory_of("signum", 1), "momentum");
+  // Tensors that are too small for a codec travel as fp32.
+  for (const char* codec : {"topk", "powersgd", "signum", "terngrad_ef"})
+    EXPECT_EQ(memory_of(codec, 6000), "none") << codec;
+}
+
 TEST(WorkerMemory, RefusesToKeepNothing) {
   const auto [layout, plan] = two_tensors();
   EXPECT_THROW(WorkerMemory(layout, plan, {}, 1), InvalidArgument);
