@@ -156,7 +156,7 @@ TEST(CExchange, RefusesOptionsByName) {
   EXPECT_TRUE(is_refused(make("downlink_codec=int8"), "accepted: fp32, bf16, sums, ternary"));
   EXPECT_TRUE(is_refused(make("on_nonfinite=raise"), "accepted: stop, skip, zero"));
   EXPECT_TRUE(is_refused(make("memory=adam"), "accepted: none, ef, momentum, dgc"));
-  EXPECT_TRUE(is_refused(make("memory=ef"), "lose nothing"));
+  EXPECT_TRUE(is_refused(make("memory=ef"), "nothing to keep"));
   EXPECT_TRUE(is_refused(make("algorithm=integer_sum"), "integer_sum"));
   EXPECT_TRUE(is_refused(make("codec=ternary"),
                          "option codec is unknown; accepted: algorithm, downlink_codec, "
