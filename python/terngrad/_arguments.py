@@ -18,7 +18,7 @@ def integer(name: str, value: object, low: int, high: int) -> int:
         if isinstance(value, bool):
             raise TypeError
         number = operator.index(value)  # type: ignore[arg-type]
-    except Exception:  # what an object raises that is none, such as PyTorch's sizes of nested tensors
+    except Exception:  # PyTorch's sizes of nested tensors raise errors of their own
         raise _core.InvalidArgument(f"{name} must be an integer, got {value!r}") from None
     if not low <= number <= high:
         raise _core.InvalidArgument(f"{name} must be from {low} to {high}, got {number}")
@@ -36,7 +36,7 @@ def number(name: str, value: object) -> float:
 
 
 def items(name: str, values: object) -> list[Any]:
-    """What can be iterated over as a list. @raises InvalidArgument"""
+    """The elements of `values` as a list. @raises InvalidArgument"""
     try:
         if isinstance(values, (str, bytes)):
             raise TypeError

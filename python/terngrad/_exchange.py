@@ -201,7 +201,8 @@ class Exchange:
         if out is None:
             mean = {name: numpy.empty(self.layout.shapes[name], numpy.float32) for name in names}
         else:
-            mean = {name: _arguments.take(_arguments.mapping("out", out), name, "out") for name in names}
+            out = _arguments.mapping("out", out)
+            mean = {name: _arguments.take(out, name, "out") for name in names}
         report = self._core.exchange([self._numbers[name] for name in names],
                                      [[tensors[name] for name in names] for tensors in workers], list(mean.values()))
         return Report(**report, mean_tensors=mean)

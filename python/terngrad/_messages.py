@@ -82,6 +82,7 @@ class Message:
         """What came as bytes. @param shapes  {name: shape}, as its sender has them; one shape for a single tensor
         @param seed  the sender's; looked at for codecs that rotate
         @raises CommunicationError for what is no message of a gradient, or is damaged"""
+        data = _arguments.data("data", data)
         info = inspect(data)
         if info.kind != "gradient":
             raise _core.CommunicationError(f"a message of kind {info.kind} came, expected one of a gradient")
@@ -89,7 +90,7 @@ class Message:
         count = sum(math.prod(shape) for shape in named.values())
         if count != info.num_elements:
             raise _core.CommunicationError(f"the message is of {info.num_elements} elements, the shapes have {count}")
-        return cls(_arguments.data("data", data), named, not hasattr(shapes, "keys"), info.worker, info.step, run_id,
+        return cls(data, named, not hasattr(shapes, "keys"), info.worker, info.step, run_id,
                    seed=_arguments.seed(seed))
 
     def __bytes__(self) -> bytes:

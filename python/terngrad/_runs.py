@@ -21,7 +21,7 @@ _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8",
           "U8": "u1", "I8": "i1", "BOOL": "?"}
 
 
-# What json.loads and the code that reads its result raise for a file that is damaged.
+# Exceptions of json.loads, and of code that reads its result, for a file that is damaged.
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
@@ -39,9 +39,9 @@ def _lines(path: pathlib.Path) -> Iterator[dict[str, Any]]:
                     raise ValueError(f"{name} is {value!r:.40}")
             for quantities in record["tensors"].values() if record["kind"] == "tensors" else ():
                 quantities.items(), record["step"]
-            yield record
         except _DAMAGE as error:
             raise _core.DataError(f"{path}, line {number}, is damaged: {error}") from None
+        yield record
 
 
 def _bytes(path: pathlib.Path) -> bytes:

@@ -49,7 +49,7 @@ def refuse_shards(module: torch.nn.Module) -> None:
     """@raises NotSupported for a module whose parameters are shards (FSDP, FSDP2, DTensor), or not there yet (lazy ones)"""
     hint = "is not supported; DistributedDataParallel is"
     for part in module.modules():
-        if type(part).__name__ in ("FullyShardedDataParallel", "FlatParamHandle"):
+        if type(part).__name__ == "FullyShardedDataParallel":
             raise _core.NotSupported(f"the module is sharded by FullyShardedDataParallel, which {hint}")
     for name, parameter in module.named_parameters():
         if hasattr(parameter, "to_local"):
