@@ -74,7 +74,7 @@ std::string default_memory(const std::string& codec, const CodecPlan& plan, int 
   const bool keeps_nothing =
       std::ranges::all_of(plan.groups(), [](const CodecPlan::Group& group) { return group.codec->traits().is_exact; });
   if (keeps_nothing) return "none";
-  const std::string memory = expand_preset(parse_codec_spec(codec), codec_presets()).memory;
+  std::string memory = expand_preset(parse_codec_spec(codec), codec_presets()).memory;
   if (!memory.empty()) return memory;
   return make_codec(codec, {.num_workers = num_workers})->traits().wants_error_feedback ? "ef" : "none";
 }
