@@ -1,7 +1,8 @@
-// Factors to begin with, drawn.
+// Factors to begin with: drawn, or kept ones brought to the same scale.
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -26,6 +27,20 @@ constexpr float draw_factor_element(const DrawKey& key, std::uint64_t index) {
 /// Elements of a drawn factor. @param first  index of the first
 inline void draw_factor(const DrawKey& key, std::uint64_t first, std::span<float> out) {
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = draw_factor_element(key, first + i);
+}
+
+/// The power of two that brings a kept column to magnitudes below 2, whatever the gradient's scale: P = M Q would grow
+/// with its square. Directions, and so the bits of the orthonormal P, stay.
+/// @param max_bits  the bits of the column's largest magnitude, positive; NaN and infinity give 1
+constexpr double kept_factor_scale(std::uint32_t max_bits) {
+  if (max_bits >= 0x7f800000u) return 1;
+  const std::uint64_t bits = std::bit_cast<std::uint64_t>(static_cast<double>(std::bit_cast<float>(max_bits)));
+  return std::bit_cast<double>((2046 - (bits >> 52)) << 52);
+}
+
+/// An element of a kept column with the scale of its column.
+constexpr float scaled_factor_element(float value, double scale) {
+  return static_cast<float>(static_cast<double>(value) * scale);
 }
 
 }  // namespace terngrad

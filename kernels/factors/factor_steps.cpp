@@ -13,21 +13,31 @@
 namespace terngrad {
 namespace {
 
+/// The bits of the largest magnitude; NaN counts as the largest of all.
+std::uint32_t max_bits_of(std::span<const float> values) {
+  std::uint32_t max = 0;
+  for (const float value : values) max = std::max(max, std::bit_cast<std::uint32_t>(value) & 0x7fffffffu);
+  return max;
+}
+
 void begin_on_cpu(const FactorBegin& task, const DrawKey& key) {
   for (std::int64_t j = 0; j < task.rank; ++j) {
     const std::int64_t at = j * task.columns;
     const std::span<float> column(task.q + at, static_cast<std::size_t>(task.columns));
-    if (task.kept != nullptr) std::copy_n(task.kept + at, column.size(), column.data());
-    if (task.kept != nullptr && std::ranges::any_of(column, [](float value) { return value != 0; })) continue;
-    draw_factor(key, static_cast<std::uint64_t>(task.draw_offset + at), column);
+    const std::uint32_t max_bits = task.kept == nullptr ? 0 : max_bits_of({task.kept + at, column.size()});
+    if (max_bits == 0) {
+      draw_factor(key, static_cast<std::uint64_t>(task.draw_offset + at), column);
+      continue;
+    }
+    const double scale = kept_factor_scale(max_bits);
+    for (std::size_t i = 0; i < column.size(); ++i) {
+      column[i] = scaled_factor_element(task.kept[at + static_cast<std::int64_t>(i)], scale);
+    }
   }
 }
 
 void write_flag(const FactorRounding& task) {
-  std::uint32_t max = 0;
-  for (std::int64_t i = 0; i < task.count; ++i) {
-    max = std::max(max, std::bit_cast<std::uint32_t>(task.values[i]) & 0x7fffffffu);
-  }
+  const std::uint32_t max = max_bits_of({task.values, static_cast<std::size_t>(task.count)});
   *task.flag = max >= task.first_infinite() ? std::numeric_limits<float>::quiet_NaN() : 0.0f;
 }
 

@@ -51,8 +51,8 @@ class FactorSteps {
  public:
   explicit FactorSteps(Device device = Device::cpu());
 
-  /// Columns of Q as they were kept; those that are zeros, and all where nothing is kept, are drawn
-  /// (kernels/factors/factor_draws.h) with `seed` and the step.
+  /// Columns of Q as they were kept, times a power of two that brings their largest magnitude to [1, 2); those that are
+  /// zeros, and all where nothing is kept, are drawn (kernels/factors/factor_draws.h) with `seed` and the step.
   void begin(std::span<const FactorBegin> tasks, std::uint64_t seed, const DeviceStep& step, Stream& stream);
 
   /// Whether a tensor's first factor is finite as it travels: writes flags, NaN or 0, then rounds factors.

@@ -125,6 +125,40 @@ class Exchanges(unittest.TestCase):
         found = terngrad.telemetry(gradients[2]["fc"], sent, scaler)
         self.assertGreater(found["zero_fraction"], 0.5)
 
+    def test_means_follow_the_gradients_scale(self):
+        # Times a power of two, every mean is the same number times it, whatever is kept from step to step: below scalers of
+        # 2^-86 codes are zeros, and fp8's scaler is 448 times smaller than the largest element. Votes have none.
+        layout = terngrad.Layout({"w": (24, 40), "b": (40,)})
+        gradients = [{name: numpy.random.default_rng((step, worker)).standard_normal(shape).astype(numpy.float32)
+                      for name, shape in layout.shapes.items()} for step in range(3) for worker in range(2)]
+
+        def means(codec, memory, scale):
+            exchange = terngrad.Exchange(layout, 2, codec, memory=memory)
+            scaled = [{name: tensor * numpy.float32(scale) for name, tensor in each.items()} for each in gradients]
+            return [exchange.exchange(scaled[2 * step : 2 * step + 2], step=step).mean_tensors for step in range(3)]
+
+        has_no_floor = set()
+        for codec in (*terngrad.codecs(), *terngrad.presets(), "ternary:clip_factor=2.5", "ternary:levels=asymmetric",
+                      "ternary:rotate=64", "qsgd:norm=l2", "qsgd:sharing=max", "powersgd:factors=bf16"):
+            for memory in "none", "ef", "momentum", "dgc":
+                try:
+                    unscaled = means(codec, memory, 1)
+                except terngrad.InvalidArgument:
+                    continue  # a memory that does not go with the codec
+                for power in -100, -74, -40, 40, 100:
+                    factor = 1 if codec in ("signsgd", "signum") else 2.0**power
+                    scaled = means(codec, memory, 2.0**power)
+                    is_same = all(numpy.array_equal(expected[name] * factor, found[name])
+                                  for expected, found in zip(unscaled, scaled) for name in found)
+                    if power > -100:
+                        self.assertTrue(is_same, f"{codec}, {memory}, 2^{power}")
+                    elif is_same:
+                        has_no_floor.add(codec)
+                    else:
+                        self.assertFalse(any(found[name].any() for found in scaled for name in found), f"{codec}, {memory}")
+        self.assertEqual(has_no_floor, {"fp32", "bf16", "topk", "dgc", "randomk", "powersgd", "powersgd:factors=bf16",
+                                        "signsgd", "signum"})
+
     def test_plans_say_how_tensors_travel(self):
         exchange = terngrad.Exchange(LAYOUT, 2, "ternary", codec_for={"conv*": "qsgd:bits=8"}, min_elements=10)
         codecs = {tensor.name: tensor.codec.split(":")[0] for tensor in exchange.plan()}

@@ -141,7 +141,8 @@ class PowerSgd(Fp32):
 
 
 class Rounds:
-    """The two rounds of one tensor, step after step. A column of Q that is zero is drawn."""
+    """The two rounds of one tensor, step after step. A column of Q that is zero is drawn; others begin with their largest
+    magnitude in [1, 2)."""
 
     def __init__(self, codec: PowerSgd, shape: tuple[int, ...], seed: int, draw_offset: int):
         self.codec, self.seed, self.draw_offset = codec, seed, draw_offset
@@ -153,7 +154,8 @@ class Rounds:
         """@returns P_k^T and Q_k^T of all workers, and the mean"""
         fresh = drawn(self.seed, step, self.draw_offset, self.rank, self.columns)
         is_kept = self.q.any(axis=1, keepdims=True) & (self.codec.warm_start == "true")
-        begun = np.where(is_kept, self.q, fresh)
+        exponents = np.frexp(np.abs(self.q).max(axis=1, keepdims=True))[1] - 1
+        begun = np.where(is_kept, rounding.fl(np.ldexp(self.q.astype(np.float64), -exponents)), fresh)
         matrices = [gradient.reshape(self.rows, self.columns) for gradient in gradients]
         of_first = [times_columns(matrix, begun) for matrix in matrices]
         of_first = [self.codec.as_sent(factor) for factor in of_first]

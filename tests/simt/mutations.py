@@ -143,7 +143,7 @@ KERNELS_MUTATIONS = [
     Mutation(LOW_RANK, LOW_RANK, "CudaLowRank.*", "row < num_rows && j < num_columns", "j < num_columns", sanitizer=ADDRESS),
     Mutation(LOW_RANK, LOW_RANK, "CudaLowRank.*", "first - first_row * job.columns", "first"),
     Mutation(FACTOR_STEPS, FACTOR_STEPS, "CudaFactorSteps.*", "is_infinite = __syncthreads_or(is_infinite);", ""),
-    Mutation(FACTOR_STEPS, FACTOR_STEPS, "CudaFactorSteps.*", "__syncthreads_or(is_kept) != 0", "is_kept != 0"),
+    Mutation(FACTOR_STEPS, FACTOR_STEPS, "CudaFactorSteps.*", "max_bits = shared_max;", ""),
     Mutation(FACTOR_STEPS, FACTOR_STEPS, "CudaFactorSteps.*", "threadIdx.x == 0 && !is_zero", "threadIdx.x == 0"),
     Mutation(LEVELS, LEVELS, "CudaLevels.*", "(sum & 0xffffu) == 0xffffu", "(sum & 0xffffu) == 0xfffeu"),
     Mutation(LEVELS, LEVELS, "CudaLevels.*", "0u - one : one", "one : 0u - one"),

@@ -11,6 +11,7 @@
 #include "kernels/factors/factor_draws.h"
 #include "kernels/runtime/cuda/launch.cuh"
 #include "kernels/runtime/cuda/uploaded_table.h"
+#include "kernels/tensor/cuda/reduce.cuh"
 
 namespace terngrad::cuda {
 namespace {
@@ -39,16 +40,24 @@ struct Factor {
 __global__ void __launch_bounds__(kThreads)
     factor_begin_kernel(const Column* __restrict__ columns, DrawKey key, const std::uint64_t* __restrict__ step) {
   const Column column = columns[blockIdx.x];
-  int is_kept = 0;
   if (column.from != nullptr) {
+    __shared__ unsigned shared_max;
+    unsigned max_bits = 0;
     for (std::int64_t i = threadIdx.x; i < column.count; i += kThreads) {
-      const float value = column.from[i];
-      column.to[i] = value;
-      // NaN, which is no number of a settled step, is not zero either.
-      is_kept |= value != 0 ? 1 : 0;
+      max_bits = max(max_bits, __float_as_uint(column.from[i]) & 0x7fffffffu);
+    }
+    max_bits = block_reduce<kThreads>(max_bits, [](unsigned a, unsigned b) { return max(a, b); });
+    if (threadIdx.x == 0) shared_max = max_bits;
+    __syncthreads();
+    max_bits = shared_max;
+    if (max_bits != 0) {
+      const double scale = kept_factor_scale(max_bits);
+      for (std::int64_t i = threadIdx.x; i < column.count; i += kThreads) {
+        column.to[i] = scaled_factor_element(column.from[i], scale);
+      }
+      return;
     }
   }
-  if (__syncthreads_or(is_kept) != 0) return;
   if (step != nullptr) key.step = *step;
   for (std::int64_t i = threadIdx.x; i < column.count; i += kThreads) {
     column.to[i] = draw_factor_element(key, static_cast<std::uint64_t>(column.draw_index + i));

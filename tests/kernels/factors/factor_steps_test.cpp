@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "kernels/factors/factor_draws.h"
@@ -39,6 +40,9 @@ TEST(FactorSteps, BeginWithColumnsThatWereKeptAndDrawOthers) {
   constexpr std::size_t kColumns = 70;
   std::vector<float> kept = gaussian(3 * kColumns, 1);
   for (std::size_t i = kColumns; i < 2 * kColumns; ++i) kept[i] = i % 2 == 0 ? 0.0f : -0.0f;
+  kept[0] = -5.0f;
+  kept[2 * kColumns] = 0x1.8p-140f;
+  for (std::size_t i = 1; i < kColumns; ++i) kept[2 * kColumns + i] = static_cast<float>(i % 3) * 0x1p-149f;
   std::vector<float> q(kept.size());
   std::vector<float> fresh(2 * kColumns);
   const std::vector<FactorBegin> tasks = {
@@ -48,9 +52,24 @@ TEST(FactorSteps, BeginWithColumnsThatWereKeptAndDrawOthers) {
     Stream stream(Device::cpu(), threads);
     FactorSteps().begin(tasks, kSeed, kStep, stream);
     std::vector<float> expected = kept;
+    for (std::size_t i = 0; i < kColumns; ++i) {
+      expected[i] = std::ldexp(kept[i], -2);
+      expected[2 * kColumns + i] = std::ldexp(kept[2 * kColumns + i], 140);
+    }
     std::ranges::copy(drawn(128 + kColumns, kColumns), expected.begin() + kColumns);
     EXPECT_EQ(bits_of(q), bits_of(expected));
     EXPECT_EQ(bits_of(fresh), bits_of(drawn(640, 2 * kColumns)));
+  }
+}
+
+TEST(FactorSteps, BringKeptColumnsToOneScale) {
+  Stream stream(Device::cpu(), 1);
+  for (const auto& [kept, begun] : {std::pair{0x1.8p127f, 1.5f}, {-0x1p-149f, -1.0f}, {1.0f, 1.0f}, {-1.99f, -1.99f}}) {
+    const std::vector<float> column = {kept, 0.0f};
+    std::vector<float> q(2);
+    const FactorBegin task{.kept = column.data(), .q = q.data(), .rank = 1, .columns = 2};
+    FactorSteps().begin({&task, 1}, kSeed, kStep, stream);
+    EXPECT_EQ(q, (std::vector<float>{begun, 0}));
   }
 }
 
