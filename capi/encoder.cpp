@@ -12,6 +12,7 @@
 #include "capi/status.h"
 #include "capi/stream.h"
 #include "capi/use.h"
+#include "compress/exchange/nonfinite.h"
 #include "compress/wire/worker_encoder.h"
 #include "kernels/statistics/scaler_limits.h"
 
@@ -35,8 +36,7 @@ void require_finite(const tg_encoder& encoder) {
   const Layout& layout = encoder.plan->layout;
   for (int segment = 0; segment < layout.num_segments(); ++segment) {
     if (!encoder.encoder.is_nonfinite(segment)) continue;
-    TERNGRAD_THROW(NonFiniteError, "tensor '", layout.segment(segment).name,
-                   "' holds NaN or infinity, or is too large for the codec");
+    TERNGRAD_THROW(NonFiniteError, "tensor '", layout.segment(segment).name, "'", kNonfiniteWords);
   }
 }
 

@@ -46,8 +46,8 @@ void NonfiniteTensors::apply_policy(OnNonfinite policy, std::uint64_t step, Exch
   if (empty()) return;
   std::string text;
   if (has_gradients()) {
-    text = "tensor '" + gradients_.tensor + "' of worker " + std::to_string(gradients_.worker) +
-           " holds NaN or infinity" + and_more(gradients_.count);
+    text = "tensor '" + gradients_.tensor + "' of worker " + std::to_string(gradients_.worker) + kNonfiniteWords +
+           and_more(gradients_.count);
   }
   // The mean of gradients that drop the step says no more.
   if (has_means() && (text.empty() || policy == OnNonfinite::kZero)) {

@@ -11,6 +11,9 @@
 
 namespace terngrad {
 
+/// How a tensor that counts as not finite is reported: its scalers are NaN.
+inline constexpr const char* kNonfiniteWords = " holds NaN or infinity, or is too large for the codec";
+
 /// Workers' tensors that hold NaN or infinity, and tensors whose mean overflowed. What the parts of an exchange find
 /// adds up to what one exchange of everything would find, in whatever order the parts are added.
 class NonfiniteTensors {

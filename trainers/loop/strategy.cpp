@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compress/exchange/nonfinite.h"
 #include "compress/memory/worker_memory.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/transform.h"
@@ -36,8 +37,8 @@ class Simple final : public Strategy {
     }
     StrategyResult result;
     if (num_nonfinite == 0) return result;
-    result.report.nonfinite = "step " + std::to_string(step) + ": tensor '" + first +
-                              "' of worker 0 holds NaN or infinity" +
+    result.report.nonfinite = "step " + std::to_string(step) + ": tensor '" + first + "' of worker 0" +
+                              kNonfiniteWords +
                               (num_nonfinite > 1 ? " (and " + std::to_string(num_nonfinite - 1) + " more)" : "");
     if (on_nonfinite_ == OnNonfinite::kStop) throw NonFiniteError(result.report.nonfinite);
     result.skip = result.report.skipped = on_nonfinite_ == OnNonfinite::kSkip;

@@ -3,6 +3,7 @@
 #include <array>
 #include <span>
 
+#include "compress/exchange/nonfinite.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 
@@ -44,8 +45,8 @@ std::string DeviceNonfinite::text(const NonfiniteReport& gradients, const Nonfin
   if (gradients.count > 0) {
     const auto n = static_cast<std::uint64_t>(num_workers_);
     const Segment& segment = layout_.segment(static_cast<int>(gradients.first() / n));
-    text = "tensor '" + segment.name + "' of worker " + std::to_string(gradients.first() % n) +
-           " holds NaN or infinity" + more(gradients.count);
+    text = "tensor '" + segment.name + "' of worker " + std::to_string(gradients.first() % n) + kNonfiniteWords +
+           more(gradients.count);
     if (policy_ != OnNonfinite::kZero) return text;  // the mean of such gradients says no more
   }
   if (means.count > 0) {

@@ -174,7 +174,8 @@ TEST_P(OnNonfiniteTest, WorkersAndMeansAreNamedTogether) {
   auto options = options_of(GetParam());
   options.on_nonfinite = OnNonfinite::kZero;
   EXPECT_EQ(run(options).nonfinite,
-            "step 12: tensor 'fc/weights' of worker 1 holds NaN or infinity; the mean of tensor 'plain' overflows to "
+            "step 12: tensor 'fc/weights' of worker 1 holds NaN or infinity, or is too large for the codec; the mean "
+            "of tensor 'plain' overflows to "
             "infinity");
 }
 

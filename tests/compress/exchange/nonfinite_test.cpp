@@ -45,7 +45,8 @@ TEST(NonfiniteTensors, NamesTheFirstInWhateverOrderPartsAreAdded) {
     NonfiniteTensors sum;
     sum.add(forwards ? one : two);
     sum.add(forwards ? two : one);
-    EXPECT_EQ(settled(sum, OnNonfinite::kSkip), "step 8: tensor 'b' of worker 1 holds NaN or infinity (and 3 more)");
+    EXPECT_EQ(settled(sum, OnNonfinite::kSkip),
+              "step 8: tensor 'b' of worker 1 holds NaN or infinity, or is too large for the codec (and 3 more)");
     EXPECT_TRUE(sum.has_gradients());
     EXPECT_FALSE(sum.has_means());
   }
@@ -58,9 +59,11 @@ TEST(NonfiniteTensors, MeansAreToldOfWhereTheStepIsNotDroppedForGradients) {
   EXPECT_EQ(settled(found, OnNonfinite::kSkip), "step 8: the mean of tensor 'b' overflows to infinity");
   found.add_mean(layout.segment(0));
   found.add_gradient(layout.segment(2), 5);
-  EXPECT_EQ(settled(found, OnNonfinite::kSkip), "step 8: tensor 'c' of worker 5 holds NaN or infinity");
+  EXPECT_EQ(settled(found, OnNonfinite::kSkip),
+            "step 8: tensor 'c' of worker 5 holds NaN or infinity, or is too large for the codec");
   EXPECT_EQ(settled(found, OnNonfinite::kZero),
-            "step 8: tensor 'c' of worker 5 holds NaN or infinity; the mean of tensor 'a' overflows to infinity (and 1 "
+            "step 8: tensor 'c' of worker 5 holds NaN or infinity, or is too large for the codec; the mean of tensor "
+            "'a' overflows to infinity (and 1 "
             "more)");
 }
 

@@ -94,13 +94,13 @@ TEST(Strategy, StopsOnNonfiniteNamingStepTensorAndWorker) {
     Fixture f({1, 2, 3}, {4, bad});
     const auto simple = make_simple_strategy(f.layout);
     const std::string message = message_of<NonFiniteError>([&] { simple->combine(f.tables(), f.mean, 12); });
-    EXPECT_EQ(message, "step 12: tensor 'b' of worker 0 holds NaN or infinity");
+    EXPECT_EQ(message, "step 12: tensor 'b' of worker 0 holds NaN or infinity, or is too large for the codec");
     const auto exchange = replicated(f.layout, OnNonfinite::kStop);
     EXPECT_EQ(message_of<NonFiniteError>([&] { exchange->combine(f.tables(), f.mean, 12); }), message);
   }
   Fixture f({kNan, 2, 3}, {4, kInf});
   EXPECT_EQ(message_of<NonFiniteError>([&] { make_simple_strategy(f.layout)->combine(f.tables(), f.mean, 0); }),
-            "step 0: tensor 'a' of worker 0 holds NaN or infinity (and 1 more)");
+            "step 0: tensor 'a' of worker 0 holds NaN or infinity, or is too large for the codec (and 1 more)");
 }
 
 TEST(Strategy, SkipsOnNonfinite) {
@@ -111,7 +111,8 @@ TEST(Strategy, SkipsOnNonfinite) {
     const StrategyResult result = strategy->combine(f.tables(), f.mean, 2);
     EXPECT_TRUE(result.skip);
     EXPECT_TRUE(result.report.skipped);
-    EXPECT_EQ(result.report.nonfinite, "step 2: tensor 'a' of worker 0 holds NaN or infinity");
+    EXPECT_EQ(result.report.nonfinite,
+              "step 2: tensor 'a' of worker 0 holds NaN or infinity, or is too large for the codec");
     // The next step is a step like any other.
     Fixture good({1, 2, 3}, {4, 5});
     const StrategyResult next = strategy->combine(good.tables(), good.mean, 3);

@@ -70,7 +70,8 @@ TEST(DeviceNonfinite, NamesTheFirstOfAllPartsInWhateverOrderTheyCame) {
   marks.mark_gradient(1, 2);
   marks.mark_gradient(1, 1);
   const ExchangeReport report = marks.settled(7);
-  EXPECT_EQ(report.nonfinite, "step 7: tensor 'b' of worker 1 holds NaN or infinity (and 2 more)");
+  EXPECT_EQ(report.nonfinite,
+            "step 7: tensor 'b' of worker 1 holds NaN or infinity, or is too large for the codec (and 2 more)");
   EXPECT_TRUE(report.skipped);
   EXPECT_EQ(*marks.nonfinite.skip(), 1u);
   // The next step knows nothing of it.
@@ -89,7 +90,8 @@ TEST(DeviceNonfinite, TellsOfMeansBesideGradientsWhereTheyCountAsZero) {
   marks.mark_mean(1);
   const ExchangeReport report = marks.settled(1);
   EXPECT_EQ(report.nonfinite,
-            "step 1: tensor 'a' of worker 2 holds NaN or infinity; the mean of tensor 'b' overflows to infinity (and 1 "
+            "step 1: tensor 'a' of worker 2 holds NaN or infinity, or is too large for the codec; the mean of tensor "
+            "'b' overflows to infinity (and 1 "
             "more)");
   EXPECT_FALSE(report.skipped);
   EXPECT_EQ(*marks.nonfinite.skip(), 0u);
@@ -105,7 +107,8 @@ TEST(DeviceNonfinite, AStopLastsUntilItIsForgotten) {
   // Found in a later one: it does not.
   marks.mark_gradient(0, 0);
   EXPECT_EQ(*marks.nonfinite.skip(), 1u);
-  EXPECT_EQ(marks.words_of_stop(3), "step 3: tensor 'b' of worker 1 holds NaN or infinity (and 1 more)");
+  EXPECT_EQ(marks.words_of_stop(3),
+            "step 3: tensor 'b' of worker 1 holds NaN or infinity, or is too large for the codec (and 1 more)");
   marks.nonfinite.forget(marks.stream);
   marks.nonfinite.begin_step(marks.stream);
   EXPECT_EQ(*marks.nonfinite.skip(), 0u);
