@@ -96,7 +96,7 @@ def parse():
     what.add_argument("--gradient", metavar="FILE", help="an .npy file, or a tensor of torch.save (default: drawn)")
     what.add_argument("--run", metavar="FOLDER", help="the directory of a terngrad_train")
     parser.add_argument("--codecs", nargs="+", default=CODECS, metavar="SPEC", help="those to compare")
-    parser.add_argument("--draws", type=int, default=8, help="messages of each codec (default 8)")
+    parser.add_argument("--steps", type=int, default=8, metavar="N", help="messages of each codec, one a step (default 8)")
     parser.add_argument("--seed", type=int, default=1, help="of the gradient that is drawn, and of codecs (default 1)")
     parser.add_argument("-o", "--out", metavar="FILE", help="a picture of it")
     return parser.parse_args()
@@ -109,7 +109,7 @@ def main(options):
             return 0
         gradient = load(options.gradient, options.seed)
         describe(gradient)
-        rows = terngrad.compare(gradient, options.codecs, draws=options.draws, seed=options.seed)
+        rows = terngrad.compare(gradient, options.codecs, draws=options.steps, seed=options.seed)
     except terngrad.Error as error:
         print(f"analyse_gradient.py: {error}", file=sys.stderr)
         return 2

@@ -189,7 +189,7 @@ class AnalyseGradient(unittest.TestCase):
             numpy.save(f"{folder}/gradient.npy", numpy.random.default_rng(1).standard_normal(5000).astype(numpy.float32))
             has_matplotlib = importlib.util.find_spec("matplotlib") is not None
             code, out, err = ended(start("analyse_gradient.py", "--gradient", f"{folder}/gradient.npy", "--codecs", "ternary", "fp8",
-                                         "--draws", 2, *(("-o", picture) if has_matplotlib else ())))
+                                         "--steps", 2, *(("-o", picture) if has_matplotlib else ())))
             self.assertEqual((code, err), (0, ""))
             self.assertEqual(picture.exists(), has_matplotlib)
         self.assertIn("5000 elements", out)
@@ -202,6 +202,17 @@ class AnalyseGradient(unittest.TestCase):
             code, _, err = ended(start("analyse_gradient.py", *arguments))
             self.assertEqual(code, 2)
             self.assertIn(word, err)
+
+
+@unittest.skipUnless(HAS_TORCH, "there is no PyTorch")
+class Readme(unittest.TestCase):
+    def test_its_python_runs_as_printed(self):
+        (block,) = re.findall(r"```python\n(.*?)```", (EXAMPLES.parent / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+        code, out, err = ended(subprocess.Popen([sys.executable, "-c", block], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                                env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"}))
+        self.assertEqual(code, 0, err)
+        self.assertIn("ternary:clip_factor=2.5", out)
+        self.assertIn("weight", out)
 
 
 @unittest.skipUnless(HAS_TORCH, "there is no PyTorch")

@@ -1,18 +1,22 @@
 """What the state of the hook for DistributedDataParallel keeps, saves, says and refuses. Skipped where there is no PyTorch."""
 
+import importlib.util
+import io
 import os
 import pathlib
 import pickle
 import signal
 import tempfile
+import threading
 import unittest
 
 from ranks import batch_of, make_ddp, Net, optimizer_of, parameters_of, run_ranks, train_step
 
-import numpy
 import terngrad
 import terngrad.torch
 import torch
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.algorithms.join import Join
 
 CRITERION = torch.nn.CrossEntropyLoss()
 
@@ -85,7 +89,7 @@ def run_nonfinite(rank, size, expect):
         if policy == "propagate":
             expect(bool(torch.isnan(gradients).any()), "a NaN was hidden")
             after = state.state_dict()["state"]
-            expect(all(numpy.array_equal(after[rank][name], kept[rank][name]) for name in kept[rank]),
+            expect(all(torch.equal(after[rank][name], kept[rank][name]) for name in kept[rank]),
                    "the state of a step that was not finite changed")
         else:
             expect(bool(torch.isfinite(gradients).all()), "a tensor that counts as zeros is not finite")
@@ -109,7 +113,7 @@ def run_set_codecs(rank, size, expect):
     kept = state.state_dict()["state"][rank]
     expect(any(array.any() for array in kept.values()), "nothing is kept")
     state.set_codecs("terngrad_ef")
-    expect(all(numpy.array_equal(array, kept[name]) for name, array in state.state_dict()["state"][rank].items()),
+    expect(all(torch.equal(array, kept[name]) for name, array in state.state_dict()["state"][rank].items()),
            "what is kept was lost with a codec of the same memory")
     for codec, options, word in (("ternary", {"seed": 2}, "seed is of the constructor"), ("qsgd", {"bits": 4 + 4 * rank}, "bits of rank 1"),
                                  ("qsgd", {"bitz": 4}, "bitz"), ("dgc", {}, "rests in steps")):
@@ -175,6 +179,13 @@ def run_gathered(rank, size, expect):
     again = terngrad.torch.CompressedAllReduceHook(ddp, "terngrad_ef")
     again.load_state_dict(gathered)
     expect(same_state(again.state_dict(), own), "of a gathered state another one was loaded")
+    framework = terngrad.torch.GatheredState(again)  # which saves what rank 0 gives, for all
+    file = io.BytesIO()
+    torch.save(framework.state_dict(), file)
+    again.load_state_dict(gathered, reset_residuals=True)
+    (saved,) = broadcast([file.getvalue()])
+    framework.load_state_dict(torch.load(io.BytesIO(saved), weights_only=True))
+    expect(same_state(again.state_dict(), own), "GatheredState gave or loaded another state")
     gathered["ranks"].append(own)
     try:
         again.load_state_dict(gathered)
@@ -188,6 +199,110 @@ def run_gathered(rank, size, expect):
     expect(same_state(unpickled.state_dict(), own), "a pickled state is another one")
 
 
+def run_refused_models(rank, size, expect):
+    """Nothing is made for a model that DDP exchanges by a hook already."""
+    def made():
+        return threading.active_count(), len(torch.distributed.distributed_c10d._world.pg_map
+                                             if hasattr(torch.distributed.distributed_c10d, "_world")
+                                             else torch.distributed.distributed_c10d._pg_map)
+
+    twice, other, mixed, backward = (make_ddp({}) for _ in range(4))
+    state = terngrad.torch.compress(twice)
+    cases = [(twice, "set_codecs")]
+    if hasattr(other, "_comm_hooks"):  # PyTorch 2
+        other.register_comm_hook(None, default_hooks.fp16_compress_hook)
+        mixed.mixed_precision = object()
+        next(backward.parameters())._in_backward_optimizers = []
+        cases += [(other, "fp16_compress_hook"), (mixed, "mixed_precision"), (backward, "in the backward pass"),
+                  (torch.compile(make_ddp({})), "that torch.compile was given")]
+    before = made()
+    for model, word in cases:
+        try:
+            terngrad.torch.compress(model)
+            expect(False, f"{word}: was compressed")
+        except terngrad.Error as error:
+            expect(word in str(error), str(error))
+    expect(made() == before, "a refusal left a thread or a group")
+    train_step(twice, optimizer_of(twice), rank, size, 0)
+    expect(state.step == 1, "a refusal ended the state of the model")
+
+
+def run_sum(rank, size, expect):
+    """A sum is the mean times the ranks; powers of two change no bit."""
+    for codec in "ternary", "signum":
+        gradients = []
+        for reduction in "mean", "sum":
+            ddp = make_ddp({})
+            terngrad.torch.compress(ddp, codec, reduction=reduction)
+            train_step(ddp, optimizer_of(ddp), rank, size, 0)
+            gradients.append(torch.cat([parameter.grad.flatten() for parameter in ddp.parameters()]))
+        expect(gradients[0].any() and torch.equal(gradients[0] * size, gradients[1]), f"{codec}: the sum is not {size} means")
+
+
+def run_replicas(rank, size, expect):
+    for every, fails_in in (2, 4), (0, None), (3, 3):
+        ddp = make_ddp({})
+        terngrad.torch.compress(ddp, check_replicas=every)
+        optimizer = optimizer_of(ddp)
+        for step in range(5):
+            if step == 3 and rank == 1:
+                with torch.no_grad():
+                    ddp.module.last.bias[4] += 2**-20
+                    ddp.module.conv.bias[0] += 1
+            try:
+                train_step(ddp, optimizer, rank, size, step)
+                expect(step != fails_in, f"check_replicas={every} saw nothing")
+            except RuntimeError as error:
+                expect(step == fails_in, f"check_replicas={every}, step {step}: {error}")
+                expect("of rank 1 is not that of rank 0" in str(error) and "before step" in str(error), str(error))
+                expect("'conv." in str(error), str(error))
+                break
+
+
+def run_join(rank, size, expect):
+    """Ranks of several lengths: one that has ended takes part with zeros."""
+    ddp = make_ddp({})
+    state, optimizer = terngrad.torch.compress(ddp, "terngrad_ef"), optimizer_of(ddp)
+    with Join([ddp]):
+        for step in range(2 + rank):
+            train_step(ddp, optimizer, rank, size, step)
+    expect(state.step == 3, f"{state.step} steps were exchanged")
+    of_ranks = state._communicator.gather_objects(terngrad.torch._replicas.checksum(ddp.module.fc.weight))
+    expect(len(set(of_ranks)) == 1, "ranks have other parameters after Join")
+    try:
+        with Join([ddp], divide_by_initial_world_size=False):
+            train_step(ddp, optimizer, rank, size, 3)
+        expect(False, "another divisor was ignored")
+    except Exception as error:
+        expect("divide_by_initial_world_size" in str(error), str(error))
+
+
+def run_accelerate(rank, size, expect, folder):
+    """What Accelerate saves and loads, by the real package."""
+    import accelerate
+
+    def start():
+        accelerator = accelerate.Accelerator(cpu=True)
+        net = Net()
+        ddp, optimizer = accelerator.prepare(net, optimizer_of(net))
+        state = terngrad.torch.compress(ddp, "terngrad_ef")
+        accelerator.register_for_checkpointing(terngrad.torch.GatheredState(state))
+        return accelerator, ddp, optimizer, state
+
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1", MASTER_PORT="1")
+    accelerator, ddp, optimizer, state = start()
+    for step in range(2):
+        train_step(ddp, optimizer, rank, size, step)
+    accelerator.save_state(folder)
+    accelerator.wait_for_everyone()
+    resumed_accelerator, resumed, resumed_optimizer, resumed_state = start()
+    resumed_accelerator.load_state(folder)
+    expect(same_state(resumed_state.state_dict(), state.state_dict()), "Accelerate restored another state")
+    for each, of_each in (ddp, optimizer), (resumed, resumed_optimizer):
+        train_step(each, of_each, rank, size, 2)
+    expect(parameters_of(ddp.module) == parameters_of(resumed.module), "a run that Accelerate resumed has other parameters")
+
+
 def broadcast(objects):
     torch.distributed.broadcast_object_list(objects)
     return objects
@@ -195,7 +310,7 @@ def broadcast(objects):
 
 def same_state(one, other):
     def plain(state):
-        kept = {(worker, name): array.tobytes() for worker, arrays in state["state"].items() if worker != "memory"
+        kept = {(worker, name): array.numpy().tobytes() for worker, arrays in state["state"].items() if worker != "memory"
                 for name, array in arrays.items()}
         return {**state, "state": kept}
 
@@ -236,7 +351,7 @@ def run_scaled(rank, size, expect):
         other.load_state_dict(state.state_dict())
         other._begin()
         found = other.state_dict()["state"][rank]["fc.weight"]
-        expect(kept.any() and numpy.array_equal(found, kept * numpy.float32(factor)), f"what is kept, at the scale of {grad_scaler}")
+        expect(kept.any() and torch.equal(found, kept * factor), f"what is kept, at the scale of {grad_scaler}")
 
 
 def run_warmup_and_telemetry(rank, size, expect):
@@ -264,13 +379,13 @@ def run_unused(rank, size, expect):
     state = terngrad.torch.compress(ddp, "terngrad_ef")
     x, y = (each.chunk(size)[rank] for each in batch_of(0))
     CRITERION(ddp(x), y).backward()
-    before = state.state_dict()["state"][rank]["fc.weight"].copy()
+    before = state.state_dict()["state"][rank]["fc.weight"].clone()
     expect(before.any(), "nothing was kept")
     ddp.zero_grad(set_to_none=True)
     ddp.module.forward = lambda x: ddp.module.conv(x).mean(dim=(2, 3))  # neither fc nor last
     CRITERION(ddp(x), y).backward()
     after = state.state_dict()["state"][rank]
-    expect(numpy.array_equal(after["fc.weight"], before), "what was kept of an unused parameter changed")
+    expect(torch.equal(after["fc.weight"], before), "what was kept of an unused parameter changed")
     expect(ddp.module.fc.weight.grad is None, "an unused parameter has a gradient")
     expect(ddp.module.conv.weight.grad is not None and ddp.module.conv.weight.grad.abs().sum() > 0, "a used one has none")
 
@@ -320,23 +435,24 @@ def run_until_killed(rank, size, expect, folder):
 def run_after_kill(rank, size, expect, folder):
     ddp = make_ddp({})
     state, optimizer = terngrad.torch.compress(ddp, "terngrad_ef"), optimizer_of(ddp)
-    for each, saved in zip((ddp.module, optimizer, state), torch.load(f"{folder}/{rank}.pt", **LOAD)):
+    for each, saved in zip((ddp.module, optimizer, state), torch.load(f"{folder}/{rank}.pt", weights_only=True)):
         each.load_state_dict(saved)
     for step in range(state.step, 4):
         train_step(ddp, optimizer, rank, size, step)
-    expected = torch.load(f"{folder}/{rank}-uninterrupted.pt", **LOAD)
+    expected = torch.load(f"{folder}/{rank}-uninterrupted.pt", weights_only=True)
     expect(all(torch.equal(tensor, expected[name]) for name, tensor in ddp.module.state_dict().items()),
            "a run that was killed and resumed has other parameters")
-
-
-# Arrays of numpy are refused otherwise, from PyTorch 2.6 on.
-LOAD = {"weights_only": False} if int(torch.__version__.split(".")[0]) >= 2 else {}
 
 
 class State(unittest.TestCase):
     def test_what_is_kept_resumes_and_what_differs_is_refused(self):
         run_ranks(self, 2, run_resume, run_resume_with_factors, run_nonfinite, run_set_codecs, run_disagreement, run_gathered,
-                  run_scaled, run_warmup_and_telemetry, run_unused, run_whole_model)
+                  run_refused_models, run_sum, run_replicas, run_join, run_scaled, run_warmup_and_telemetry, run_unused, run_whole_model)
+
+    @unittest.skipUnless(importlib.util.find_spec("accelerate"), "there is no Accelerate")
+    def test_accelerate_saves_and_loads(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run_ranks(self, 2, run_accelerate, arguments=(folder,))
 
     def test_a_killed_rank_is_named(self):
         for codec, names in (({"codec": "ternary"}, True), ({"codec": "terngrad_ef"}, True),

@@ -120,6 +120,16 @@ class Virtual(unittest.TestCase):
         with self.assertRaisesRegex(terngrad.InvalidArgument, "on_nonfinite 'stop' is unknown; accepted: propagate"):
             terngrad.torch.VirtualWorkers(Net(), 2, on_nonfinite="stop")
 
+    def test_means_of_16_bits_are_never_beyond_their_type(self):
+        # Codes may be rounded up beyond the largest element: 65,500 to 65,536, which is infinity in fp16. A sum may be infinite.
+        for workers, reduction, largest in (1, "mean", 65504.0), (2, "mean", 65504.0), (2, "sum", math.inf):
+            model = torch.nn.Linear(40, 30, bias=False).to(torch.float16)
+            virtual = terngrad.torch.VirtualWorkers(model, workers, "natural", reduction=reduction, min_elements=1)
+            virtual.backward(lambda x, model=model: (model.weight.float() * x.mean() * 65500.0).sum(), torch.ones(2))
+            self.assertEqual(model.weight.grad.max().item(), largest, f"{reduction} of {workers}")
+        self.assertRaisesRegex(terngrad.InvalidArgument, "reduction 'max' is refused; accepted: mean, sum",
+                               terngrad.torch.VirtualWorkers, Net(), 2, reduction="max")
+
     def test_gradients_are_changed_before_they_are_compressed(self):
         found = {}
         for rate in 0.0, 0.5:

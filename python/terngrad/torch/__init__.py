@@ -8,9 +8,10 @@ On CPUs over Gloo or MPI, on GPUs over NCCL.
 
 from terngrad.torch._communicator import GroupCommunicator
 from terngrad.torch._device_communicator import GroupDeviceCommunicator
+from terngrad.torch._gathered_state import GatheredState
 from terngrad.torch._hook import CompressedAllReduceHook, compress, hook
 from terngrad.torch._transforms import WeightDecay
 from terngrad.torch._virtual import ComparedMean, VirtualWorkers
 
-__all__ = ["ComparedMean", "CompressedAllReduceHook", "GroupCommunicator", "GroupDeviceCommunicator", "VirtualWorkers", "WeightDecay",
-           "compress", "hook"]
+__all__ = ["ComparedMean", "CompressedAllReduceHook", "GatheredState", "GroupCommunicator", "GroupDeviceCommunicator", "VirtualWorkers",
+           "WeightDecay", "compress", "hook"]

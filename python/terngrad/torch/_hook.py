@@ -17,7 +17,7 @@ from terngrad import _arguments, _core, telemetry
 from terngrad._codecs import make_spec
 from terngrad._exchange import Exchange, Report
 from terngrad._plan import Plan
-from terngrad.torch import _device_communicator, _gpu, _parameters, _transforms
+from terngrad.torch import _device_communicator, _gpu, _parameters, _replicas, _transforms
 from terngrad.torch._communicator import exchange_group_of, GroupCommunicator
 from terngrad.torch._device_communicator import GroupDeviceCommunicator
 
@@ -32,6 +32,20 @@ def exchange_policy(on_nonfinite: str) -> str:
     if on_nonfinite not in POLICIES:
         raise _core.InvalidArgument(f"on_nonfinite '{on_nonfinite}' is unknown; accepted: {', '.join(POLICIES)}")
     return POLICIES[on_nonfinite]
+
+
+def _as_tensors(kept: Any) -> Any:
+    """What an exchange keeps, with tensors in place of arrays."""
+    if isinstance(kept, dict):
+        return {key: _as_tensors(value) for key, value in kept.items()}
+    return torch.from_numpy(kept) if isinstance(kept, numpy.ndarray) else kept
+
+
+def _as_arrays(kept: Any) -> Any:
+    """The other way round, from any device."""
+    if isinstance(kept, Mapping):
+        return {key: _as_arrays(value) for key, value in kept.items()}
+    return kept.cpu().numpy() if isinstance(kept, torch.Tensor) else kept
 
 
 class CompressedAllReduceHook:
@@ -60,6 +74,9 @@ class CompressedAllReduceHook:
     @param on_nonfinite  NaN or infinity in any rank: propagate (the bucket becomes NaN on all ranks, nothing is kept of
         the step, as an optimizer or GradScaler expects; on GPUs the step's later buckets too), raise (backward raises; on GPUs
         that of the next step does, and this one propagates), or zero (the tensor)
+    @param reduction     mean, or sum: the mean times the number of ranks, for losses that are divided by the examples of all ranks
+    @param check_replicas  every how many steps ranks compare checksums of their parameters before the exchange; the backward pass
+        raises, naming rank and parameter, where they differ. 0: never. Parameters of a GPU are copied to the CPU for it
     @param transforms    functions (name, parameter, gradient) that change a gradient in place before it is compressed:
         `WeightDecay`
     @param warmup_steps  the first steps, which travel as fp32, and nothing is kept of them
@@ -74,12 +91,14 @@ class CompressedAllReduceHook:
                  min_elements: int = 1024, process_group: Any = None, exchange_group: Any = None, timeout: float | None = None,
                  algorithm: str = "auto", downlink_codec: str = "fp32", memory: str = "auto",
                  find_unused_parameters: bool = False, grad_scaler: Any = None,
-                 on_nonfinite: str = "propagate", seed: int = 1, transforms: Iterable[_transforms.Transform] = (),
+                 on_nonfinite: str = "propagate", reduction: str = "mean", check_replicas: int = 0, seed: int = 1, transforms: Iterable[_transforms.Transform] = (),
                  warmup_steps: int = 0, telemetry_steps: int = 0,
                  overlap: bool = True, num_threads: int = 1, **options: object) -> None:
         if grad_scaler is not None and not hasattr(grad_scaler, "get_scale"):
             raise _core.InvalidArgument(f"grad_scaler has no get_scale: {type(grad_scaler).__name__}")
         self._policy = on_nonfinite
+        self._reduction = _parameters.reduction(reduction)
+        self._check_replicas = _arguments.integer("check_replicas", check_replicas, 0, 2**40)
         self._seed = _arguments.seed(seed)
         self._warmup_steps = _arguments.integer("warmup_steps", warmup_steps, 0, 2**40)
         self._telemetry_steps = _arguments.integer("telemetry_steps", telemetry_steps, 0, 2**40)
@@ -117,6 +136,7 @@ class CompressedAllReduceHook:
         self._require_agreement(problem, {
             "parameters": [[name, list(shape)] for name, shape in layout.shapes.items()], "warmup_steps": self._warmup_steps,
             **self._options, "on_nonfinite": self._policy, "find_unused_parameters": self._finds_unused,
+            "reduction": self._reduction, "check_replicas": self._check_replicas,
             "transforms": _transforms.names_of(self._transforms), "codec_for": list(self._options["codec_for"].items()),
             "grad_scaler": "none" if self._grad_scaler is None else "one"})
         common: dict[str, Any] = {"quantize_logits": True, "num_threads": self._num_threads, "communicator": self._communicator}
@@ -138,6 +158,7 @@ class CompressedAllReduceHook:
         #: What ended the exchange, or None. Every later step fails with it.
         self.error: BaseException | None = None
         self._is_closed = False
+        self._ddp: weakref.ref[torch.nn.Module] | None = None  # where `compress` has made this state
         self._report: Report | None = None
         self._last: Exchange | None = None             # that of the last step, on a GPU
         self._telemetry: dict[str, dict[str, float]] = {}
@@ -225,13 +246,14 @@ class CompressedAllReduceHook:
         return self._telemetry
 
     def state_dict(self, gather: bool = False) -> dict[str, Any] | None:
-        """This rank's state: step, seed and what its worker keeps, by names of parameters.
+        """This rank's state: step, seed and what its worker keeps, by names of parameters: of texts, numbers and tensors, which
+        ``torch.load(weights_only=True)`` reads.
 
         @param gather  all ranks' in one, for rank 0 to save; None on the others. All ranks call it then
         """
         own = {"version": 1, "step": self.step, "num_workers": self._communicator.size, "rank": self._communicator.rank,
                "seed": self._seed, "codec": self._codec, "fingerprint": self.exchange.fingerprint, "scale": self._scale,
-               "state": self.exchange.state_dict()}
+               "state": _as_tensors(self.exchange.state_dict())}
         if not gather:
             return own
         group = self._communicator.group
@@ -265,7 +287,7 @@ class CompressedAllReduceHook:
         if reset_residuals:
             self.exchange.reset_state()
         else:
-            self.exchange.load_state_dict(state["state"])
+            self.exchange.load_state_dict(_as_arrays(state.get("state")))
         scale = 1.0 if reset_residuals or state.get("scale") is None else state["scale"]
         if self._grad_scaler is None and scale != 1.0:
             self.exchange.scale_state(1.0 / scale)
@@ -276,7 +298,7 @@ class CompressedAllReduceHook:
         return {"policy": self._policy, "seed": self._seed, "warmup_steps": self._warmup_steps, "timeout": self._timeout,
                 "telemetry_steps": self._telemetry_steps, "overlap": self._overlap, "finds_unused": self._finds_unused, "transforms": self._transforms,
                 "options": self._options,
-                "num_threads": self._num_threads, "saved": self.state_dict()}
+                "num_threads": self._num_threads, "reduction": self._reduction, "check_replicas": self._check_replicas, "saved": self.state_dict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._saved = state.pop("saved")
@@ -331,6 +353,8 @@ class CompressedAllReduceHook:
             if self._scale is not None and scale != self._scale:
                 self.exchange.scale_state(scale / self._scale)
             self._scale = scale
+        if self._check_replicas > 0 and self.step % self._check_replicas == 0:
+            _replicas.require_equal(self._parameters, self._communicator.gather_objects, self.step)
         exchange.begin(self.step)
         self._gradients = {}
         return exchange
@@ -349,18 +373,14 @@ class CompressedAllReduceHook:
         if has_telemetry:
             self._gradients.update({name: tensor.float().clone() for name, tensor in tensors.items()})
         if tensors:
-            if buffer.dtype == torch.float32:
-                mean = tensors
-                report = exchange.part(tensors, mean)
-            else:
+            mean = tensors
+            if buffer.dtype != torch.float32:
                 mean = {name: torch.empty(tensor.shape, device=buffer.device) for name, tensor in tensors.items()}
-                report = exchange.part(tensors, mean)
-            if self._scale is not None and exchange is self.exchange:
-                for name in mean.keys() & self._votes:
-                    mean[name].mul_(self._scale)
-            if mean is not tensors:
-                for name, tensor in tensors.items():
-                    tensor.copy_(mean[name])  # rounded once
+            report = exchange.part(tensors, mean)
+            times = self._communicator.size if self._reduction == "sum" else 1
+            for name, tensor in tensors.items():
+                is_scaled = self._scale is not None and exchange is self.exchange and name in self._votes
+                _parameters.write_mean(tensor, mean[name], times * self._scale if is_scaled else times)
             if self._side is not None and self._policy != "zero":
                 buffer.masked_fill_(torch.from_dlpack(exchange.skip_flag) != 0, float("nan"))
             if report.nonfinite and self._policy == "propagate":
@@ -410,6 +430,10 @@ class CompressedAllReduceHook:
             raise _core.InvalidArgument("the state was pickled: bind connects it with a model and a process group")
         if self._is_closed:
             raise _core.InvalidArgument("the state was closed: no backward pass may follow")
+        ddp = None if self._ddp is None else self._ddp()
+        if getattr(ddp, "_divide_by_initial_world_size", True) is False:
+            raise _core.NotSupported("Join with divide_by_initial_world_size=False: the mean is over all ranks, those that have ended "
+                                     "with zeros")
         work = (self._tensors(bucket), bucket.buffer(), bucket.is_last())
 
         def result(done: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
@@ -464,18 +488,40 @@ def hook(state: CompressedAllReduceHook,
     return state.submit(bucket)
 
 
+# Those that `compress` has seen: PyTorch 1.13 does not say which have a hook.
+_compressed: "weakref.WeakKeyDictionary[torch.nn.Module, None]" = weakref.WeakKeyDictionary()
+
+
+def _require_free(ddp: Any) -> None:
+    """@raises Error, before anything is made, for what is no DistributedDataParallel or exchanges by a hook already"""
+    if isinstance(getattr(ddp, "_orig_mod", None), torch.nn.parallel.DistributedDataParallel):
+        raise _core.InvalidArgument("compress takes the DistributedDataParallel that torch.compile was given: compress it, then compile")
+    if isinstance(ddp, torch.nn.Module):
+        _parameters.refuse_shards(ddp)
+    if not isinstance(ddp, torch.nn.parallel.DistributedDataParallel):
+        raise _core.InvalidArgument(f"compress takes a DistributedDataParallel, got {type(ddp).__name__}")
+    if getattr(ddp, "mixed_precision", None) is not None:
+        raise _core.NotSupported("DDP's mixed_precision exchanges by a hook of its own; autocast and parameters in bf16 are supported")
+    if any(hasattr(parameter, "_in_backward_optimizers") for parameter in ddp.parameters()):
+        raise _core.NotSupported("optimizers in the backward pass exchange by a hook of DDP's own; one that steps after it is supported")
+    hooks = getattr(ddp, "_comm_hooks", ())
+    if ddp in _compressed or any(each is hook for each, _ in hooks):
+        raise _core.InvalidArgument("the model is compressed already: set_codecs of its state changes codecs")
+    if hooks:
+        raise _core.InvalidArgument(f"the model has the communication hook {hooks[0][0].__qualname__}; DDP takes one")
+
+
 def compress(ddp: torch.nn.parallel.DistributedDataParallel, codec: str = "ternary", **options: Any) -> CompressedAllReduceHook:
     """Compresses what a DistributedDataParallel model exchanges, from its next backward pass on.
 
     @param options  of `CompressedAllReduceHook`, and of the codec; find_unused_parameters is DDP's by default
     @returns its state. All ranks call this
     """
-    if isinstance(ddp, torch.nn.Module):
-        _parameters.refuse_shards(ddp)
-    if not isinstance(ddp, torch.nn.parallel.DistributedDataParallel):
-        raise _core.InvalidArgument(f"compress takes a DistributedDataParallel, got {type(ddp).__name__}")
+    _require_free(ddp)
     # With a static graph DDP finds them in its first step.
     options = {"find_unused_parameters": bool(ddp.find_unused_parameters or getattr(ddp, "static_graph", False)), **options}
     state = CompressedAllReduceHook(ddp.module, codec, process_group=ddp.process_group, **options)
+    state._ddp = weakref.ref(ddp)
     ddp.register_comm_hook(state, hook)
+    _compressed[ddp] = None
     return state

@@ -11,6 +11,7 @@ from terngrad._exchange import Exchange, Layout
 PREFIXES = ("module.", "_orig_mod.")
 TYPES = (torch.float32, torch.float16, torch.bfloat16)
 DEVICES = ("cpu", "cuda")
+REDUCTIONS = ("mean", "sum")
 
 
 def plain_name(name: str) -> str:
@@ -78,6 +79,25 @@ def memory_of(tensor: torch.Tensor) -> torch.Tensor:
     if not plain.is_contiguous():
         raise _core.InvalidArgument(f"a gradient of shape {list(tensor.shape)} has gaps in its memory")
     return plain.reshape(-1).view(tensor.shape)
+
+
+def reduction(name: object) -> str:
+    """@raises InvalidArgument for another than mean and sum"""
+    if name not in REDUCTIONS:
+        raise _core.InvalidArgument(f"reduction {name!r:.80} is refused; accepted: {', '.join(REDUCTIONS)}")
+    return str(name)
+
+
+def write_mean(target: torch.Tensor, mean: torch.Tensor, factor: float) -> None:
+    """Writes a mean, which may be `target` itself or is changed, times `factor`. What exceeds the largest number of a 16-bit
+    type, as codes may that are rounded up, becomes that number first: no mean of its numbers is larger."""
+    if target.dtype != torch.float32:
+        largest = torch.finfo(target.dtype).max
+        mean.clamp_(-largest, largest)
+    if factor != 1:
+        mean.mul_(factor)
+    if mean is not target:
+        target.copy_(mean)
 
 
 def skips_zeros(exchange: Exchange, find_unused_parameters: bool) -> bool:

@@ -41,18 +41,20 @@ class VirtualWorkers:
     @param on_nonfinite  NaN or infinity in any worker: propagate (all gradients become NaN, and workers keep nothing of the
         step), raise (NonFiniteError), or zero (the tensor counts as zeros in that worker)
     @param find_unused_parameters  as for DDP: with a memory, what is 0 in all workers counts as unused, as in the hook
+    @param reduction  mean, or sum: the mean times num_workers
     @param transforms  functions (name, parameter, gradient) that change a worker's gradient in place before it is compressed
     @param options  of `terngrad.Exchange`, and of the codec
     """
 
     def __init__(self, model: torch.nn.Module, num_workers: int, codec: str = "ternary", *, min_elements: int = 1024,
                  compare: Iterable[str] = (), on_nonfinite: str = "propagate", find_unused_parameters: bool = False,
-                 transforms: Iterable[_transforms.Transform] = (), seed: int = 1, **options: Any) -> None:
+                 reduction: str = "mean", transforms: Iterable[_transforms.Transform] = (), seed: int = 1, **options: Any) -> None:
         self._model = model
         self._parameters = _parameters.trained_parameters(model)
         self.num_workers = num_workers
         layout = _parameters.layout_of(self._parameters)
         self._policy = on_nonfinite
+        self._times = num_workers if _parameters.reduction(reduction) == "sum" else 1
         policy = exchange_policy(on_nonfinite)
         self._transforms = tuple(transforms)
         self._finds_unused = bool(find_unused_parameters)
@@ -125,7 +127,7 @@ class VirtualWorkers:
                 parameter.grad = before[name]
                 continue
             gradient = torch.empty_like(parameter, memory_format=torch.preserve_format)
-            _parameters.memory_of(gradient).copy_(mean[name])
+            _parameters.write_mean(_parameters.memory_of(gradient), mean[name], self._times)
             parameter.grad = gradient
         return torch.stack(losses).mean()
 

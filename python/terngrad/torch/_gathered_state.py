@@ -1,0 +1,31 @@
+"""All ranks' state of a hook as one object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from terngrad import _core
+from terngrad.torch._hook import CompressedAllReduceHook
+
+
+class GatheredState:
+    """A hook's state for frameworks in which all ranks ask for it, one saves it and all load it, such as Accelerate:
+
+        accelerator.register_for_checkpointing(terngrad.torch.GatheredState(state))
+    """
+
+    def __init__(self, state: CompressedAllReduceHook) -> None:
+        if not isinstance(state, CompressedAllReduceHook):
+            raise _core.InvalidArgument(f"GatheredState takes a CompressedAllReduceHook, got {type(state).__name__}")
+        self._state = state
+
+    def state_dict(self) -> dict[str, Any]:
+        """That of all ranks on rank 0, an empty one on the others. All ranks call it."""
+        return self._state.state_dict(gather=True) or {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """@raises InvalidArgument as `CompressedAllReduceHook.load_state_dict`, and for an empty one"""
+        if not state:
+            raise _core.InvalidArgument("the state is empty, as GatheredState gives it to ranks other than 0: load that of rank 0")
+        self._state.load_state_dict(state)

@@ -1,0 +1,29 @@
+"""Whether ranks that train one model still have the same parameters."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from terngrad import _core
+from terngrad.torch import _parameters
+
+
+def checksum(parameter: torch.Tensor) -> int:
+    """CRC-32 of the parameter's bytes, in the order of its memory."""
+    memory = _parameters.memory_of(parameter).reshape(-1).view(torch.uint8)
+    return zlib.crc32(memory.cpu().numpy())
+
+
+def require_equal(parameters: dict[str, torch.nn.Parameter], gather: Callable[[Any], list[Any]], step: int) -> None:
+    """@param gather  gives what every rank brings, in order. @raises InvalidArgument, on all ranks, naming rank and parameter"""
+    of_ranks = gather([checksum(parameter) for parameter in parameters.values()])
+    for rank, sums in enumerate(of_ranks):
+        differing = [name for name, ours, theirs in zip(parameters, of_ranks[0], sums) if ours != theirs]
+        if differing:
+            more = f" (and {len(differing) - 1} more)" if len(differing) > 1 else ""
+            raise _core.InvalidArgument(f"replicas differ before step {step}: parameter '{differing[0]}'{more} of rank {rank} is not "
+                                        "that of rank 0")
