@@ -1,5 +1,8 @@
 #include "kernels/runtime/buffer.h"
 
+#include <sys/mman.h>
+
+#include <cstdint>
 #include <cstdlib>
 #include <limits>
 #include <new>
@@ -7,7 +10,19 @@
 #include "kernels/runtime/cuda/runtime.h"
 #include "kernels/runtime/errors.h"
 
-namespace terngrad::detail {
+namespace terngrad {
+
+void prefer_huge_pages(void* memory, std::size_t bytes) noexcept {
+  constexpr std::size_t kSmallest = std::size_t{4} << 20;
+  constexpr std::uintptr_t kPage = 4096;  // what madvise takes; the system finds the huge pages inside
+  if (bytes < kSmallest) return;
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  const std::uintptr_t first = (address + kPage - 1) / kPage * kPage;
+  const std::uintptr_t end = (address + bytes) / kPage * kPage;
+  madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+}
+
+namespace detail {
 
 void* allocate(const Device& device, std::int64_t count, std::size_t value_bytes) {
   if (count == 0) return nullptr;
@@ -18,6 +33,7 @@ void* allocate(const Device& device, std::int64_t count, std::size_t value_bytes
   const std::size_t rounded = (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
   void* memory = std::aligned_alloc(kBufferAlignment, rounded);
   if (memory == nullptr) throw std::bad_alloc();
+  prefer_huge_pages(memory, rounded);
   return memory;
 }
 
@@ -27,4 +43,5 @@ void deallocate(const Device& device, void* memory) noexcept {
   std::free(memory);
 }
 
-}  // namespace terngrad::detail
+}  // namespace detail
+}  // namespace terngrad

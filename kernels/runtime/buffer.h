@@ -18,6 +18,10 @@ void* allocate(const Device& device, std::int64_t count, std::size_t value_bytes
 void deallocate(const Device& device, void* memory) noexcept;
 }  // namespace detail
 
+/// Asks the system for huge pages behind host memory that has not been touched: a first touch by 4 KiB costs more than
+/// what is done there. Does nothing for less than 4 MiB, and where the system has none.
+void prefer_huge_pages(void* memory, std::size_t bytes) noexcept;
+
 /// Alignment of every buffer: a cache line, and the widest vector of any CPU target.
 inline constexpr std::size_t kBufferAlignment = 128;
 

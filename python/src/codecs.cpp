@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <map>
 
@@ -17,6 +18,7 @@
 #include "compress/wire/aggregate_messages.h"
 #include "compress/wire/gradient_message.h"
 #include "compress/wire/worker_encoder.h"
+#include "kernels/runtime/buffer.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler_limits.h"
 #include "python/src/calls.h"
@@ -194,7 +196,15 @@ class Encoder {
       const UnlockedCall unlocked;
       message = encoder_.gradient_message(table, {run_id, plan_.codecs.fingerprint(), step}, stream_);
     }
-    return nb::bytes(message.data(), message.size());
+    auto bytes = nb::steal<nb::bytes>(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(message.size())));
+    if (!bytes.is_valid()) throw nb::python_error();
+    char* const copy = PyBytes_AsString(bytes.ptr());
+    {
+      const UnlockedCall unlocked;
+      prefer_huge_pages(copy, message.size());
+      if (!message.empty()) std::memcpy(copy, message.data(), message.size());
+    }
+    return bytes;
   }
 
  private:
@@ -216,12 +226,14 @@ std::span<const std::uint8_t> view(const nb::bytes& bytes) {
   return {static_cast<const std::uint8_t*>(bytes.data()), bytes.size()};
 }
 
-/// The bytes of a message where messages must be: at a multiple of 8.
+/// The bytes of a message where messages must be: at a multiple of 8. Those of CPython are, and stay where they are.
 class AlignedBytes {
  public:
-  explicit AlignedBytes(const nb::bytes& bytes) : words_((bytes.size() + 7) / 8) {
+  explicit AlignedBytes(const nb::bytes& bytes) : bytes_(view(bytes)) {
+    if (reinterpret_cast<std::uintptr_t>(bytes_.data()) % 8 == 0) return;
+    words_.resize((bytes.size() + 7) / 8);
+    std::memcpy(words_.data(), bytes.data(), bytes.size());
     bytes_ = {reinterpret_cast<const std::uint8_t*>(words_.data()), bytes.size()};
-    if (!bytes_.empty()) std::memcpy(words_.data(), bytes.data(), bytes.size());
   }
   std::span<const std::uint8_t> get() const { return bytes_; }
 
