@@ -121,6 +121,16 @@ void require_same(const GradientFile& first, const GradientFile& next) {
   TERNGRAD_THROW(DataError, "'", next.source, "' has other tensors or workers than '", first.source, "'");
 }
 
+/// Says which tensors are left out.
+GradientFile read_gradients(const fs::path& path) {
+  GradientFile file = read_gradient_file(path);
+  if (file.left_out.empty()) return file;
+  std::cerr << kName << ": '" << file.source << "': left out, as gradients are F16, BF16, F32 or F64: ";
+  for (std::size_t i = 0; i < file.left_out.size(); ++i) std::cerr << (i == 0 ? "" : ", ") << file.left_out[i];
+  std::cerr << "\n";
+  return file;
+}
+
 int inspect(const InspectOptions& o) {
   std::vector<InspectedCodec> codecs;
   for (const std::string& spec : o.codecs) {
@@ -134,7 +144,7 @@ int inspect(const InspectOptions& o) {
     }));
   }
   const auto files = list_gradient_files(o.path);
-  const GradientFile first = read_gradient_file(files[0].second);
+  const GradientFile first = read_gradients(files[0].second);
   Inspection inspection{.source = o.path,
                         .steps = {},
                         .num_workers = static_cast<int>(first.workers.size()),
@@ -149,7 +159,7 @@ int inspect(const InspectOptions& o) {
   }
   for (const auto& [step, path] : files) {
     const bool is_first = inspection.steps.empty();
-    const GradientFile next = is_first ? GradientFile{} : read_gradient_file(path);
+    const GradientFile next = is_first ? GradientFile{} : read_gradients(path);
     if (!is_first) require_same(first, next);
     // A file has the number of steps done after its own.
     for (CodecInspection& each : running) each.add(is_first ? first : next, step == 0 ? 0 : step - 1);
@@ -185,7 +195,7 @@ int run_encode(int argc, const char* const* argv) {
   with_codec(o.codec, [&] { return make_codec(o.codec, {}); });
   if (is_folder(o.in)) TERNGRAD_THROW(UsageError, "IN ", o.in, ": is a folder; encode takes one file");
   require_writable(o.out);
-  const GradientFile gradients = read_gradient_file(o.in);
+  const GradientFile gradients = read_gradients(o.in);
   const auto num_given = static_cast<int>(gradients.workers.size());
   const int num_workers = o.num_nodes != 0 ? o.num_nodes : std::max(num_given, num_given == 1 ? o.worker + 1 : 1);
   if (num_given > 1 && num_workers != num_given) {

@@ -173,16 +173,23 @@ GradientFile from_npy(std::span<const std::uint8_t> content, const std::string& 
 GradientFile from_safetensors(const SafetensorsFile& file) {
   const std::string& source = file.source();
   std::vector<StoredTensor> tensors;
+  std::vector<std::string> left_out(file.left_out().begin(), file.left_out().end());
   for (const TensorRecord& record : file.tensors()) {
     if (record.type != TensorType::kF16 && record.type != TensorType::kBf16 && record.type != TensorType::kF32 &&
         record.type != TensorType::kF64) {
-      TERNGRAD_THROW(DataError, "'", source, "': tensor '", record.name, "' is ",
-                     describe_tensor(record.type, record.shape), "; gradients are F16, BF16, F32 or F64");
+      left_out.push_back("'" + record.name + "' (" + std::string(tensor_type_name(record.type)) + ")");
+      continue;
     }
     tensors.push_back({record.name, record.shape, record.type, record.bytes});
   }
+  if (tensors.empty() && !left_out.empty()) {
+    TERNGRAD_THROW(DataError, "'", source, "': tensor ", left_out.front(),
+                   " is of no type of gradients; accepted: F16, BF16, F32, F64");
+  }
   if (tensors.empty()) TERNGRAD_THROW(DataError, "'", source, "': has no tensors");
-  return to_gradients(source, std::move(tensors));
+  GradientFile gradients = to_gradients(source, std::move(tensors));
+  gradients.left_out = std::move(left_out);
+  return gradients;
 }
 
 GradientFile read_npy(const fs::path& path) {
@@ -197,7 +204,7 @@ GradientFile read_npy(const fs::path& path) {
 GradientFile read_safetensors(const fs::path& path) {
   constexpr std::uint64_t kMostHeaderBytes = 100'000'008;  // of SafetensorsFile
   require_size(InputFile(path), sizeof(double), kMostHeaderBytes);
-  return from_safetensors(SafetensorsFile::read(path));
+  return from_safetensors(SafetensorsFile::read(path, OtherTypes::kLeftOut));
 }
 
 [[noreturn]] void refuse_name(const std::string& source) {
@@ -229,7 +236,7 @@ GradientFile parse_gradient_file(std::span<const std::uint8_t> content, const st
   if (ending == ".npy") return from_npy(content, source);
   if (ending != ".safetensors") refuse_name(source);
   const std::span<const std::byte> bytes = std::as_bytes(content);
-  return from_safetensors(SafetensorsFile::parse({bytes.begin(), bytes.end()}, source));
+  return from_safetensors(SafetensorsFile::parse({bytes.begin(), bytes.end()}, source, OtherTypes::kLeftOut));
 }
 
 std::vector<std::pair<std::uint64_t, fs::path>> list_gradient_files(const fs::path& path) {

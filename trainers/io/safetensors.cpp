@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -72,7 +73,8 @@ void check_records(std::span<const TensorRecord> records) {
 // Turns a header's JSON into records, with errors that name the file and the field.
 class HeaderReader {
  public:
-  HeaderReader(const std::string& source, std::span<const std::byte> data) : source_(source), data_(data) {}
+  HeaderReader(const std::string& source, std::span<const std::byte> data, OtherTypes others)
+      : source_(source), data_(data), others_(others) {}
 
   void read(std::string_view text) {
     if (!text.starts_with('{')) fail("the header is not a JSON object");
@@ -87,10 +89,16 @@ class HeaderReader {
       }
     }
     order_and_check_coverage();
+    for (const TensorRecord& record : tensors) {
+      const auto found = other_types_.find(record.name);
+      if (found != other_types_.end()) left_out.push_back("'" + record.name + "' (" + found->second + ")");
+    }
+    std::erase_if(tensors, [&](const TensorRecord& record) { return other_types_.contains(record.name); });
   }
 
   TensorMetadata metadata;
   std::vector<TensorRecord> tensors;
+  std::vector<std::string> left_out;
 
  private:
   template <class... Parts>
@@ -134,11 +142,13 @@ class HeaderReader {
     return value.get<std::int64_t>();
   }
 
-  TensorType type_of(const std::string& tensor, const nlohmann::json& value) const {
+  /// Nothing for a type that is to be left out.
+  std::optional<TensorType> type_of(const std::string& tensor, const nlohmann::json& value) const {
     const auto row = std::ranges::find_if(
         kTypes, [&](const TypeRow& each) { return value.is_string() && value.get<std::string>() == each.name; });
-    if (row == kTypes.end()) fail("tensor '", tensor, "': unknown dtype ", value.dump());
-    return row->type;
+    if (row != kTypes.end()) return row->type;
+    if (others_ == OtherTypes::kLeftOut && value.is_string()) return std::nullopt;
+    fail("tensor '", tensor, "': unknown dtype ", value.dump());
   }
 
   void read_tensor(const std::string& name, const nlohmann::json& entry) {
@@ -148,7 +158,8 @@ class HeaderReader {
       if (!entry.contains(field)) fail("tensor '", name, "' has no ", field);
     }
     if (entry.size() != 3) fail("tensor '", name, "' has fields other than dtype, shape and data_offsets");
-    TensorRecord record{.name = name, .type = type_of(name, entry["dtype"]), .shape = {}, .bytes = {}};
+    const std::optional<TensorType> type = type_of(name, entry["dtype"]);
+    TensorRecord record{.name = name, .type = type.value_or(TensorType::kU8), .shape = {}, .bytes = {}};
     if (!entry["shape"].is_array()) fail("tensor '", name, "': shape is not a list");
     for (const nlohmann::json& dimension : entry["shape"]) {
       record.shape.push_back(integer(name, "shape", dimension));
@@ -160,6 +171,10 @@ class HeaderReader {
     if (begin > end || std::cmp_greater(end, data_.size())) {
       fail("tensor '", name, "': data_offsets [", begin, ", ", end, "] lie outside the ", data_.size(),
            " bytes of data (is the file truncated?)");
+    }
+    if (!type) {  // how many bytes an element has is not known
+      record.shape = {end - begin};
+      other_types_.emplace(name, entry["dtype"].get<std::string>());
     }
     const std::optional<std::int64_t> need = dense_bytes(record.type, record.shape);
     if (!need || *need != end - begin) {
@@ -192,6 +207,8 @@ class HeaderReader {
 
   const std::string& source_;
   std::span<const std::byte> data_;
+  OtherTypes others_;
+  std::map<std::string, std::string> other_types_;  // by tensor
 };
 
 }  // namespace
@@ -262,11 +279,11 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
   write_file_atomically(path, image.parts());
 }
 
-SafetensorsFile SafetensorsFile::read(const std::filesystem::path& path) {
-  return parse(read_file_bytes(path), path.string());
+SafetensorsFile SafetensorsFile::read(const std::filesystem::path& path, OtherTypes others) {
+  return parse(read_file_bytes(path), path.string(), others);
 }
 
-SafetensorsFile SafetensorsFile::parse(std::vector<std::byte> content, std::string source) {
+SafetensorsFile SafetensorsFile::parse(std::vector<std::byte> content, std::string source, OtherTypes others) {
   SafetensorsFile file;
   file.source_ = std::move(source);
   file.content_ = std::move(content);
@@ -282,10 +299,11 @@ SafetensorsFile SafetensorsFile::parse(std::vector<std::byte> content, std::stri
     fail("header length ", length, " exceeds the ", bytes.size() - kLengthBytes, " bytes that follow (truncated?)");
   }
   const std::span<const std::byte> header = bytes.subspan(kLengthBytes, static_cast<std::size_t>(length));
-  HeaderReader reader(file.source_, bytes.subspan(kLengthBytes + header.size()));
+  HeaderReader reader(file.source_, bytes.subspan(kLengthBytes + header.size()), others);
   reader.read({reinterpret_cast<const char*>(header.data()), header.size()});
   file.metadata_ = std::move(reader.metadata);
   file.tensors_ = std::move(reader.tensors);
+  file.left_out_ = std::move(reader.left_out);
   return file;
 }
 

@@ -32,6 +32,9 @@ struct TensorRecord {
   std::int64_t num_elements() const { return static_cast<std::int64_t>(bytes.size()) / tensor_type_bytes(type); }
 };
 
+/// What becomes of tensors of a type that TensorType does not have, such as F8_E4M3.
+enum class OtherTypes { kRefused, kLeftOut };
+
 using TensorMetadata = std::map<std::string, std::string>;
 
 /// The file, in pieces to be written one after the other, so that tensors need not be copied:
@@ -73,9 +76,10 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
 class SafetensorsFile {
  public:
   /// @throws DataError that names the file and the field, for a file that is missing, truncated or damaged
-  static SafetensorsFile read(const std::filesystem::path& path);
+  static SafetensorsFile read(const std::filesystem::path& path, OtherTypes others = OtherTypes::kRefused);
   /// The same for a file's content. @param source  what errors call it
-  static SafetensorsFile parse(std::vector<std::byte> content, std::string source);
+  static SafetensorsFile parse(std::vector<std::byte> content, std::string source,
+                               OtherTypes others = OtherTypes::kRefused);
 
   SafetensorsFile(SafetensorsFile&&) noexcept = default;
   SafetensorsFile& operator=(SafetensorsFile&&) noexcept = default;
@@ -89,6 +93,8 @@ class SafetensorsFile {
   const TensorMetadata& metadata() const { return metadata_; }
   /// In the order of their data.
   std::span<const TensorRecord> tensors() const { return tensors_; }
+  /// Name and type of each tensor that is left out, e.g. "'scales' (F8_E4M3)".
+  std::span<const std::string> left_out() const { return left_out_; }
   /// The tensor called `name`, or nullptr.
   const TensorRecord* find(std::string_view name) const;
 
@@ -98,6 +104,7 @@ class SafetensorsFile {
   std::vector<std::byte> content_;
   TensorMetadata metadata_;
   std::vector<TensorRecord> tensors_;
+  std::vector<std::string> left_out_;
 };
 
 /// A type and shape for messages, e.g. "F32 [5, 5, 1, 32]".

@@ -126,7 +126,29 @@ TEST(GradientFile, DamagedAndForeignFilesAreRefused) {
   const std::array<std::int64_t, 1> steps = {7};
   write_safetensors(folder / "c.safetensors",
                     std::vector<TensorRecord>{{"steps", TensorType::kI64, {1}, std::as_bytes(std::span(steps))}}, {});
-  expect_refused(folder / "c.safetensors", {"'steps' is I64", "F16, BF16, F32 or F64"});
+  expect_refused(folder / "c.safetensors", {"'steps' (I64)", "F16, BF16, F32, F64"});
+}
+
+TEST(GradientFile, TensorsOfOtherTypesAreLeftOutAndNamed) {
+  const TemporaryDirectory folder;
+  const std::array<std::int64_t, 1> steps = {7};
+  const std::array<float, 2> values = {1, 2};
+  write_safetensors(folder / "a.safetensors",
+                    std::vector<TensorRecord>{{"steps", TensorType::kI64, {1}, std::as_bytes(std::span(steps))},
+                                              {"w", TensorType::kF32, {2}, std::as_bytes(std::span(values))}},
+                    {});
+  EXPECT_THAT(read_gradient_file(folder / "a.safetensors").left_out, ElementsAre("'steps' (I64)"));
+  // A type that came after this reader: 3 bytes for a shape of 5, behind the others.
+  const std::string header =
+      R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"q":{"dtype":"F4","shape":[5],"data_offsets":[8,11]}})";
+  std::string file(8, '\0');
+  file[0] = static_cast<char>(header.size());
+  file += header + std::string(reinterpret_cast<const char*>(values.data()), 8) + "abc";
+  const GradientFile found = read_gradient_file(folder.write("b.safetensors", file));
+  EXPECT_THAT(found.left_out, ElementsAre("'q' (F4)"));
+  ASSERT_EQ(found.layout.num_segments(), 1);
+  EXPECT_THAT(found.workers[0].span().first(2), ElementsAre(1, 2));
+  expect_refused(folder.write("c.safetensors", file + "d"), {"12 bytes of data"});
 }
 
 TEST(GradientFile, NumbersThatAreNotFiniteAreNamed) {
