@@ -155,8 +155,11 @@ ImageExample parse_image_example(std::span<const std::uint8_t> data) {
   if (encoded == nullptr) TERNGRAD_THROW(DataError, "expected the key ", kEncoded, ", found none");
   const std::optional<std::int64_t> label = features.integer(kLabel);
   if (!label) TERNGRAD_THROW(DataError, "expected the key ", kLabel, ", found none");
+  if (*label < 0 || *label > kMaxImageLabel) {
+    TERNGRAD_THROW(DataError, kLabel, ": expected 0 to ", kMaxImageLabel, ", found ", *label);
+  }
   example.encoded = std::move(*encoded);
-  example.label = *label;
+  example.label = static_cast<std::int32_t>(*label);
   example.is_raw = upper_case(text_of(features, kFormat)) == "RAW";
   example.height = read_side(features, kHeight);
   example.width = read_side(features, kWidth);

@@ -17,13 +17,16 @@ struct BoundingBox {
   friend bool operator==(const BoundingBox&, const BoundingBox&) = default;
 };
 
+/// The largest label of an image: far above the classes that there are, and small enough to make a net for.
+inline constexpr std::int32_t kMaxImageLabel = (1 << 20) - 1;
+
 struct ImageExample {
   std::string encoded = "";  // a JPEG or PNG file, or of a raw image bytes [height, width, 3]
   bool is_raw = false;       // else the content says what it is
   int height = 0;            // as the record says it, 0 if it does not; a raw image's is always said
   int width = 0;
   int channels = 3;             // written only
-  std::int64_t label = 0;       // as it is stored
+  std::int32_t label = 0;       // as it is stored, from 0 to kMaxImageLabel
   std::string class_text = "";  // human-readable: "tench, Tinca tinca"
   std::string synset = "";      // "n01440764"
   std::string filename = "";
@@ -32,7 +35,7 @@ struct ImageExample {
 
 /// Parses a tf.train.Example with the keys of the original's image records:
 ///   image/encoded          bytes, 1     required
-///   image/class/label      int64, 1     required
+///   image/class/label      int64, 1     required, from 0 to kMaxImageLabel
 ///   image/format           bytes, 1     RAW in any case: a raw image, which must have height x width x 3 bytes
 ///   image/height, /width   int64, 1     required of a raw image
 ///   image/class/text, image/class/synset, image/filename   bytes, 1

@@ -15,10 +15,13 @@ struct TextLine {
   std::string_view text;   // without its end, \n or \r\n
 };
 
-/// The lines that are not empty. They refer to `content`.
+/// The lines that are not empty, without the byte-order mark of UTF-8 that a file may begin with. They refer to
+/// `content`.
 inline std::vector<TextLine> text_lines(std::span<const std::uint8_t> content) {
   std::vector<TextLine> lines;
   std::string_view rest(reinterpret_cast<const char*>(content.data()), content.size());
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (rest.starts_with(kByteOrderMark)) rest.remove_prefix(kByteOrderMark.size());
   for (std::size_t number = 1; !rest.empty(); ++number) {
     std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));

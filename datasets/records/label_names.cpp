@@ -4,16 +4,12 @@
 #include <string_view>
 #include <utility>
 
+#include "datasets/formats/image_example.h"
 #include "datasets/formats/input_file.h"
 #include "datasets/formats/text_lines.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
-namespace {
-
-constexpr std::int32_t kMaxLabels = 1 << 20;
-
-}  // namespace
 
 LabelNames parse_label_names(const std::string& file, std::span<const std::uint8_t> text) {
   LabelNames names;
@@ -23,8 +19,8 @@ LabelNames parse_label_names(const std::string& file, std::span<const std::uint8
     const char* end = line.data() + std::min(colon, line.size());
     const auto parsed = std::from_chars(line.data(), end, label);
     if (colon == std::string_view::npos || parsed.ec != std::errc() || parsed.ptr != end || label < 0 ||
-        label >= kMaxLabels) {
-      TERNGRAD_THROW(DataError, "'", file, "': line ", number, ": expected a label from 0 to ", kMaxLabels - 1,
+        label > kMaxImageLabel) {
+      TERNGRAD_THROW(DataError, "'", file, "': line ", number, ": expected a label from 0 to ", kMaxImageLabel,
                      ", a colon and a name, found '", line.substr(0, 40), "'");
     }
     if (!names.emplace(label, std::string(line.substr(colon + 1))).second) {

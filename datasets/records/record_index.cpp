@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <string_view>
 
 #include "datasets/formats/image_example.h"
@@ -57,11 +56,6 @@ class IndexReader {
   const std::string& name_;
   std::span<const std::uint8_t> bytes_;
 };
-
-std::int32_t stored_label(std::int64_t label) {
-  if (label >= 0 && label <= std::numeric_limits<std::int32_t>::max()) return static_cast<std::int32_t>(label);
-  TERNGRAD_THROW(DataError, "image/class/label: expected 0 to 2^31 - 1, found ", label);
-}
 
 }  // namespace
 
@@ -157,7 +151,7 @@ RecordIndex::Shard index_shard(const std::filesystem::path& path) {
   while (reader.next(data)) {
     try {
       const ImageExample example = parse_image_example(data);
-      shard.records.push_back({reader.offset(), static_cast<std::uint32_t>(data.size()), stored_label(example.label)});
+      shard.records.push_back({reader.offset(), static_cast<std::uint32_t>(data.size()), example.label});
     } catch (const DataError& error) {
       TERNGRAD_THROW(DataError, "'", path.string(), "': record ", reader.number(), " at byte ", reader.offset(), ": ",
                      error.what());

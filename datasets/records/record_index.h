@@ -59,7 +59,7 @@ RecordIndex::Shard index_shard(const std::filesystem::path& path);
 
 /// Reads every record of the shards, with num_threads threads.
 /// @throws DataError, naming shard, number of the record and offset, for a record that TfRecordReader or
-/// parse_image_example refuses, or with a label of more than 31 bits
+/// parse_image_example refuses
 RecordIndex index_shards(const std::vector<std::filesystem::path>& shards, int num_threads);
 
 /// Reads an index file. @throws DataError if it is damaged, or of other files: of other sizes than the shards have

@@ -17,9 +17,6 @@
 namespace terngrad {
 namespace {
 
-/// Of classes of one's own: far more than there are, and few enough to make a net for.
-constexpr std::int32_t kMaxLabel = (1 << 20) - 1;
-
 /// Which stored labels there may be, and how they become those of a set.
 struct LabelRange {
   std::int32_t first = 0;
@@ -143,8 +140,8 @@ std::unique_ptr<Dataset> make_record_images(const char* set, const DatasetOption
     LabelRange labels = labels_of(*store, names, num_threads);
     check_labels(*store, labels);
     const int min_offset = -(labels.first + labels.offset);
-    TERNGRAD_REQUIRE(options.label_offset >= min_offset && options.label_offset <= kMaxLabel, "[", set,
-                     "] label_offset must be from ", min_offset, " to ", kMaxLabel, " here, got ",
+    TERNGRAD_REQUIRE(options.label_offset >= min_offset && options.label_offset <= kMaxImageLabel, "[", set,
+                     "] label_offset must be from ", min_offset, " to ", kMaxImageLabel, " here, got ",
                      options.label_offset);
     labels.offset += options.label_offset;
     return std::make_unique<RecordImages>(set, std::move(store), labels, std::move(names), std::move(transform),
@@ -170,22 +167,22 @@ std::unique_ptr<Dataset> make_flowers(const DatasetOptions& options) {
 }
 
 std::unique_ptr<Dataset> make_records(const DatasetOptions& options) {
-  return make_record_images("records", options,
-                            [&](const RecordStore& store, const LabelNames& names, int num_threads) {
-                              LabelRange range{.first = std::clamp(-options.label_offset, 0, kMaxLabel), .last = 0};
-                              if (!names.empty()) {
-                                range.last = names.rbegin()->first;
-                              } else if (options.subset == Subset::kTrain) {
-                                range.last = max_label(store);
-                              } else {
-                                range.last = max_label(RecordStore(options.data_dir, Subset::kTrain, num_threads));
-                              }
-                              if (range.last > kMaxLabel) {
-                                TERNGRAD_THROW(DataError, "the largest label of the training subset is ", range.last,
-                                               ", expected at most ", kMaxLabel);
-                              }
-                              return range;
-                            });
+  return make_record_images(
+      "records", options, [&](const RecordStore& store, const LabelNames& names, int num_threads) {
+        LabelRange range{.first = std::clamp(-options.label_offset, 0, kMaxImageLabel), .last = 0};
+        if (!names.empty()) {
+          range.last = names.rbegin()->first;
+        } else if (options.subset == Subset::kTrain) {
+          range.last = max_label(store);
+        } else {
+          range.last = max_label(RecordStore(options.data_dir, Subset::kTrain, num_threads));
+        }
+        if (range.last > kMaxImageLabel) {
+          TERNGRAD_THROW(DataError, "the largest label of the training subset is ", range.last, ", expected at most ",
+                         kMaxImageLabel);
+        }
+        return range;
+      });
 }
 
 }  // namespace terngrad

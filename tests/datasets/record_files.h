@@ -24,7 +24,7 @@ inline DecodedImage plain_image(int height, int width, int channels, int value) 
 }
 
 /// A PNG image of 12 x 10 whose bytes say `value`.
-inline ImageExample png_example(std::int64_t label, int value) {
+inline ImageExample png_example(std::int32_t label, int value) {
   return {.encoded = encode_png(plain_image(12, 10, 3, value)), .height = 12, .width = 10, .label = label};
 }
 

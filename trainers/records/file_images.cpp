@@ -68,18 +68,38 @@ class FileImages final : public ImageSource {
   std::vector<ListedImage> images_;
 };
 
-std::vector<std::string_view> split(std::string_view line) {
-  std::vector<std::string_view> fields;
-  for (std::size_t comma = 0; comma != std::string_view::npos;) {
-    comma = line.find(',');
-    fields.push_back(line.substr(0, comma));
-    if (comma != std::string_view::npos) line.remove_prefix(comma + 1);
-  }
-  return fields;
-}
-
 [[noreturn]] void refuse(const fs::path& path, std::size_t line, const std::string& problem) {
   TERNGRAD_THROW(DataError, "'", path.string(), "': line ", line, ": ", problem);
+}
+
+/// The fields of a line of a CSV file (RFC 4180): one in quotes may hold commas, and two quotes for one.
+std::vector<std::string> split(const fs::path& path, const TextLine& line) {
+  std::vector<std::string> fields(1);
+  bool is_quoted = false;
+  for (std::size_t i = 0; i < line.text.size(); ++i) {
+    const char letter = line.text[i];
+    const bool is_next_quote = line.text.substr(i + 1).starts_with('"');
+    if (is_quoted) {
+      if (letter != '"') {
+        fields.back() += letter;
+      } else if (is_next_quote) {
+        fields.back() += line.text[i++];
+      } else {
+        is_quoted = false;
+        if (i + 1 < line.text.size() && line.text[i + 1] != ',') refuse(path, line.number, "text behind a quote");
+      }
+    } else if (letter == ',') {
+      fields.emplace_back();
+    } else if (letter != '"') {
+      fields.back() += letter;
+    } else if (i == 0 || line.text[i - 1] == ',') {
+      is_quoted = true;
+    } else {
+      refuse(path, line.number, "a quote inside of a field that is not in quotes");
+    }
+  }
+  if (is_quoted) refuse(path, line.number, "a quote that is not closed in its line");
+  return fields;
 }
 
 template <class Number>
@@ -90,7 +110,7 @@ std::optional<Number> number_of(std::string_view field) {
 }
 
 /// Boxes of fields in fours.
-std::vector<BoundingBox> read_boxes(const fs::path& path, std::size_t line, std::span<const std::string_view> fields) {
+std::vector<BoundingBox> read_boxes(const fs::path& path, std::size_t line, std::span<const std::string> fields) {
   if (fields.size() % 4 != 0) refuse(path, line, "expected four numbers for each box");
   std::vector<BoundingBox> boxes;
   for (std::size_t i = 0; i < fields.size(); i += 4) {
@@ -98,8 +118,7 @@ std::vector<BoundingBox> read_boxes(const fs::path& path, std::size_t line, std:
     for (std::size_t k = 0; k < 4; ++k) {
       const auto side = number_of<float>(fields[i + k]);
       if (!side || !(*side >= 0 && *side <= 1)) {
-        refuse(path, line,
-               "expected a box in fractions of the sides, 0 to 1, found '" + std::string(fields[i + k]) + "'");
+        refuse(path, line, "expected a box in fractions of the sides, 0 to 1, found '" + fields[i + k] + "'");
       }
       sides[k] = *side;
     }
@@ -114,21 +133,21 @@ std::unique_ptr<const ImageSource> source_of(std::vector<ListedImage> images) {
 }
 
 std::vector<ListedImage> csv_subset(const fs::path& folder, const char* name) {
-  constexpr std::int32_t kMaxLabels = 1 << 20;
   const fs::path path = folder / name;
   std::vector<ListedImage> images;
   if (!path_exists(path)) return images;
   const std::vector<std::uint8_t> content = InputFile(path).read_all();
-  for (const auto& [number, line] : text_lines(content)) {
-    const std::vector<std::string_view> fields = split(line);
+  for (const TextLine& line : text_lines(content)) {
+    const std::vector<std::string> fields = split(path, line);
     const auto label = fields.size() < 2 ? std::nullopt : number_of<std::int32_t>(fields[1]);
-    if (!label || *label < 0 || *label >= kMaxLabels || fields[0].empty()) {
-      refuse(path, number,
-             "expected FILE,LABEL with a label from 0 to " + std::to_string(kMaxLabels - 1) + ", found '" +
-                 std::string(line.substr(0, 60)) + "'");
+    if (!label || *label < 0 || *label > kMaxImageLabel || fields[0].empty()) {
+      refuse(path, line.number,
+             "expected FILE,LABEL with a label from 0 to " + std::to_string(kMaxImageLabel) + ", found '" +
+                 std::string(line.text.substr(0, 60)) + "'");
     }
-    images.push_back(
-        {.path = folder / fields[0], .label = *label, .boxes = read_boxes(path, number, std::span(fields).subspan(2))});
+    images.push_back({.path = folder / fields[0],
+                      .label = *label,
+                      .boxes = read_boxes(path, line.number, std::span(fields).subspan(2))});
   }
   if (images.empty()) TERNGRAD_THROW(DataError, "'", path.string(), "' lists no images");
   return images;
@@ -158,11 +177,13 @@ Boxes read_box_file(const std::string& file) {
   Boxes boxes;
   if (file.empty()) return boxes;
   const std::vector<std::uint8_t> content = InputFile(file).read_all();
-  for (const auto& [number, line] : text_lines(content)) {
-    const std::vector<std::string_view> fields = split(line);
-    if (fields.size() != 5)
-      refuse(file, number, "expected FILE,XMIN,YMIN,XMAX,YMAX, found '" + std::string(line.substr(0, 60)) + "'");
-    const auto box = read_boxes(file, number, std::span(fields).subspan(1));
+  for (const TextLine& line : text_lines(content)) {
+    const std::vector<std::string> fields = split(file, line);
+    if (fields.size() != 5) {
+      refuse(file, line.number,
+             "expected FILE,XMIN,YMIN,XMAX,YMAX, found '" + std::string(line.text.substr(0, 60)) + "'");
+    }
+    const auto box = read_boxes(file, line.number, std::span(fields).subspan(1));
     boxes[fs::path(fields[0]).stem().string()].push_back(box[0]);
   }
   return boxes;

@@ -13,10 +13,10 @@ namespace terngrad {
 ImageSources folder_images(const std::string& folder);
 
 /// `folder`/train.csv and `folder`/test.csv, of which one may be missing. A line is FILE,LABEL or
-/// FILE,LABEL,XMIN,YMIN,XMAX,YMAX with further fours for further boxes; FILE is relative to the folder and without
-/// commas, boxes are in fractions of the sides. Empty lines are passed over.
-/// @throws DataError, naming file and line, for a line of another form, a label outside [0, 2^20), a box that is not
-/// inside the image or inside out; or if neither file is there
+/// FILE,LABEL,XMIN,YMIN,XMAX,YMAX with further fours for further boxes, as in CSV files (RFC 4180, but without line
+/// ends in fields); FILE is relative to the folder, boxes are in fractions of the sides. Empty lines are passed over.
+/// @throws DataError, naming file and line, for a line of another form, a label that is not from 0 to kMaxImageLabel, a
+/// box that is not inside the image or inside out; or if neither file is there
 ImageSources csv_images(const std::string& folder);
 
 /// `folder`/train/SYNSET/*.JPEG and `folder`/validation/SYNSET/*.JPEG, of which one may be missing, as the data set

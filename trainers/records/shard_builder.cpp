@@ -91,9 +91,8 @@ RecordIndex::Shard write_shard(const fs::path& path, const ImageSource& source, 
         TERNGRAD_THROW(DataError, "'", source.name(image), "' has ", data.size(), " bytes, a record at most ",
                        kMaxTfRecordBytes);
       }
-      shard.records.push_back({.offset = shard.num_bytes,
-                               .length = static_cast<std::uint32_t>(data.size()),
-                               .label = static_cast<std::int32_t>(example.label)});
+      shard.records.push_back(
+          {.offset = shard.num_bytes, .length = static_cast<std::uint32_t>(data.size()), .label = example.label});
       const std::string record = tfrecord(data);
       write(std::as_bytes(std::span(record)));
       shard.num_bytes += record.size();

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 Bytes as_bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
-std::string record(std::int64_t label, std::size_t size) {
+std::string record(std::int32_t label, std::size_t size) {
   return tfrecord(serialize_image_example({.encoded = "\xff\xd8" + std::string(size, 'x'), .label = label}));
 }
 
@@ -114,8 +114,8 @@ TEST_F(Index, ARecordThatIsWrongIsNamed) {
   EXPECT_THAT(data_error([&] { index_shards(shards_, 2); }),
               AllOf(HasSubstr("'" + path.string() + "': record 1 at byte " + std::to_string(good.size())),
                     HasSubstr("expected a tf.train.Example")));
-  folder_.write("train-00000-of-00002", as_bytes(record(std::int64_t{1} << 31, 3)));
-  EXPECT_THAT(data_error([&] { index_shards(shards_, 2); }), HasSubstr("image/class/label: expected 0 to 2^31 - 1"));
+  folder_.write("train-00000-of-00002", as_bytes(record(kMaxImageLabel + 1, 3)));
+  EXPECT_THAT(data_error([&] { index_shards(shards_, 2); }), HasSubstr("image/class/label: expected 0 to 1048575"));
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST(RecordStoreFiles, ManyShardsNeedFewDescriptors) {
   const TemporaryFolder folder;
   const std::size_t num_shards = RecordStore::kMaxOpenShards + 50;
   std::vector<std::vector<ImageExample>> shards(num_shards);
-  for (std::size_t s = 0; s < num_shards; ++s) shards[s] = {png_example(static_cast<std::int64_t>(s), 1)};
+  for (std::size_t s = 0; s < num_shards; ++s) shards[s] = {png_example(static_cast<std::int32_t>(s), 1)};
   write_shards(folder, Subset::kTest, shards);
   const RecordStore store(folder.path(), Subset::kTest, 2);
   const auto num_open = [] {

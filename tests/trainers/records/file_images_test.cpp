@@ -80,6 +80,19 @@ TEST_F(FileImages, ListsSayLabelsAndBoxes) {
   EXPECT_NE(sources.train->key(0), sources.train->key(1));
 }
 
+TEST_F(FileImages, ListsAreReadAsCsvFiles) {
+  // As spreadsheets write it: a byte-order mark, quotes around a field with a comma or a quote.
+  write("a, 1 \"b\".jpg", image_);
+  write_text("train.csv", "\xef\xbb\xbf\"a, 1 \"\"b\"\".jpg\",\"7\"\r\n\"\xef\xbb\xbf\",1\n");
+  const ImageSources sources = csv_images(root());
+  EXPECT_EQ(sources.train->example(0).label, 7);
+  EXPECT_EQ(sources.train->name(1), root() + "/\xef\xbb\xbf");
+  for (const char* line : {"\"a.jpg,1", "\"a\".jpg,1", "a\"b.jpg,1", "\"a.jpg\"\",1", "\"\",1"}) {
+    write_text("train.csv", "a.jpg,1\n" + std::string(line) + "\n");
+    EXPECT_THAT(data_error([&] { csv_images(root()); }), AllOf(HasSubstr("train.csv"), HasSubstr("line 2"))) << line;
+  }
+}
+
 TEST_F(FileImages, OtherListsAreRefusedByLine) {
   EXPECT_THAT(data_error([&] { csv_images(root()); }), HasSubstr("neither train.csv nor test.csv"));
   for (const char* line : {"a.jpg", "a.jpg,", "a.jpg,x", "a.jpg,-1", "a.jpg,1048576", ",3", "a.jpg,1,0,0,1",

@@ -31,7 +31,7 @@ class FakeImages final : public ImageSource {
   ImageExample example(std::size_t index) const override {
     ++num_read;
     if (static_cast<int>(index) == failing) throw DataError("image is damaged");
-    return png_example(static_cast<std::int64_t>(index), first_ + static_cast<int>(index));
+    return png_example(static_cast<std::int32_t>(index), first_ + static_cast<int>(index));
   }
   std::string name(std::size_t index) const override { return "image " + std::to_string(index); }
   std::string key(std::size_t index) const override { return std::to_string(first_ + static_cast<int>(index)); }
