@@ -4,12 +4,9 @@ import json
 import pathlib
 
 from terngrad_experiments import store
+from terngrad_experiments.record_shape import KINDS, NUM_BUCKETS
 
-# Of worker 0's gradient as it is, clipped and sent, and of the mean over workers.
-KINDS = ("gradient", "clipped", "sent", "mean")
 MAX_STEPS = 6
-# An odd number, so that zeros are in the middle of one.
-NUM_BUCKETS = 63
 # Of values in that few buckets each is taken as one value, as of ternary codes and of their mean over a few workers.
 MAX_VALUES = 16
 

@@ -153,8 +153,9 @@ def status_lines(chosen, results):
 
 
 def result_of(results, experiment, cluster):
-    """The last line of a cluster, None without one."""
-    own = [result for result in results if result["cell"] == f"{experiment.name}/{cluster.name}" and "model" in result]
+    """The last line of a cluster for the numbers of GPUs that the recipe has, None without one."""
+    own = [result for result in results if result["cell"] == f"{experiment.name}/{cluster.name}" and "model" in result
+           and (not result["model"]["figure5"] or result["model"]["figure5"]["gpus"] == list(experiment.model.gpus))]
     return own[-1] if own else None
 
 

@@ -33,7 +33,8 @@ def bars_of(model, net, gradients):
     """Images/s of the fitted model at each bar, None where nothing is recorded."""
     if model is None or model["figure5"] is None:
         return None
-    return next(bars["model"] for bars in model["figure5"]["bars"] if (bars["net"], bars["gradients"]) == (net, gradients))
+    named = (bars["model"] for bars in model["figure5"]["bars"] if (bars["net"], bars["gradients"]) == (net, gradients))
+    return next(named, None)
 
 
 def _images(value):

@@ -11,10 +11,10 @@ import math
 import os
 import pathlib
 
+from terngrad_experiments import record_shape
 from terngrad_experiments.commits import commit_of, time_of
 
 SCHEMA = 1
-REQUIRED = ("schema", "cell", "scale", "seed", "status", "options", "identity", "commit")
 
 
 class StoreError(Exception):
@@ -51,10 +51,10 @@ def append(path, result):
     """Adds a result and returns when it is on the medium. Safe beside other writers. Its line says when it was recorded; a result
     that says so already, being recorded again with something added, keeps its time.
 
-    @throws StoreError for a result that lacks a field"""
-    missing = [name for name in REQUIRED if name not in result]
-    if missing:
-        raise StoreError(f"a result lacks {', '.join(missing)}")
+    @throws StoreError for what is no result (record_shape)"""
+    problem = record_shape.problem_of(result)
+    if problem is not None:
+        raise StoreError(f"a result is not recorded: {problem}")
     result = {"recorded": now(), **result}
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,6 +96,10 @@ def end_of_whole_lines(file):
     return 0
 
 
+def _refuse_constant(text):
+    raise ValueError(f"{text} is no number of JSON")
+
+
 def read(path):
     """All results of a file, in order, superseded ones left out. A file that is not there has none.
 
@@ -106,14 +110,14 @@ def read(path):
     latest = {}
     for number, line in whole_lines(path):
         try:
-            result = json.loads(line)
+            result = json.loads(line, parse_constant=_refuse_constant)
         except ValueError as error:  # also for bytes that are no text
             raise StoreError(f"{path}:{number}: not JSON: {error}") from None
-        missing = [name for name in REQUIRED if not isinstance(result, dict) or name not in result]
-        if missing:
-            raise StoreError(f"{path}:{number}: lacks {', '.join(missing)}")
-        if result["schema"] != SCHEMA:
+        if isinstance(result, dict) and result.get("schema", SCHEMA) != SCHEMA:
             raise StoreError(f"{path}:{number}: schema {result['schema']}, this program reads {SCHEMA}")
+        problem = record_shape.problem_of(result)
+        if problem is not None:
+            raise StoreError(f"{path}:{number}: {problem}")
         latest.pop(key_of(result), None)
         latest[key_of(result)] = result
     return list(latest.values())

@@ -102,7 +102,8 @@ class Commands(InFolder):
         self.assertEqual(self.row("--same_commit", "dddd-dirty")[1]["seeds"], [2])
 
     def test_what_is_computed_is_not_left_out(self):
-        computed = {**result(0, "eeee5555", cell="fig5/a"), "status": "computed", "curves": {}}
+        model = {"cluster": {"extrapolated_above": 1}, "workers": [1], "own_size": 1, "nets": [], "figure5": None}
+        computed = {**result(0, "eeee5555", cell="fig5/a"), "status": "computed", "curves": {}, "model": model}
         store.append(self.folder / "out" / "results.jsonl", computed)
         said = "terngrad_experiment: same commit: of no run; what is computed is never left out\n"
         for words in ((), ("bbbb",)):

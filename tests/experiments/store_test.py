@@ -2,9 +2,10 @@
 
 import json
 import multiprocessing
+import random
 import unittest
 
-from scaffold import InFolder, done_run
+from scaffold import DRIVER, done_run, InFolder, run_driver
 from terngrad_experiments import store
 
 
@@ -123,6 +124,47 @@ class Store(InFolder):
             store.append(folder / f"{name}.jsonl", result(1, top1=top1))
         (line,) = store.read_all([folder / "a.jsonl", folder / "b.jsonl"])
         self.assertEqual(line["final"]["top1"], 0.6)
+
+
+def places_in(value, place=()):
+    """Of all values below `value`, of lists those of the first three items."""
+    items = value.items() if isinstance(value, dict) else enumerate(value[:3]) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*place, key)
+        yield from places_in(item, (*place, key))
+
+
+class Damaged(InFolder):
+    def test_records_are_refused_with_file_line_and_field(self):
+        for change, words in (({"seed": "1"}, "seed: '1' is no integer"), ({"final": {"top1": True}}, "final.top1: True is no number"),
+                              ({"status": "lost"}, "status: 'lost' is no text of done"), ({"curves": {"a": [[1]]}}, "curves.a[0]: "),
+                              ({"options": []}, "options: [] is no object"), ({"max_steps": -1}, "of at least 0"),
+                              ({"seconds": float("inf")}, "Infinity is no number of JSON")):
+            path = self.folder / "results.jsonl"
+            path.write_text(store.to_line(result(1)) + json.dumps({**result(2), **change}) + "\n")
+            with self.assertRaises(store.StoreError) as caught:
+                store.read(path)
+            self.assertTrue(str(caught.exception).startswith(f"{path}:2: "), str(caught.exception))
+            self.assertIn(words, str(caught.exception))
+
+    def test_records_end_no_command_in_a_traceback(self):
+        draws = random.Random(7)
+        for name in ("fig3", "fig5") * 12:
+            lines = (DRIVER.parent / "results" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+            number = draws.randrange(len(lines))
+            record = json.loads(lines[number])
+            place = draws.choice(list(places_in(record)))
+            owner = record
+            for key in place[:-1]:
+                owner = owner[key]
+            owner[place[-1]] = draws.choice([None, "x", -1, 0, 1e308, 10**400, [], {}, True, [1], "", float("nan"), {"x": []}])
+            lines[number] = json.dumps(record)
+            (self.folder / "results.jsonl").write_text("\n".join(lines) + "\n")
+            for words in ("table", name), ("report", name, "-o", self.folder / "report.html"), ("status",):
+                code, _, err = run_driver("--results", self.folder, "--out", self.folder / "out", *words)
+                if code != 0:
+                    self.assertEqual((code, err.count("\n")), (1, 1), f"{words}, {place}: {err}")
+                    self.assertIn(f"results.jsonl:{number + 1}: ", err, f"{words}, {place}")
 
 
 if __name__ == "__main__":
