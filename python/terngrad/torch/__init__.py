@@ -13,5 +13,5 @@ from terngrad.torch._hook import CompressedAllReduceHook, compress, hook
 from terngrad.torch._transforms import WeightDecay
 from terngrad.torch._virtual import ComparedMean, VirtualWorkers
 
-__all__ = ["ComparedMean", "CompressedAllReduceHook", "GatheredState", "GroupCommunicator", "GroupDeviceCommunicator", "VirtualWorkers",
-           "WeightDecay", "compress", "hook"]
+__all__ = ["ComparedMean", "CompressedAllReduceHook", "GatheredState", "GroupCommunicator", "GroupDeviceCommunicator",
+           "VirtualWorkers", "WeightDecay", "compress", "hook"]

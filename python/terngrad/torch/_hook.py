@@ -25,6 +25,9 @@ from terngrad.torch._device_communicator import GroupDeviceCommunicator
 COMMON_OPTIONS = ("codec", "codec_for", "min_elements", "algorithm", "downlink_codec", "memory", "on_nonfinite", "seed")
 # What DDP does with a NaN is the optimizer's affair: it sees one, and so does a GradScaler.
 POLICIES = {"propagate": "skip", "raise": "skip", "zero": "zero"}
+# What a pickled state has of its options: all but groups and the GradScaler, which bind gives to it.
+PICKLED = ("policy", "reduction", "check_replicas", "seed", "warmup_steps", "telemetry_steps", "timeout", "overlap", "finds_unused",
+           "transforms", "options", "num_threads")
 
 
 def exchange_policy(on_nonfinite: str) -> str:
@@ -91,8 +94,8 @@ class CompressedAllReduceHook:
                  min_elements: int = 1024, process_group: Any = None, exchange_group: Any = None, timeout: float | None = None,
                  algorithm: str = "auto", downlink_codec: str = "fp32", memory: str = "auto",
                  find_unused_parameters: bool = False, grad_scaler: Any = None,
-                 on_nonfinite: str = "propagate", reduction: str = "mean", check_replicas: int = 0, seed: int = 1, transforms: Iterable[_transforms.Transform] = (),
-                 warmup_steps: int = 0, telemetry_steps: int = 0,
+                 on_nonfinite: str = "propagate", reduction: str = "mean", check_replicas: int = 0, seed: int = 1,
+                 transforms: Iterable[_transforms.Transform] = (), warmup_steps: int = 0, telemetry_steps: int = 0,
                  overlap: bool = True, num_threads: int = 1, **options: object) -> None:
         if grad_scaler is not None and not hasattr(grad_scaler, "get_scale"):
             raise _core.InvalidArgument(f"grad_scaler has no get_scale: {type(grad_scaler).__name__}")
@@ -295,10 +298,7 @@ class CompressedAllReduceHook:
         self.step = int(state["step"])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"policy": self._policy, "seed": self._seed, "warmup_steps": self._warmup_steps, "timeout": self._timeout,
-                "telemetry_steps": self._telemetry_steps, "overlap": self._overlap, "finds_unused": self._finds_unused, "transforms": self._transforms,
-                "options": self._options,
-                "num_threads": self._num_threads, "reduction": self._reduction, "check_replicas": self._check_replicas, "saved": self.state_dict()}
+        return {**{name: getattr(self, f"_{name}") for name in PICKLED}, "saved": self.state_dict()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._saved = state.pop("saved")

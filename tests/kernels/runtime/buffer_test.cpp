@@ -5,6 +5,7 @@
 #include <limits>
 #include <new>
 #include <utility>
+#include <vector>
 
 namespace terngrad::buffer_test {
 namespace {
@@ -17,6 +18,16 @@ TEST(Buffer, IsAlignedToACacheLineForEverySize) {
     ASSERT_EQ(buffer.span().size(), static_cast<std::size_t>(n));
     for (float& value : buffer.span()) value = 1;  // the whole of it is there, says the address sanitizer
   }
+}
+
+TEST(HugePages, AreAskedForOfAnyPartOfMemory) {
+  std::vector<char> memory(std::size_t{6} << 20);
+  for (const std::size_t first : {0u, 1u, 4095u, 4096u}) {
+    memory.front() = memory.back() = 7;
+    prefer_huge_pages(memory.data() + first, memory.size() - 2 * first);
+    EXPECT_EQ(memory.front() + memory.back(), 14);
+  }
+  prefer_huge_pages(nullptr, 0);
 }
 
 TEST(Buffer, OfNothingOwnsNothing) {
