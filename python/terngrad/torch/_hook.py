@@ -377,10 +377,10 @@ class CompressedAllReduceHook:
             if buffer.dtype != torch.float32:
                 mean = {name: torch.empty(tensor.shape, device=buffer.device) for name, tensor in tensors.items()}
             report = exchange.part(tensors, mean)
-            times = self._communicator.size if self._reduction == "sum" else 1
+            times = float(self._communicator.size) if self._reduction == "sum" else 1.0
+            scale = 1.0 if self._scale is None or exchange is not self.exchange else self._scale
             for name, tensor in tensors.items():
-                is_scaled = self._scale is not None and exchange is self.exchange and name in self._votes
-                _parameters.write_mean(tensor, mean[name], times * self._scale if is_scaled else times)
+                _parameters.write_mean(tensor, mean[name], times * scale if name in self._votes else times)
             if self._side is not None and self._policy != "zero":
                 buffer.masked_fill_(torch.from_dlpack(exchange.skip_flag) != 0, float("nan"))
             if report.nonfinite and self._policy == "propagate":
