@@ -2,6 +2,7 @@
 """Compressed gradients under PyTorch Lightning 2, on CPUs over Gloo. Exits with 77 if Lightning is not installed.
 
     examples/lightning_ddp.py --devices 2 --codec ternary:clip_factor=2.5 --steps 10
+    examples/lightning_ddp.py --codec terngrad_ef --save run.ckpt      # then --resume run.ckpt --steps 20
 
 DDPStrategy takes a hook and its state (ddp_comm_hook=, ddp_comm_state=), but registers them on GPUs only, and wants the state
 before there is a process group. So a strategy of our own registers the hook where Lightning has just wrapped the module.
@@ -38,6 +39,27 @@ class CompressedDDPStrategy(DDPStrategy):
         self.hook_state = terngrad.torch.compress(self.model, **self.compression)
 
 
+class SavedHook(lightning.Callback):
+    """Keeps the hook's state in Lightning's checkpoints. They are loaded before there is a hook, so it is given its state later."""
+
+    def __init__(self):
+        self.loaded = None
+
+    def setup(self, trainer, _module, stage):
+        self.strategy = trainer.strategy
+
+    def state_dict(self):
+        return terngrad.torch.GatheredState(self.strategy.hook_state).state_dict()
+
+    def load_state_dict(self, state):
+        self.loaded = state
+
+    def on_train_start(self, trainer, _module):
+        if self.loaded:
+            terngrad.torch.GatheredState(self.strategy.hook_state).load_state_dict(self.loaded)
+            self.loaded = None
+
+
 class Classifier(lightning.LightningModule):
     def __init__(self):
         super().__init__()
@@ -72,6 +94,8 @@ def parse():
     parser.add_argument("--devices", type=int, default=2, help="processes (default 2)")
     parser.add_argument("--codec", default="ternary:clip_factor=2.5", help="default ternary:clip_factor=2.5")
     parser.add_argument("--steps", type=int, default=10, help="default 10")
+    parser.add_argument("--save", metavar="FILE", help="a checkpoint after the last step, with what ranks keep")
+    parser.add_argument("--resume", metavar="FILE", help="such a checkpoint, to continue from")
     options = parser.parse_args()
     if options.devices < 1 or options.steps < 1:
         parser.error("--devices and --steps: must be at least 1")
@@ -81,8 +105,12 @@ def parse():
 def main(options):
     strategy = CompressedDDPStrategy({"codec": options.codec}, process_group_backend="gloo")
     trainer = lightning.Trainer(accelerator="cpu", devices=options.devices, strategy=strategy, max_steps=options.steps,
-                                callbacks=[Losses()], logger=False, enable_checkpointing=False, enable_progress_bar=False)
-    trainer.fit(Classifier(), loader_of(options.devices * options.steps * BATCH))
+                                callbacks=[Losses(), SavedHook()], logger=False, enable_checkpointing=False,
+                                enable_progress_bar=False)
+    resume = {"ckpt_path": options.resume} if options.resume else {}
+    trainer.fit(Classifier(), loader_of(options.devices * options.steps * BATCH), **resume)
+    if options.save:
+        trainer.save_checkpoint(options.save)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,13 @@ def number(name: str, value: object) -> float:
         raise _core.InvalidArgument(f"{name} must be a number, got {value!r:.80}") from None
 
 
+def flag(name: str, value: object) -> bool:
+    """@raises InvalidArgument for what is not True or False"""
+    if not isinstance(value, bool):
+        raise _core.InvalidArgument(f"{name} must be True or False, got {value!r:.80}")
+    return value
+
+
 def items(name: str, values: object) -> list[Any]:
     """The elements of `values` as a list. @raises InvalidArgument"""
     try:

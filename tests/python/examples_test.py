@@ -26,7 +26,8 @@ FAKE_LIGHTNING = """
     LightningModule = torch.nn.Module
 
     class Callback:
-        pass
+        def on_train_batch_end(self, trainer, module, outputs, batch, index):
+            pass
 
     class Trainer:
         def __init__(self, accelerator, devices, strategy, max_steps, callbacks, logger, enable_checkpointing, enable_progress_bar):
@@ -37,6 +38,10 @@ FAKE_LIGHTNING = """
             self.strategy.model = model
             self.strategy.configure_ddp()
             optimizer = model.configure_optimizers()
+            for callback in self.callbacks:
+                if hasattr(callback, "setup"):
+                    callback.setup(self, model, "fit")
+                    callback.on_train_start(self, model)
             for index, batch in zip(range(self.max_steps), loader):
                 model.forward = model.training_step  # what DDP calls
                 loss = self.strategy.model(batch)

@@ -1,5 +1,6 @@
 """What the state of the hook for DistributedDataParallel keeps, saves, says and refuses. Skipped where there is no PyTorch."""
 
+import copy
 import importlib.util
 import io
 import os
@@ -17,6 +18,7 @@ import terngrad.torch
 import torch
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel
 
 CRITERION = torch.nn.CrossEntropyLoss()
 
@@ -225,6 +227,82 @@ def run_refused_models(rank, size, expect):
     expect(made() == before, "a refusal left a thread or a group")
     train_step(twice, optimizer_of(twice), rank, size, 0)
     expect(state.step == 1, "a refusal ended the state of the model")
+
+
+def run_copies(rank, size, expect):
+    """A copy has no hook, as under PyTorch, may be compressed itself, and says so where its state is asked."""
+    ddp = make_ddp({})
+    state, optimizer = terngrad.torch.compress(ddp, "terngrad_ef"), optimizer_of(ddp)
+    train_step(ddp, optimizer, rank, size, 0)
+    again = copy.deepcopy(copy.deepcopy(state))
+    for ask in again.report, again.plan, lambda: again.exchange:
+        try:
+            ask()
+            expect(False, "a copied state answered")
+        except terngrad.InvalidArgument as error:
+            expect("bind connects it" in str(error), str(error))
+    expect(same_state(again.state_dict(), state.state_dict()), "a copied state keeps something else")
+    copied = copy.deepcopy(ddp)
+    of_copy, optimizer_of_copy = terngrad.torch.compress(copied, "terngrad_ef"), optimizer_of(copied)
+    of_copy.load_state_dict(state.state_dict())
+    optimizer_of_copy.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    for each, of_each in (ddp, optimizer), (copied, optimizer_of_copy):
+        train_step(each, of_each, rank, size, 1)
+    expect(parameters_of(ddp.module) == parameters_of(copied.module), "a compressed copy trains otherwise")
+
+
+def run_parameters_of_ddp(rank, size, expect):
+    """What DDP leaves out is in no plan; what was frozen after DDP was made is named."""
+    net = Net()
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(net, ["fc.weight"])
+    for of in (lambda ddp: terngrad.torch.compress(ddp)), (lambda ddp: terngrad.torch.CompressedAllReduceHook(ddp.module)):
+        expect("fc.weight" not in {tensor.name for tensor in of(DistributedDataParallel(net)).plan()}, "an ignored parameter is in the plan")
+    ddp = make_ddp({}, find_unused_parameters=True)
+    ddp.module.fc.bias.requires_grad_(False)
+    terngrad.torch.compress(ddp)
+    try:
+        train_step(ddp, optimizer_of(ddp), rank, size, 0)
+        expect(False, "a parameter that was frozen too late was exchanged")
+    except Exception as error:
+        expect("DDP exchanges parameter 'fc.bias'" in str(error), str(error))
+
+
+def run_groups(rank, size, expect):
+    """A group of several backends, of which the device has one that is accepted."""
+    if not hasattr(torch.distributed.ProcessGroup, "_get_backend"):
+        return  # before PyTorch 2
+    ddp = make_ddp({}, process_group=torch.distributed.new_group(backend="cpu:gloo"))
+    state = terngrad.torch.compress(ddp)
+    train_step(ddp, optimizer_of(ddp), rank, size, 0)
+    expect(state.step == 1, "no step over a group of the backend cpu:gloo")
+
+
+def run_bad_options(rank, size, expect):
+    ddp = make_ddp({})
+    for options, word in (({"timeout": "5"}, "timeout must be a number"), ({"codec_for": ["a"]}, "codec_for must be a dictionary"),
+                          ({"transforms": terngrad.torch.WeightDecay(1e-4)}, "transforms must be a sequence"),
+                          ({"transforms": ["x"]}, "transforms are functions"), ({"process_group": None}, "process_group is DDP's own"),
+                          ({"exchange_group": "g"}, "exchange_group must be a group"), ({"overlap": "yes"}, "overlap must be True or False"),
+                          ({"find_unused_parameters": "no"}, "find_unused_parameters must be True or False")):
+        try:
+            terngrad.torch.compress(ddp, **options)
+            expect(False, f"{options} were taken")
+        except terngrad.InvalidArgument as error:
+            expect(word in str(error), str(error))
+    state = terngrad.torch.compress(ddp, "terngrad_ef", transforms=[lambda name, parameter, gradient: gradient])
+    saved = state.state_dict()
+    for odd, word in ((None, "must be a dictionary"), ({"ranks": []}, "of no rank"), ({"ranks": [None]}, "must be a dictionary"),
+                      ({name: value for name, value in saved.items() if name != "step"}, "the step of the saved state")):
+        try:
+            state.load_state_dict(odd, reset_residuals=True)
+            expect(False, f"{odd} was loaded")
+        except terngrad.InvalidArgument as error:
+            expect(word in str(error), str(error))
+    try:
+        train_step(ddp, optimizer_of(ddp), rank, size, 0)
+        expect(False, "a transform that returns something was ignored")
+    except RuntimeError as error:
+        expect("changes the gradient in place" in str(error), str(error))
 
 
 def run_sum(rank, size, expect):
@@ -451,7 +529,7 @@ LOAD = {"weights_only": int(torch.__version__.split(".")[0]) >= 2}
 class State(unittest.TestCase):
     def test_what_is_kept_resumes_and_what_differs_is_refused(self):
         run_ranks(self, 2, run_resume, run_resume_with_factors, run_nonfinite, run_set_codecs, run_disagreement, run_gathered,
-                  run_refused_models, run_sum, run_replicas, run_join, run_scaled, run_warmup_and_telemetry, run_unused, run_whole_model)
+                  run_refused_models, run_copies, run_parameters_of_ddp, run_groups, run_bad_options, run_sum, run_replicas, run_join, run_scaled, run_warmup_and_telemetry, run_unused, run_whole_model)
 
     @unittest.skipUnless(importlib.util.find_spec("accelerate"), "there is no Accelerate")
     def test_accelerate_saves_and_loads(self):

@@ -130,6 +130,43 @@ class Virtual(unittest.TestCase):
         self.assertRaisesRegex(terngrad.InvalidArgument, "reduction 'max' is refused; accepted: mean, sum",
                                terngrad.torch.VirtualWorkers, Net(), 2, reduction="max")
 
+    def test_gradients_of_any_layout_are_those_of_plain_training(self):
+        base = torch.randn(80, 8, generator=torch.Generator().manual_seed(1))
+        for parameter in (base.t()[:, ::2], base[:, ::2].t(), base[::2], base.t(), base[:8, :1].expand(8, 40).t(), base[:, :3]):
+            model = torch.nn.Module()
+            model.weight = torch.nn.Parameter(parameter)
+            x = torch.randn(6, parameter.shape[0], generator=torch.Generator().manual_seed(2))
+            weights = torch.arange(parameter.shape[1]) + 1.0
+            terngrad.torch.VirtualWorkers(model, 2, "fp32").backward(
+                lambda xk, model=model, weights=weights: ((xk @ model.weight) * weights).sum(1).mean(), x)
+            found = model.weight.grad
+            plain = torch.autograd.grad(((x @ model.weight) * weights).sum(1).mean(), model.weight)[0]
+            torch.testing.assert_close(found, plain, msg=f"{tuple(parameter.shape)}, strides {parameter.stride()}")
+
+    def test_the_default_type_of_tensors_changes_nothing(self):
+        torch.set_default_dtype(torch.float64)
+        try:
+            model = Net().float()
+            virtual = terngrad.torch.VirtualWorkers(model, 2)
+            virtual.backward(lambda x: model(x.float()).square().mean(), torch.ones(4, 3, 8, 8))
+        finally:
+            torch.set_default_dtype(torch.float32)
+        self.assertEqual(model.fc.weight.grad.dtype, torch.float32)
+
+    def test_what_is_no_batch_or_appears_in_the_forward_pass_is_refused(self):
+        virtual = terngrad.torch.VirtualWorkers(torch.nn.Linear(4, 3), 2)
+        for batch in {"x": torch.ones(4)}, [torch.ones(4)], torch.tensor(1.0), 3:
+            with self.assertRaisesRegex(terngrad.InvalidArgument, "a batch is of tensors"):
+                virtual.backward(lambda x: x.sum(), batch)
+        model = torch.nn.Linear(4, 3)
+
+        def loss_of(x):
+            model.register_buffer("late", torch.ones(1))
+            return model(x).sum()
+
+        with self.assertRaisesRegex(terngrad.NotSupported, "buffer 'late'"):
+            terngrad.torch.VirtualWorkers(model, 2).backward(loss_of, torch.ones(4, 4))
+
     def test_gradients_are_changed_before_they_are_compressed(self):
         found = {}
         for rate in 0.0, 0.5:

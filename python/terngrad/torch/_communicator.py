@@ -145,10 +145,20 @@ def ranks_of(group: Any) -> list[int]:
 
 
 def require_backend(group: Any, name: str, accepted: Sequence[str] = BACKENDS, where: str = "the CPU") -> str:
-    """The group's backend. @raises InvalidArgument unless it is one of `accepted`"""
+    """The group's backend; of a group of several, as "cpu:gloo,cuda:nccl" or without a name makes it, that of the device.
+    @raises InvalidArgument unless it is one of `accepted`"""
+    if not isinstance(group, (dist.ProcessGroup, type(None))):
+        raise _core.InvalidArgument(f"{name} must be a group of torch.distributed that this rank is in, got {group!r:.80}")
     backend = str(dist.get_backend(group))
+    whole: Any = dist.distributed_c10d._get_default_group() if group is None else group
+    if backend not in accepted and hasattr(whole, "_get_backend"):  # from PyTorch 2 on
+        try:
+            backend = whole._get_backend(torch.device("cpu" if where == "the CPU" else "cuda")).name()
+        except RuntimeError:
+            pass  # it has none for the device
     if backend not in accepted:
-        raise _core.InvalidArgument(f"{name} is of backend {backend}; accepted for gradients on {where}: {', '.join(accepted)}")
+        raise _core.InvalidArgument(f"{name} is of backend {backend}; accepted for gradients on {where}: {', '.join(accepted)}; "
+                                    "exchange_group takes a group of one")
     return backend
 
 

@@ -105,12 +105,12 @@ class CompressedAllReduceHook:
         self._seed = _arguments.seed(seed)
         self._warmup_steps = _arguments.integer("warmup_steps", warmup_steps, 0, 2**40)
         self._telemetry_steps = _arguments.integer("telemetry_steps", telemetry_steps, 0, 2**40)
-        self._overlap = overlap
-        self._finds_unused = bool(find_unused_parameters)
-        self._transforms = tuple(transforms)
-        self._timeout = timeout
+        self._overlap = _arguments.flag("overlap", overlap)
+        self._finds_unused = _arguments.flag("find_unused_parameters", find_unused_parameters)
+        self._transforms = _transforms.checked(transforms)
+        self._timeout = None if timeout is None else _arguments.number("timeout", timeout)
         self._options: dict[str, Any] = {
-            "codec": codec, "codec_for": dict(codec_for or {}), "min_elements": min_elements, "algorithm": algorithm,
+            "codec": codec, "codec_for": _arguments.mapping("codec_for", codec_for or {}), "min_elements": min_elements, "algorithm": algorithm,
             "downlink_codec": downlink_codec, "memory": memory, "on_nonfinite": exchange_policy(on_nonfinite), "seed": seed, **options}
         self._num_threads = num_threads
         self._grad_scaler = grad_scaler
@@ -136,6 +136,7 @@ class CompressedAllReduceHook:
             self._parameters = {}
         layout = _parameters.layout_of(self._parameters)
         self._names = {id(parameter): name for name, parameter in self._parameters.items()}
+        self._others = {id(parameter): _parameters.plain_name(name) for name, parameter in model.named_parameters()}
         self._require_agreement(problem, {
             "parameters": [[name, list(shape)] for name, shape in layout.shapes.items()], "warmup_steps": self._warmup_steps,
             **self._options, "on_nonfinite": self._policy, "find_unused_parameters": self._finds_unused,
@@ -161,7 +162,11 @@ class CompressedAllReduceHook:
         #: What ended the exchange, or None. Every later step fails with it.
         self.error: BaseException | None = None
         self._is_closed = False
-        self._ddp: weakref.ref[torch.nn.Module] | None = None  # where `compress` has made this state
+        is_ddp = isinstance(model, torch.nn.parallel.DistributedDataParallel)
+        self._ddp = weakref.ref(model) if is_ddp else None
+        # Buckets of DDP, and those that are exchanged.
+        self._num_submitted = 0
+        self._num_exchanged = 0
         self._report: Report | None = None
         self._last: Exchange | None = None             # that of the last step, on a GPU
         self._telemetry: dict[str, dict[str, float]] = {}
@@ -208,13 +213,13 @@ class CompressedAllReduceHook:
         @param options  of the codec
         @raises InvalidArgument as the constructor does, for options of the constructor that are no codec's, and during a step
         """
-        if self._current is not None:
+        if self._current is not None or self._num_submitted != self._num_exchanged:
             raise _core.InvalidArgument(f"codecs change between steps: step {self.step} is under way")
         kept = {name: self._options[name] for name in COMMON_OPTIONS if name not in ("codec", "codec_for")}
         common = sorted(options.keys() & kept.keys())
         if common:
             raise _core.InvalidArgument(f"set_codecs changes codecs, {common[0]} is of the constructor")
-        changed = {**kept, "codec": codec, "codec_for": dict(codec_for or {}), **options}
+        changed = {**kept, "codec": codec, "codec_for": _arguments.mapping("codec_for", codec_for or {}), **options}
         self._require_agreement(None, {**changed, "codec_for": list(changed["codec_for"].items())})
         exchange = Exchange(self.exchange.layout, self._communicator.size, **changed, **self._common)
         self._require_steps_that_fit(exchange)
@@ -254,6 +259,8 @@ class CompressedAllReduceHook:
 
         @param gather  all ranks' in one, for rank 0 to save; None on the others. All ranks call it then
         """
+        if not self._is_bound and not gather:
+            return dict(self._saved)
         own = {"version": 1, "step": self.step, "num_workers": self._communicator.size, "rank": self._communicator.rank,
                "seed": self._seed, "codec": self._codec, "fingerprint": self.exchange.fingerprint, "scale": self._scale,
                "state": _as_tensors(self.exchange.state_dict())}
@@ -270,11 +277,15 @@ class CompressedAllReduceHook:
 
         @param reset_residuals  take the step only: what workers keep begins with zeros. For another number of ranks
         """
+        state = _arguments.mapping("the saved state", state)
         if "ranks" in state:
-            ranks = state["ranks"]
+            ranks = _arguments.items("the states of ranks", state["ranks"])
+            if not ranks:
+                raise _core.InvalidArgument("the saved state is of no rank")
             if not reset_residuals and len(ranks) != self._communicator.size:
                 raise _core.InvalidArgument(f"the saved state is of num_workers {len(ranks)}, this is {self._communicator.size}")
-            state = ranks[0 if reset_residuals else self._communicator.rank]
+            state = _arguments.mapping("the state of a rank", ranks[0 if reset_residuals else self._communicator.rank])
+        step = _arguments.integer("the step of the saved state", state.get("step"), 0, 2**40)
         expected = {"version": 1, "seed": self._seed}
         if not reset_residuals:
             expected["num_workers"] = self._communicator.size
@@ -295,10 +306,20 @@ class CompressedAllReduceHook:
         if self._grad_scaler is None and scale != 1.0:
             self.exchange.scale_state(1.0 / scale)
         self._scale = None if self._grad_scaler is None else scale
-        self.step = int(state["step"])
+        self.step = step
 
     def __getstate__(self) -> dict[str, Any]:
         return {**{name: getattr(self, f"_{name}") for name in PICKLED}, "saved": self.state_dict()}
+
+    @property
+    def _is_bound(self) -> bool:
+        """Whether it was not pickled or copied, or bind has connected it since."""
+        return "_saved" not in vars(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__") and "_saved" in vars(self):
+            raise _core.InvalidArgument("the state was pickled or copied: bind connects it with a model and a process group")
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._saved = state.pop("saved")
@@ -311,7 +332,7 @@ class CompressedAllReduceHook:
     def bind(self, model: torch.nn.Module, process_group: Any = None, exchange_group: Any = None, grad_scaler: Any = None) -> None:
         """Connects a state that was pickled, on all ranks, before it is registered. Groups and grad_scaler as in the
         constructor."""
-        if not hasattr(self, "_saved"):
+        if self._is_bound:
             raise _core.InvalidArgument("bind is for a state that was pickled: this one has its group")
         self._grad_scaler = grad_scaler
         self._connect(model, process_group, exchange_group)
@@ -333,7 +354,9 @@ class CompressedAllReduceHook:
             for parameter in parameters:
                 name = self._names.get(id(parameter))
                 if name is None:
-                    raise _core.InvalidArgument("DDP exchanges a parameter that is none of the module's which the hook was made for")
+                    raise _core.InvalidArgument(f"DDP exchanges parameter '{self._others.get(id(parameter), '?')}', which was none of the "
+                                                "module's, or was not trained, when the hook was made: freeze or unfreeze before DDP "
+                                                "is made, and compress then")
                 tensors[name] = buffer.narrow(0, first, parameter.numel()).view(parameter.shape)
                 first += parameter.numel()
         # DDP keeps its buckets. Views of those that it has dealt anew are forgotten after the step.
@@ -375,7 +398,7 @@ class CompressedAllReduceHook:
         if tensors:
             mean = tensors
             if buffer.dtype != torch.float32:
-                mean = {name: torch.empty(tensor.shape, device=buffer.device) for name, tensor in tensors.items()}
+                mean = {name: torch.empty(tensor.shape, dtype=torch.float32, device=buffer.device) for name, tensor in tensors.items()}
             report = exchange.part(tensors, mean)
             times = float(self._communicator.size) if self._reduction == "sum" else 1.0
             scale = 1.0 if self._scale is None or exchange is not self.exchange else self._scale
@@ -415,6 +438,7 @@ class CompressedAllReduceHook:
             self._work(*work)
         except BaseException as error:  # whatever it is, backward has to end with it
             self.error = self.error or error
+        self._num_exchanged += 1
         future.set_result(work[1])
 
     def close(self) -> None:
@@ -426,8 +450,6 @@ class CompressedAllReduceHook:
 
     def submit(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """What `hook` does."""
-        if hasattr(self, "_saved"):
-            raise _core.InvalidArgument("the state was pickled: bind connects it with a model and a process group")
         if self._is_closed:
             raise _core.InvalidArgument("the state was closed: no backward pass may follow")
         ddp = None if self._ddp is None else self._ddp()
@@ -436,9 +458,12 @@ class CompressedAllReduceHook:
                                      "with zeros")
         work = (self._tensors(bucket), bucket.buffer(), bucket.is_last())
 
+        self._num_submitted += 1
+
         def result(done: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
             if self.error is not None:
-                raise RuntimeError(f"terngrad: {self.error}")
+                kind = "" if isinstance(self.error, _core.Error) else f"{type(self.error).__name__}: "
+                raise RuntimeError(f"terngrad: {kind}{self.error}")
             return done.value()
 
         if self._side is not None:
@@ -504,7 +529,12 @@ def _require_free(ddp: Any) -> None:
         raise _core.NotSupported("DDP's mixed_precision exchanges by a hook of its own; autocast and parameters in bf16 are supported")
     if any(hasattr(parameter, "_in_backward_optimizers") for parameter in ddp.parameters()):
         raise _core.NotSupported("optimizers in the backward pass exchange by a hook of DDP's own; one that steps after it is supported")
-    hooks = getattr(ddp, "_comm_hooks", ())
+    if getattr(ddp, "skip_all_reduce_unused_params", False):
+        raise _core.NotSupported("skip_all_reduce_unused_params leaves out buckets, of which nothing tells the hook; "
+                                 "find_unused_parameters without it is supported")
+    # A copy of a model has the hook's entry and no hook.
+    hooks = [(each, state) for each, state in getattr(ddp, "_comm_hooks", ())
+             if not (isinstance(state, CompressedAllReduceHook) and not state._is_bound)]
     if ddp in _compressed or any(each is hook for each, _ in hooks):
         raise _core.InvalidArgument("the model is compressed already: set_codecs of its state changes codecs")
     if hooks:
@@ -518,10 +548,11 @@ def compress(ddp: torch.nn.parallel.DistributedDataParallel, codec: str = "terna
     @returns its state. All ranks call this
     """
     _require_free(ddp)
+    if "process_group" in options:
+        raise _core.InvalidArgument("process_group is DDP's own; exchange_group takes another one of the same ranks")
     # With a static graph DDP finds them in its first step.
     options = {"find_unused_parameters": bool(ddp.find_unused_parameters or getattr(ddp, "static_graph", False)), **options}
-    state = CompressedAllReduceHook(ddp.module, codec, process_group=ddp.process_group, **options)
-    state._ddp = weakref.ref(ddp)
+    state = CompressedAllReduceHook(ddp, codec, process_group=ddp.process_group, **options)
     ddp.register_comm_hook(state, hook)
     _compressed[ddp] = None
     return state

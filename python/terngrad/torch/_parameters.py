@@ -22,11 +22,15 @@ def plain_name(name: str) -> str:
 
 
 def trained_parameters(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
-    """{plain name: parameter} of those that require a gradient, in order. @raises InvalidArgument for what cannot be
-    compressed, by name"""
+    """{plain name: parameter} of those that require a gradient and that DDP does not leave out, in order. @raises InvalidArgument
+    for what cannot be compressed, by name"""
     refuse_shards(module)
+    left_out = {plain_name(name) for attribute in ("parameters_to_ignore", "_ddp_params_and_buffers_to_ignore")
+                for name in getattr(module, attribute, ())}
     parameters: dict[str, torch.nn.Parameter] = {}
     for name, parameter in module.named_parameters():
+        if plain_name(name) in left_out:
+            continue
         if parameter.requires_grad and parameters.setdefault(plain_name(name), parameter) is not parameter:
             raise _core.InvalidArgument(f"two parameters are called '{plain_name(name)}' without the prefixes of wrappers "
                                         f"({', '.join(PREFIXES)})")
@@ -69,16 +73,24 @@ def layout_of(parameters: dict[str, torch.nn.Parameter]) -> Layout:
     return Layout({name: tuple(parameter.shape) for name, parameter in parameters.items()})
 
 
-def memory_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor's elements in the order of its memory, in its shape: a view of what is dense."""
-    tensor = tensor.detach()
-    if tensor.is_contiguous():
-        return tensor
-    order = sorted(range(tensor.dim()), key=lambda axis: -tensor.stride(axis))
-    plain = tensor.permute(order)
-    if not plain.is_contiguous():
-        raise _core.InvalidArgument(f"a gradient of shape {list(tensor.shape)} has gaps in its memory")
-    return plain.reshape(-1).view(tensor.shape)
+def memory_order(parameter: torch.Tensor) -> list[int]:
+    """The axes in the order in which DDP and autograd lay out the parameter's gradient: as the parameter is, or row-major where
+    there are gaps in its memory."""
+    order = sorted(range(parameter.dim()), key=lambda axis: -parameter.stride(axis))
+    return order if parameter.permute(order).is_contiguous() else list(range(parameter.dim()))
+
+
+def memory_of(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    """The elements of a tensor of a parameter's shape in the order of the parameter's gradient, in that shape: a view where the
+    tensor is laid out so, else a copy."""
+    return tensor.detach().permute(memory_order(parameter)).contiguous().view(tensor.shape)
+
+
+def from_memory(memory: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    """The other way round: a view that is laid out as the parameter's gradient."""
+    order = memory_order(parameter)
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return memory.view([memory.shape[axis] for axis in order]).permute(back)
 
 
 def reduction(name: object) -> str:

@@ -9,12 +9,11 @@ from typing import Any
 import torch
 
 from terngrad import _core
-from terngrad.torch import _parameters
 
 
 def checksum(parameter: torch.Tensor) -> int:
-    """CRC-32 of the parameter's bytes, in the order of its memory."""
-    memory = _parameters.memory_of(parameter).reshape(-1).view(torch.uint8)
+    """CRC-32 of the parameter's elements."""
+    memory = parameter.detach().contiguous().reshape(-1).view(torch.uint8)
     return zlib.crc32(memory.cpu().numpy())
 
 

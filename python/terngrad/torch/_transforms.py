@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import torch
 
+from terngrad import _arguments, _core
 from terngrad.torch import _parameters
 
 # Called with a parameter's name, the parameter and its gradient on this worker, which it changes in place: both as tensors of the
@@ -35,12 +36,24 @@ class WeightDecay:
             gradient.add_(parameter, alpha=self.rate)
 
 
+def checked(transforms: object) -> tuple[Transform, ...]:
+    """@raises InvalidArgument for what is no sequence of functions"""
+    found = _arguments.items("transforms", transforms)
+    for each in found:
+        if not callable(each):
+            raise _core.InvalidArgument(f"transforms are functions (name, parameter, gradient), got {each!r:.80}")
+    return tuple(found)
+
+
 def apply(transforms: tuple[Transform, ...], parameters: dict[str, torch.nn.Parameter], gradients: dict[str, torch.Tensor]) -> None:
-    """Changes gradients by name, in place."""
+    """Changes gradients by name, in place. @raises InvalidArgument for a transform that returns something"""
     with torch.no_grad():
         for transform in transforms:
             for name, gradient in gradients.items():
-                transform(name, _parameters.memory_of(parameters[name]), gradient)
+                memory = _parameters.memory_of(parameters[name], parameters[name])
+                if transform(name, memory, gradient) is not None:
+                    raise _core.InvalidArgument(f"the transform {names_of((transform,))[0]} returned something: it changes the "
+                                                "gradient in place and returns nothing")
 
 
 def names_of(transforms: tuple[Transform, ...]) -> list[str]:

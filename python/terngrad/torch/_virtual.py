@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from terngrad import _core
+from terngrad import _arguments, _core
 from terngrad._exchange import Exchange, Report
 from terngrad._plan import Plan
 from terngrad.torch import _gpu, _parameters, _transforms
@@ -56,8 +56,8 @@ class VirtualWorkers:
         self._policy = on_nonfinite
         self._times = num_workers if _parameters.reduction(reduction) == "sum" else 1
         policy = exchange_policy(on_nonfinite)
-        self._transforms = tuple(transforms)
-        self._finds_unused = bool(find_unused_parameters)
+        self._transforms = _transforms.checked(transforms)
+        self._finds_unused = _arguments.flag("find_unused_parameters", find_unused_parameters)
         self._device = _parameters.device_of(model)
         gpu = _gpu.index_of(self._device)
         self._stream = 0 if gpu is None else _gpu.current_stream(self._device)
@@ -84,7 +84,8 @@ class VirtualWorkers:
         return self._compared
 
     def backward(self, loss_of: Callable[..., torch.Tensor], *batch: torch.Tensor) -> torch.Tensor:
-        """One step: every worker's gradient of its slice of the batch, and their mean in ``.grad`` of the parameters;
+        """One step: every worker's gradient of its slice of the batch, and their mean in ``.grad`` of the parameters, in place of
+        what was there;
         that of a parameter which no worker used is left as it is.
 
         @param loss_of  called with a worker's slices of the tensors of `batch`; gives its loss
@@ -107,8 +108,8 @@ class VirtualWorkers:
             loss.backward()
             losses.append(loss.detach())
             used.update(name for name, parameter in self._parameters.items() if parameter.grad is not None)
-            gradients.append({name: _parameters.memory_of(parameter.grad if parameter.grad is not None
-                                                          else torch.zeros_like(parameter))
+            gradients.append({name: _parameters.memory_of(torch.zeros_like(parameter) if parameter.grad is None else parameter.grad,
+                                                          parameter)
                               for name, parameter in self._parameters.items()})
             _transforms.apply(self._transforms, self._parameters, gradients[-1])
             if worker == 0:
@@ -126,14 +127,14 @@ class VirtualWorkers:
             if name not in used:
                 parameter.grad = before[name]
                 continue
-            gradient = torch.empty_like(parameter, memory_format=torch.preserve_format)
-            _parameters.write_mean(_parameters.memory_of(gradient), mean[name], self._times)
-            parameter.grad = gradient
+            gradient = torch.empty(parameter.shape, dtype=parameter.dtype, device=parameter.device)
+            _parameters.write_mean(gradient, mean[name], self._times)
+            parameter.grad = _parameters.from_memory(gradient, parameter)
         return torch.stack(losses).mean()
 
     def _exchange(self, exchange: Exchange, gradients: list[dict[str, torch.Tensor]],
                   used: set[str]) -> tuple[dict[str, torch.Tensor], Report]:
-        mean = {name: torch.zeros(tensor.shape, device=self._device) for name, tensor in gradients[0].items()}
+        mean = {name: torch.zeros(tensor.shape, dtype=torch.float32, device=self._device) for name, tensor in gradients[0].items()}
         if _parameters.skips_zeros(exchange, self._finds_unused):
             used = set().union(*map(_parameters.nonzero_names, gradients))
         elif not _parameters.skips_zeros(exchange, True):
@@ -161,9 +162,14 @@ class VirtualWorkers:
     def _set_buffers(self, values: dict[str, torch.Tensor]) -> None:
         with torch.no_grad():
             for name, buffer in self._model.named_buffers():
+                if name not in values or values[name].shape != buffer.shape:
+                    raise _core.NotSupported(f"buffer '{name}' of shape {list(buffer.shape)} came or changed its shape in the forward "
+                                             "pass: every worker begins with the same buffers")
                 buffer.copy_(values[name])
 
     def _slices(self, tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if not isinstance(tensor, torch.Tensor) or tensor.dim() == 0:
+            raise _core.InvalidArgument(f"a batch is of tensors with an example in each row, got {type(tensor).__name__}")
         if len(tensor) % self.num_workers != 0:
             raise _core.InvalidArgument(f"a batch of {len(tensor)} examples is no multiple of {self.num_workers} workers")
         return tensor.chunk(self.num_workers)
