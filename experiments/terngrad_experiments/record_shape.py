@@ -4,7 +4,7 @@ import math
 
 from terngrad_experiments.commits import COMPUTED
 
-# Of histograms: worker 0's gradient as it is, clipped and sent, and the mean over workers.
+# Histograms are of worker 0's gradient as it is, clipped and sent, and of the mean over workers.
 KINDS = ("gradient", "clipped", "sent", "mean")
 # An odd number, so that zeros are in the middle of one.
 NUM_BUCKETS = 63

@@ -32,7 +32,7 @@ struct TensorRecord {
   std::int64_t num_elements() const { return static_cast<std::int64_t>(bytes.size()) / tensor_type_bytes(type); }
 };
 
-/// What becomes of tensors of a type that TensorType does not have, such as F8_E4M3.
+/// The treatment of tensors of a type that TensorType does not have, such as F8_E4M3.
 enum class OtherTypes { kRefused, kLeftOut };
 
 using TensorMetadata = std::map<std::string, std::string>;

@@ -25,7 +25,7 @@ from terngrad.torch._device_communicator import GroupDeviceCommunicator
 COMMON_OPTIONS = ("codec", "codec_for", "min_elements", "algorithm", "downlink_codec", "memory", "on_nonfinite", "seed")
 # What DDP does with a NaN is the optimizer's affair: it sees one, and so does a GradScaler.
 POLICIES = {"propagate": "skip", "raise": "skip", "zero": "zero"}
-# What a pickled state has of its options: all but groups and the GradScaler, which bind gives to it.
+# Options that are pickled with a state: all but groups and the GradScaler, which bind gives to it.
 PICKLED = ("policy", "reduction", "check_replicas", "seed", "warmup_steps", "telemetry_steps", "timeout", "overlap", "finds_unused",
            "transforms", "options", "num_threads")
 
@@ -38,7 +38,7 @@ def exchange_policy(on_nonfinite: str) -> str:
 
 
 def _as_tensors(kept: Any) -> Any:
-    """What an exchange keeps, with tensors in place of arrays."""
+    """The state of an exchange, with tensors in place of arrays."""
     if isinstance(kept, dict):
         return {key: _as_tensors(value) for key, value in kept.items()}
     return torch.from_numpy(kept) if isinstance(kept, numpy.ndarray) else kept
@@ -313,7 +313,7 @@ class CompressedAllReduceHook:
 
     @property
     def _is_bound(self) -> bool:
-        """Whether it was not pickled or copied, or bind has connected it since."""
+        """False for a pickled or copied state until bind connects it."""
         return "_saved" not in vars(self)
 
     def __getattr__(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Whether ranks that train one model still have the same parameters."""
+"""Checksums that show whether ranks still have the same parameters."""
 
 from __future__ import annotations
 
