@@ -15,7 +15,7 @@
 #include "compress/exchange/vendor_all_reduce.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/runtime/errors.h"
-#include "kernels/tensor/model_layouts.h"
+#include "nets/net.h"
 #include "trainers/command_line/option_set.h"
 #include "trainers/commands/launched_command.h"
 #include "trainers/io/atomic_file.h"
@@ -91,7 +91,7 @@ bool is_vendor(const std::string& exchange) { return exchange == kVendorExchange
 
 void declare(OptionSet& options, Options& o) {
   options.group("Exchange");
-  options.add("layout", &o.layout, "model whose gradients are exchanged", one_of(model_names()));
+  options.add("layout", &o.layout, "model whose gradients are exchanged", one_of(net_names()));
   options.add("num_nodes", &o.num_nodes, "workers, 2 or more, spread over the processes; 0: one for each",
               in_range(0, kMaxSummedWorkers));
   options.add(
@@ -213,7 +213,7 @@ int run(const Options& o, ProcessGroup& processes) {
   const int num_threads = threads_of_process(o.threads, processes);
   ExchangeSubject subject;
   processes.run_collective([&] {
-    subject = make_exchange_subject(model_layout(o.layout), make_worker_group(o.num_nodes, processes.communicator()),
+    subject = make_exchange_subject(net_layout(o.layout), make_worker_group(o.num_nodes, processes.communicator()),
                                     num_threads);
   });
   ExchangeReportHeader header{.layout = o.layout,

@@ -22,33 +22,57 @@ namespace {
 
 struct RegisteredNet {
   const char* name;
+  ImageShape image;  // on which its paper or the original trains it
+  int num_classes;
   NetSpec (*spec)(const NetConfig&);
 };
 
+constexpr ImageShape kMnist = {28, 28, 1};
+constexpr ImageShape kCroppedCifar = {24, 24, 3};
+constexpr ImageShape kCifar = {32, 32, 3};
+constexpr ImageShape kImagenet = {224, 224, 3};
+constexpr int kImagenetClasses = 1001;  // the first is none, as in the original
+
 /// Every net there is: a new one is one source that describes it and one line here.
 constexpr std::array kNets = {
-    RegisteredNet{"alexnet", [](const NetConfig& config) { return alexnet(config.dropout_keep_prob); }},
-    RegisteredNet{"alexnet_v2", [](const NetConfig& config) { return alexnet_v2(config.dropout_keep_prob); }},
-    RegisteredNet{"cifar10_alexnet", [](const NetConfig&) { return cifar10_alexnet(); }},
-    RegisteredNet{"cifarnet", [](const NetConfig& config) { return cifarnet(config.dropout_keep_prob); }},
-    RegisteredNet{"googlenet", [](const NetConfig& config) { return googlenet(config.dropout_keep_prob); }},
-    RegisteredNet{"googlenet_2014", [](const NetConfig& config) { return googlenet_2014(config.dropout_keep_prob); }},
-    RegisteredNet{"inception_v3", [](const NetConfig& config) { return inception_v3(config.dropout_keep_prob); }},
-    RegisteredNet{"lenet", [](const NetConfig&) { return lenet(); }},
-    RegisteredNet{"resnet_18", [](const NetConfig&) { return resnet_18(); }},
-    RegisteredNet{"resnet_18_cifar", [](const NetConfig&) { return resnet_18_cifar(); }},
-    RegisteredNet{"resnet_20", [](const NetConfig&) { return resnet_cifar("resnet_20", 3); }},
-    RegisteredNet{"resnet_50", [](const NetConfig&) { return resnet_50(); }},
-    RegisteredNet{"resnet_56", [](const NetConfig&) { return resnet_cifar("resnet_56", 9); }},
-    RegisteredNet{"vgg_16",
+    RegisteredNet{"alexnet", kImagenet, kImagenetClasses,
+                  [](const NetConfig& config) { return alexnet(config.dropout_keep_prob); }},
+    RegisteredNet{"alexnet_v2", kImagenet, kImagenetClasses,
+                  [](const NetConfig& config) { return alexnet_v2(config.dropout_keep_prob); }},
+    RegisteredNet{"cifar10_alexnet", kCroppedCifar, 10, [](const NetConfig&) { return cifar10_alexnet(); }},
+    RegisteredNet{"cifarnet", kCifar, 10, [](const NetConfig& config) { return cifarnet(config.dropout_keep_prob); }},
+    RegisteredNet{"googlenet", kImagenet, kImagenetClasses,
+                  [](const NetConfig& config) { return googlenet(config.dropout_keep_prob); }},
+    RegisteredNet{"googlenet_2014", kImagenet, kImagenetClasses,
+                  [](const NetConfig& config) { return googlenet_2014(config.dropout_keep_prob); }},
+    RegisteredNet{"inception_v3",
+                  {299, 299, 3},
+                  kImagenetClasses,
+                  [](const NetConfig& config) { return inception_v3(config.dropout_keep_prob); }},
+    RegisteredNet{"lenet", kMnist, 10, [](const NetConfig&) { return lenet(); }},
+    RegisteredNet{"resnet_18", kImagenet, kImagenetClasses, [](const NetConfig&) { return resnet_18(); }},
+    RegisteredNet{"resnet_18_cifar", kCifar, 10, [](const NetConfig&) { return resnet_18_cifar(); }},
+    RegisteredNet{"resnet_20", kCifar, 10, [](const NetConfig&) { return resnet_cifar("resnet_20", 3); }},
+    RegisteredNet{"resnet_50", kImagenet, kImagenetClasses, [](const NetConfig&) { return resnet_50(); }},
+    RegisteredNet{"resnet_56", kCifar, 10, [](const NetConfig&) { return resnet_cifar("resnet_56", 9); }},
+    RegisteredNet{"vgg_16", kImagenet, kImagenetClasses,
                   [](const NetConfig& config) {
                     return vgg("vgg_16", {2, 2, 3, 3, 3}, config.dropout_keep_prob);
                   }},
-    RegisteredNet{"vgg_a",
+    RegisteredNet{"vgg_a", kImagenet, kImagenetClasses,
                   [](const NetConfig& config) {
                     return vgg("vgg_a", {1, 1, 2, 2, 2}, config.dropout_keep_prob);
                   }},
 };
+
+const RegisteredNet& registered_net(const std::string& name) {
+  std::string known;
+  for (const RegisteredNet& net : kNets) {
+    if (name == net.name) return net;
+    known += (known.empty() ? "" : ", ") + std::string(net.name);
+  }
+  TERNGRAD_THROW(InvalidArgument, "[net_spec] there is no net '", name, "'; there are: ", known);
+}
 
 }  // namespace
 
@@ -65,13 +89,11 @@ std::vector<std::string> net_names() {
   return names;
 }
 
-NetSpec net_spec(const std::string& name, const NetConfig& config) {
-  std::string known;
-  for (const RegisteredNet& net : kNets) {
-    if (name == net.name) return net.spec(config);
-    known += (known.empty() ? "" : ", ") + std::string(net.name);
-  }
-  TERNGRAD_THROW(InvalidArgument, "[net_spec] there is no net '", name, "'; there are: ", known);
+NetSpec net_spec(const std::string& name, const NetConfig& config) { return registered_net(name).spec(config); }
+
+Layout net_layout(const std::string& name) {
+  const RegisteredNet& net = registered_net(name);
+  return plan_net(net.spec({}), net.image, net.num_classes).layout;
 }
 
 std::unique_ptr<Net> make_net(const NetSpec& spec, const ImageShape& shape, int num_classes,

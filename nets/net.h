@@ -123,6 +123,10 @@ std::vector<std::string> net_names();
 /// The description of a net that is known by name. @throws InvalidArgument for an unknown name
 NetSpec net_spec(const std::string& name, const NetConfig& config = {});
 
+/// The tensors of the net that is known by this name, on the images that it is meant for: 10 classes for the nets for
+/// MNIST and CIFAR-10, 1001 for those for ImageNet. @throws InvalidArgument for an unknown name
+Layout net_layout(const std::string& name);
+
 /// Creates a net for images of `shape` and `num_classes` classes: of a description of your own, or by name.
 /// @throws InvalidArgument for an unknown name, a description that plan_net (net_plan.h) refuses, an image shape the
 /// net

@@ -11,7 +11,7 @@
 #include "kernels/codes/ternarize.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/statistics/scaler.h"
-#include "kernels/tensor/model_layouts.h"
+#include "nets/net.h"
 
 namespace terngrad::bench {
 namespace {
@@ -176,8 +176,9 @@ void register_cuda_encode() {
       }
     }
   }
+#ifdef TERNGRAD_BENCH_TRAINERS
   for (const std::string name : {"lenet", "cifar10_alexnet", "alexnet", "vgg_a"}) {
-    const Layout layout = model_layout(name);
+    const Layout layout = net_layout(name);
     const double set_bytes = 4.25 * static_cast<double>(layout.num_elements());
     // Larger than any cache: AlexNet and VGG-A.
     const std::vector<Residency> residencies =
@@ -187,6 +188,7 @@ void register_cuda_encode() {
                             [layout] { return encode_layout(layout); });
     }
   }
+#endif
 }
 
 }  // namespace terngrad::bench

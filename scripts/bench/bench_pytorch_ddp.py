@@ -44,7 +44,7 @@ HOOKS = ("fp32", "fp16", "bf16")
 
 
 def alexnet_shapes():
-    """Those of kernels/tensor/model_layouts.cpp: two groups as layers of their own."""
+    """Those of nets/models/alexnet.cpp: two groups as layers of their own."""
     shapes = []
     for side, inputs, outputs in ((11, 3, 48), (5, 48, 128), (3, 256, 192), (3, 192, 192), (3, 192, 128)):
         shapes += 2 * [(side, side, inputs, outputs), (outputs,)]

@@ -83,7 +83,7 @@ class BenchPytorchDdp(unittest.TestCase):
         spec.loader.exec_module(script)
         shapes = script.alexnet_shapes()
         self.assertEqual(len(shapes), 26)
-        self.assertEqual(sum(math.prod(shape) for shape in shapes), 60969321)  # tests/kernels/tensor/model_layouts_test.cpp
+        self.assertEqual(sum(math.prod(shape) for shape in shapes), 60969321)  # tests/nets/net_test.cpp
 
     def test_two_processes_train(self):
         self.needs_torch()

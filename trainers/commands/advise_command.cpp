@@ -22,7 +22,7 @@
 #include "kernels/codes/code_sum.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/errors.h"
-#include "kernels/tensor/model_layouts.h"
+#include "nets/net.h"
 #include "nets/net_plan.h"
 #include "trainers/command_line/option_set.h"
 #include "trainers/commands/advice.h"
@@ -73,8 +73,7 @@ std::vector<std::string> with_none(std::vector<std::string> names) {
 
 void declare(OptionSet& options, AdviseOptions& o) {
   options.group("What is exchanged");
-  options.add("layout", &o.layout, "a well-known model's tensors, in place of a net's",
-              one_of(with_none(model_names())));
+  options.add("layout", &o.layout, "a well-known model's tensors, in place of a net's", one_of(with_none(net_names())));
   options
       .add("dataset", &o.dataset, "data set whose images and classes the net is for; its files are not read",
            one_of(constant_image_sets()))

@@ -4,7 +4,7 @@
 
 #include "datasets/sets/constant_images.h"
 #include "kernels/runtime/errors.h"
-#include "kernels/tensor/model_layouts.h"
+#include "nets/net.h"
 #include "trainers/command_line/option_set.h"
 #include "trainers/options/dataset_recipes.h"
 #include "trainers/options/train_options.h"
@@ -35,7 +35,7 @@ AdvisedModel make_net_model(const AdvisedModelOptions& o) {
 }  // namespace
 
 AdvisedModel make_advised_model(const AdvisedModelOptions& o) {
-  if (!o.layout.empty()) return {.name = o.layout, .layout = model_layout(o.layout)};
+  if (!o.layout.empty()) return {.name = o.layout, .layout = net_layout(o.layout)};
   try {
     return make_net_model(o);
   } catch (const InvalidArgument& error) {
