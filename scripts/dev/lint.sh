@@ -4,13 +4,12 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: scripts/dev/lint.sh [--fast | --all | --since COMMIT | --fix]
+Usage: scripts/dev/lint.sh [--fast | --all | --fix]
 
-  --fast          everything except clang-tidy, which takes minutes where much has changed
-  --all           also clang's static analyzer, which takes three times as long
-  --since COMMIT  clang-tidy only for what includes a file that differs from COMMIT
-  --fix           no checks: reformats all sources with clang-format
-  --help          print this text and exit
+  --fast  everything except clang-tidy, which takes minutes where much has changed
+  --all   also clang's static analyzer, which takes three times as long
+  --fix   no checks: reformats all sources with clang-format
+  --help  print this text and exit
 TEXT
 }
 
@@ -21,20 +20,13 @@ case ${1-} in
   "") ;;
   --fast) fast=true ;;
   --all) tidy_options=(--all) ;;
-  --since)
-    if [[ -z ${2-} ]]; then
-      echo "lint.sh: --since: expected a commit" >&2
-      exit 2
-    fi
-    tidy_options=(--since "$2")
-    ;;
   --fix) fix=true ;;
   --help | -h)
     usage
     exit 0
     ;;
   *)
-    echo "lint.sh: unknown option '$1'; accepted: --fast, --all, --since, --fix, --help" >&2
+    echo "lint.sh: unknown option '$1'; accepted: --fast, --all, --fix, --help" >&2
     exit 2
     ;;
 esac
