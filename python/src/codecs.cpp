@@ -271,6 +271,48 @@ int decode(const Plan& plan, const nb::bytes& bytes, std::uint64_t seed, std::ui
   return message.worker;
 }
 
+/// The elements of one record of a message of any kind that are codes of one worker, or numbers.
+void decode_record(const Plan& plan, const nb::bytes& bytes, std::size_t index, std::uint64_t seed, nb::handle out) {
+  const AlignedBytes message_bytes(bytes);
+  const std::span<const std::uint8_t> message = message_bytes.get();
+  const MessageOutline outline = outline_message(message);
+  TERNGRAD_REQUIRE(index < outline.records.size(), "record ", index, ": the message has ", outline.records.size());
+  const MessageOutline::Record& record = outline.records[index];
+  TERNGRAD_REQUIRE(record.segment < static_cast<std::uint32_t>(plan.layout.num_segments()), "record ", index,
+                   " is of tensor ", record.segment, ", the shapes are of ", plan.layout.num_segments());
+  const Segment& segment = plan.layout.segment(static_cast<int>(record.segment));
+  const auto num_elements = static_cast<std::uint64_t>(segment.num_elements);
+  TERNGRAD_REQUIRE(record.first <= num_elements && record.count <= num_elements - record.first, "record ", index,
+                   " ends behind tensor '", segment.name, "', which has ", num_elements, " elements");
+  const FloatCodec fp32(FloatCodec::Width::kFloat32, plan.num_workers);
+  const FloatCodec bf16(FloatCodec::Width::kBfloat16, plan.num_workers);
+  const bool is_float = record.codec == fp32.wire_id() || record.codec == bf16.wire_id();  // a mean, in any exchange
+  const Codec& codec = !is_float                        ? plan.codecs.codec_of(static_cast<int>(record.segment))
+                       : record.codec == fp32.wire_id() ? fp32
+                                                        : bf16;
+  if (outline.label.kind == MessageKind::kScalers || record.codec != codec.wire_id() ||
+      record.format != codec.record_format(PayloadForm::kNatural)) {
+    TERNGRAD_THROW(NotSupported, "record ", index, " (codec ", static_cast<int>(record.codec), ", format ",
+                   static_cast<int>(record.format), ") has no elements in the format of codec ", codec.name());
+  }
+  EncodedSlice encoded{
+      .slice = {static_cast<int>(record.segment), static_cast<std::int64_t>(record.first),
+                static_cast<std::int64_t>(record.count)},
+      .format = record.format,
+      .scalers = {reinterpret_cast<const float*>(message.data() + record.scalers_at), record.num_scalers},
+      .payload = message.subspan(record.codes_at, record.bytes),
+      .key = StepKey{seed, outline.label.step},
+      .draw_offset = segment.draw_offset};
+  if (!is_float && static_cast<std::int64_t>(record.num_scalers) != codec.scaler_range(encoded.slice).count) {
+    TERNGRAD_THROW(CommunicationError, "record ", index, " has ", record.num_scalers, " scalers, codec ", codec.name(),
+                   " has ", codec.scaler_range(encoded.slice).count);
+  }
+  check_scalers(codec, encoded);
+  codec.check(encoded);
+  const Tensor tensor = write_tensor(out, "out");
+  codec.decode(encoded, {static_cast<float*>(tensor.data()), static_cast<std::size_t>(record.count)});
+}
+
 void aggregate(const Plan& plan, const std::vector<nb::bytes>& messages, std::uint64_t seed, std::uint64_t step,
                std::uint64_t run_id, const nb::list& out) {
   const Output output(plan, out);
@@ -372,6 +414,7 @@ void bind_codecs(nb::module_& module) {
       .def("set_scalers", &Encoder::set_scalers, "worker"_a, "scalers"_a)
       .def("encode", &Encoder::encode, "tensors"_a, "step"_a, "run_id"_a);
   module.def("decode", &decode, "plan"_a, "message"_a, "seed"_a, "step"_a, "run_id"_a, "out"_a);
+  module.def("decode_record", &decode_record, "plan"_a, "message"_a, "index"_a, "seed"_a, "out"_a);
   module.def("aggregate", &aggregate, "plan"_a, "messages"_a, "seed"_a, "step"_a, "run_id"_a, "out"_a);
   module.def("inspect", &inspect, "message"_a);
 }

@@ -11,7 +11,7 @@ import numpy.typing
 
 from terngrad import _arguments, _core
 from terngrad._arguments import Array
-from terngrad._messages import Message
+from terngrad._messages import Message, inspect
 
 Floats = numpy.typing.NDArray[numpy.float32]
 
@@ -205,6 +205,30 @@ class Codec:
         if worker != message.worker:
             raise _core.CommunicationError(f"the message is worker {worker}'s, not worker {message.worker}'s")
         return out if out is not None else targets["tensor"] if message.is_single else targets
+
+    def decode_record(self, data: Any, index: int, shapes: Mapping[str, Sequence[int]], *, seed: int = 1) -> Floats:
+        """The elements of one slice in a message of any kind, such as those that ``terngrad_train --dump_messages`` writes.
+
+        >>> import numpy, terngrad
+        >>> message = terngrad.encode(numpy.array([2, 0, -2], numpy.float32), "ternary")
+        >>> terngrad.Codec("ternary").decode_record(message, 0, {"tensor": (3,)}).tolist()
+        [2.0, 0.0, -2.0]
+
+        @param data    the message or its bytes
+        @param index   of the record in `terngrad.inspect(data).records`
+        @param shapes  {name: shape} of all tensors of the sender's layout, in order
+        @param seed    the sender's; looked at for codecs that rotate
+        @returns fp32 [record.count]
+        @raises CommunicationError for a message that is damaged or no slice of such tensors; NotSupported for records that hold
+            sums or votes of several workers, or scalers only
+        """
+        data = _arguments.data("data", data)
+        records = inspect(data).records
+        index = _arguments.integer("index", index, 0, len(records) - 1)
+        named = {name: _arguments.shape(name, shape) for name, shape in _arguments.by_name(shapes).items()}
+        out = numpy.empty(records[index].count, numpy.float32)
+        _core.decode_record(self._plan(named), data, index, _arguments.seed(seed), out)
+        return out
 
     def aggregate(self, messages: Sequence[Message], out: Any = None) -> Any:
         """The mean over all workers of what their messages say, with the bits of an exchange.

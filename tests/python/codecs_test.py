@@ -8,9 +8,8 @@ import unittest
 import numpy
 import terngrad
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-from common import wire_format  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from reference import messages  # noqa: E402
 
 SPECS = ["fp32", "bf16", "ternary", "ternary:clip_factor=2.5,format=t5", "ternary:levels=asymmetric", "qsgd:bits=4",
          "qsgd:bits=8,sharing=max", "natural", "sign", "onebit", "fp8", "int8", "terngrad_ef"]
@@ -67,8 +66,8 @@ class Codecs(unittest.TestCase):
 
     def test_messages_are_those_of_the_document(self):
         message = terngrad.Codec("ternary").encode({"weights": gradient_of(1)}, step=5)
-        read = wire_format.read_message(bytes(message))
-        self.assertEqual((read.kind, read.step, read.worker, len(read.records)), (2, 5, 0, 1))
+        read = messages.read(bytes(message))
+        self.assertEqual((read.kind, read.step, read.worker, len(read.records)), ("gradient", 5, 0, 1))
 
     def test_unbiased_codecs_are_right_on_average(self):
         gradient = gradient_of(7, (500,))
@@ -316,7 +315,16 @@ class Aggregates(unittest.TestCase):
             self.assertEqual([(record.codec, record.tensor, record.first, record.count) for record in info.records],
                              [("qsgd", 0, 0, 7000), ("qsgd", 1, 0, 3)])
             self.assertEqual(info.records[0].code_bytes, 3500)
-        self.assertEqual(info.fingerprint, wire_format.read_message(bytes(message)).fingerprint)
+        codec, shapes = terngrad.Codec("qsgd", bits=4), {"a": (100, 70), "b": (3,)}
+        self.assertEqual(codec.decode_record(message, 1, shapes).tobytes(), codec.decode(message)["b"].tobytes())
+        for error, arguments in ((terngrad.InvalidArgument, (2, shapes)), (terngrad.InvalidArgument, (1, {"a": (100, 70)})),
+                                 (terngrad.InvalidArgument, (0, {"a": (3,)}))):
+            with self.assertRaises(error):
+                codec.decode_record(message, *arguments)
+        for other in ("ternary", "qsgd:bits=8", "qsgd:bits=4,block=64"):
+            with self.assertRaises((terngrad.NotSupported, terngrad.CommunicationError)):
+                terngrad.Codec(other).decode_record(message, 0, shapes)
+        self.assertEqual(info.fingerprint, messages.read(bytes(message)).fingerprint)
         for place in (0, 6, 30, 70, len(bytes(message)) - 1):
             damaged = bytearray(bytes(message))
             damaged[place] ^= 4

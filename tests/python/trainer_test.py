@@ -99,7 +99,7 @@ class Recorder(terngrad.torch.GroupCommunicator):
         return bytes(parcels[16:16 + size])
 
     def all_to_all(self, messages):
-        self.sent = b"".join(content(dumped_run.wire_format.read_message(self.message_of(parcels))) for parcels in messages)
+        self.sent = b"".join(content(dumped_run.messages.read(self.message_of(parcels))) for parcels in messages)
         return super().all_to_all(messages)
 
 

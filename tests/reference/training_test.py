@@ -15,7 +15,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 try:
-    from reference import codecs, low_rank, packing, scalers, topk, worker_tree
+    from reference import codecs, low_rank, messages, packing, scalers, topk, worker_tree
     from support import dumped_run
 except ModuleNotFoundError as missing:
     if missing.name != "numpy":
@@ -115,19 +115,18 @@ class Training(unittest.TestCase):
         for message in run.of_kind("mean"):
             for record in message.records:
                 codec, cut = run.codec(record.segment), run.cut(record)
-                messages = sent[message.step, record.segment, record.first]
-                mean = codec.mean(messages, cut)
-                if (record.codec, record.format) == (codec.wire_id, 19):
+                of_workers = sent[message.step, record.segment, record.first]
+                mean = codec.mean(of_workers, cut)
+                if (record.codec, record.format) == (codec.wire_id, messages.RUNS):
                     self.assertEqual(record.payload, topk.pack_nonzeros(mean))
-                elif record.codec_name() == "bf16":
+                elif record.codec == messages.BF16:
                     self.assertEqual(record.payload, codecs.parse("bf16").codec.pack(mean))
-                elif record.codec_name() == "ternary lanes":
-                    numbers = sum(codec.lane_numbers(codec.unpack(one.payload, cut.count)) for one in messages)
-                    self.assertEqual(record.payload, packing.pack_lanes(numbers, codec.lane_levels, NUM_WORKERS))
-                    self.assertEqual((record.values(NUM_WORKERS, codec.runs.block) + 0.0).tobytes(),
-                                     (mean + 0.0).tobytes())
+                elif record.codec == messages.FP32:
+                    self.assertEqual(record.payload, mean.tobytes())
                 else:
-                    self.assertEqual((record.codec_name(), record.payload), ("fp32", mean.tobytes()))
+                    self.assertEqual((record.codec, record.format), (codec.wire_id, messages.LANES))
+                    numbers = sum(codec.lane_numbers(codec.unpack(one.payload, cut.count)) for one in of_workers)
+                    self.assertEqual(record.payload, packing.pack_lanes(numbers, codec.lane_levels, NUM_WORKERS))
                 num_means += 1
         return num_means
 
@@ -212,16 +211,16 @@ class Training(unittest.TestCase):
             of_second = len(tensors) < num_tensors
             for record in message.records:
                 name = tensors[record.segment]["name"]
-                if name not in rounds or message.kind_name() == "scalers":
+                if name not in rounds or message.kind == "scalers":
                     continue
                 of_workers = expected[message.step, name][1 if of_second else 0]
-                values = (worker_tree.tree_mean(of_workers) if message.kind_name() == "mean"
+                values = (worker_tree.tree_mean(of_workers) if message.kind == "mean"
                           else of_workers[message.worker]).reshape(-1)
-                name_of_codec = "fp32" if message.kind_name() == "mean" else codec.factors
-                self.assertEqual(record.codec_name(), name_of_codec)
+                name_of_codec = "fp32" if message.kind == "mean" else codec.factors
+                self.assertEqual(record.codec, codecs.parse(name_of_codec).codec.wire_id)
                 self.assertEqual(record.payload, codecs.parse(name_of_codec).codec.pack(
                     values[record.first : record.first + record.count]))
-                seen.add((message.kind_name(), message.step, name, of_second))
+                seen.add((message.kind, message.step, name, of_second))
         self.assertEqual(len(seen), 2 * NUM_STEPS * len(rounds) * 2)
 
     def test_scopes(self):

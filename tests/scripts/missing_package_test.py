@@ -44,7 +44,6 @@ class MissingPackage(unittest.TestCase):
             self.expect_hint(77, "numpy", "scripts/dev/compare_pytorch.py", "--program", file.name)
             self.expect_hint(77, "numpy", "scripts/dev/check_preprocessing.py", "--program", file.name, "--images", ".")
             self.expect_hint(77, "matplotlib", "scripts/plot_run.py", folder)
-            self.expect_hint(1, "numpy", "scripts/read_messages.py", file.name)
             self.expect_hint(1, "numpy", "experiments/cifar10_pytorch.py", folder)
 
     def test_other_packages_come_from_elsewhere(self):

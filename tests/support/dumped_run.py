@@ -5,8 +5,8 @@ import pathlib
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts" / "common"))
-import wire_format  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from reference import messages  # noqa: E402
 
 # The learning rate is so small that no parameter ever changes: runs with other codecs have the same gradients in every step.
 # Images are constant, so what makes gradients of steps and workers differ is dropout. There is no evaluation, which takes
@@ -26,13 +26,13 @@ class DumpedRun:
                         *map(str, options)], capture_output=True, text=True)
         if done.returncode != 0:
             raise RuntimeError(f"terngrad_train failed: {done.stderr}")
-        self.messages = [wire_format.read_message(path.read_bytes()) for path in sorted(dump.glob("*.msg"))]
+        self.messages = [messages.read(path.read_bytes()) for path in sorted(dump.glob("*.msg"))]
         # By fingerprint; where all messages are of one, its tensors.
         self.layouts = json.loads((dump / "layout.json").read_text(encoding="utf-8"))["layouts"]
         self.tensors = next(iter(self.layouts.values()))
 
     def of_kind(self, kind):
-        return [message for message in self.messages if message.kind_name() == kind]
+        return [message for message in self.messages if message.kind == kind]
 
     def shape(self, segment):
         return tuple(self.tensors[segment]["shape"])
