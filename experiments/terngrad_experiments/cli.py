@@ -5,8 +5,8 @@ import pathlib
 import shlex
 import sys
 
-from terngrad_experiments import (commits, importing, jobs, labels, model_results, model_tables, programs, readme, recipes, report,
-                                  runner, status, store, table_text, tables, validation_figure, views)
+from terngrad_experiments import (cluster_model, commits, importing, jobs, labels, model_tables, programs, readme, recipes, report,
+                                  runner, status, store, table_text, tables, views)
 
 USAGE = """terngrad_experiment: runs tables and figures of Wen et al. (NIPS 2017), keeps what came out, and compares it.
 Exit codes: 0; 1 something failed; 2 wrong usage; 128 + signal."""
@@ -87,7 +87,6 @@ def make_parser(script, home):
     run.add_argument("pattern", nargs="*", help="a cell, a glob (table1/*, table1/*@original-scaler), or a preset")
     run.add_argument("--seeds", type=parse_seeds, help="in place of the recipe's, e.g. 1-3")
     run.add_argument("--scale", help="a fraction of the steps, e.g. 1/30; not comparable with the paper")
-    # Without defaults: what is computed refuses each of them.
     run.add_argument("--jobs", type=auto_or_positive,
                      help="runs at a time; auto, the default: processors / threads, with --device cuda as many as GPUs take")
     run.add_argument("--jobs_per_gpu", type=positive,
@@ -114,6 +113,10 @@ def make_parser(script, home):
     load.add_argument("--into", type=pathlib.Path, help="results file; that of --out by default")
     front = add("readme", "the README's table of results and its figure, from the records", update_readme)
     front.add_argument("--check", action="store_true", help="writes nothing; exit code 1 if they differ from the records")
+    cluster = add("cluster", "predicts steps on a cluster that a file describes (experiments/clusters)", show_cluster)
+    cluster.add_argument("file", type=pathlib.Path)
+    cluster.add_argument("--format", default="text", choices=("text", "json"))
+    cluster.add_argument("-o", "--output", type=pathlib.Path)
     add("check", "recipes against the options of the built commands", check_recipes)
     return parser
 
@@ -154,11 +157,8 @@ def list_cells(options):
     experiments = load_recipes(options)
     results = recorded(options)
     print(f"{'cell':44} {'seeds':>5} {'steps':>8} {'hours a run':>11}  recorded")
-    models, patterns = model_results.split(experiments, [options.pattern])
-    for cell in selected(options, experiments, patterns):
+    for cell in selected(options, experiments, [options.pattern]):
         print(status.list_line(cell, results))
-    for line in model_results.list_lines(models, results):
-        print(line)
     return 0
 
 
@@ -168,17 +168,10 @@ def run_cells(options):
         for name, patterns in recipes.load_presets(options.recipes).items():
             print(f"{name}: {' '.join(patterns)}")
         return 0
-    models, patterns = model_results.split(experiments, options.pattern)
-    given = model_results.options_of_runs(options)
-    if models and given and not model_results.named_alone(experiments, options.pattern):
-        print(f"{len(models)} models are left out: --{given[0]} is of runs, and they have none", file=sys.stderr)
-        models = []
-    if models and model_results.run(models, options) == 0 and not patterns:
-        return 0
     num_threads, device = 1 if options.threads is None else options.threads, options.device or "cpu"
     if options.jobs_per_gpu and device != "cuda":
         raise UsageError(f"--jobs_per_gpu {options.jobs_per_gpu}: needs --device cuda")
-    cells = selected(options, experiments, patterns, options.scale)
+    cells = selected(options, experiments, options.pattern, options.scale)
     missing = sorted({need for cell in cells for need in cell.needs})
     runnable = [cell for cell in cells if not cell.needs]
     if missing:
@@ -203,10 +196,7 @@ def run_cells(options):
 def show_status(options):
     experiments = load_recipes(options)
     results = recorded(options)
-    models, patterns = model_results.split(experiments, [options.pattern])
-    status.show(selected(options, experiments, patterns), options.out, results)
-    for line in model_results.status_lines(models, results):
-        print(line)
+    status.show(selected(options, experiments, [options.pattern]), options.out, results)
     return 0
 
 
@@ -233,8 +223,7 @@ def show_table(options):
         emit(options, table_text.render_claims(experiment, results, options.format, left_out))
         return 0
     if experiment.kind == "model":
-        emit(options, model_tables.render(experiment, results, options.format))
-        say_left_out(left_out)
+        emit(options, model_tables.render(experiment, options.format))
         return 0
     table = tables.make_table(experiment, results, left_out, labels.Labels(options.data), experiments)
     emit(options, table_text.render(table, options.format))
@@ -264,16 +253,21 @@ def in_order_of_the_paper(experiments):
 
 def write_report(options):
     experiments = load_recipes(options)
-    more = {} if options.name else validation_figure.sections(options.results)
     named = [experiment_named(experiments, name) for name in options.name or in_order_of_the_paper(experiments)]
     known = recorded(options)
     if not options.name:
         # What is not of the paper and was not run says nothing.
         named = [experiment for experiment in named if experiment.source or views.results_for([experiment], known)]
     results, left_out = of_commit(options, views.results_for(named, known))
-    page = report.make_page(named, results, left_out, labels.Labels(options.data), experiments, more)
+    page = report.make_page(named, results, left_out, labels.Labels(options.data), experiments)
     options.output.write_text(page, encoding="utf-8")
     print(f"{options.output}: {len(page.encode()) / 1e6:.2f} MB")
+    return 0
+
+
+def show_cluster(options):
+    cluster = cluster_model.read_cluster(options.file)
+    emit(options, {"text": cluster_model.to_text, "json": cluster_model.to_json}[options.format](cluster))
     return 0
 
 
@@ -296,8 +290,9 @@ def check_recipes(options):
     wrong = [f"{cell.full_name}: --{name} is no option of terngrad_train"
              for experiment in experiments.values() for cell in experiment.all_cells() for name in cell.options
              if name not in known]
-    for _, cluster in model_results.matching(experiments, "*"):
-        model_results.cluster_path(options.recipes, cluster)
+    for experiment in experiments.values():
+        if experiment.model is not None:
+            model_tables.clusters_of(experiment)
     for line in wrong:
         print(f"terngrad_experiment: {line}", file=sys.stderr)
     if not wrong:

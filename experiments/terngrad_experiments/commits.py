@@ -1,10 +1,10 @@
 """Results of one commit: what a comparison is made of if nothing but options and seeds may explain it. A build of changed files
-is of another commit than a clean one: its name ends by -dirty. Results that are computed are of no run, and stay."""
+is of another commit than a clean one: its name ends by -dirty."""
 
+import collections
 import dataclasses
 
 DIRTY = "-dirty"
-COMPUTED = "computed"  # the status of a result that no run has made
 
 
 class CommitError(ValueError):
@@ -16,20 +16,14 @@ def commit_of(result):
     return result["commit"] + (DIRTY if result.get("dirty") else "")
 
 
-def is_run(result):
-    return result.get("status") != COMPUTED
-
-
 @dataclasses.dataclass(frozen=True)
 class LeftOut:
-    """What a choice of one commit left out: the number of results by their commit. commit: None without runs to choose from."""
+    """What a choice of one commit left out: the number of results by their commit."""
 
     commit: str | None
     counts: dict = dataclasses.field(hash=False)
 
     def __str__(self):
-        if self.commit is None:
-            return "same commit: of no run; what is computed is never left out"
         total = sum(self.counts.values())
         if not total:
             return f"same commit: all results are of {self.commit}"
@@ -45,18 +39,17 @@ def time_of(result):
 
 def newest(results):
     """The commit of the run that was recorded last, None without runs. Of equal times the later line counts."""
-    runs = [result for result in results if is_run(result)]
-    if not runs:
+    if not results:
         return None
-    index = max(range(len(runs)), key=lambda i: (time_of(runs[i]), i))
-    return commit_of(runs[index])
+    index = max(range(len(results)), key=lambda i: (time_of(results[i]), i))
+    return commit_of(results[index])
 
 
 def named(results, text):
     """The commit of runs that `text` is the start of, or that starts `text`; of dirty builds if `text` ends by -dirty.
 
     @throws CommitError without one, and with several"""
-    commits = dict.fromkeys(commit_of(result) for result in results if is_run(result))
+    commits = dict.fromkeys(commit_of(result) for result in results)
     start, is_dirty = text.removesuffix(DIRTY), text.endswith(DIRTY)
     found = []
     for commit in commits:
@@ -70,13 +63,7 @@ def named(results, text):
 
 
 def of_one(results, text=""):
-    """(results, LeftOut) of one commit, the newest or, with `text`, that. Where all is computed, nothing is chosen.
-    @throws CommitError"""
-    if results and not any(map(is_run, results)):
-        return results, LeftOut(None, {})
+    """(results, LeftOut) of one commit, the newest or, with `text`, that. @throws CommitError"""
     commit = named(results, text) if text else newest(results)
-    counts = {}
-    for result in results:
-        if is_run(result) and commit_of(result) != commit:
-            counts[commit_of(result)] = counts.get(commit_of(result), 0) + 1
-    return [result for result in results if not is_run(result) or commit_of(result) == commit], LeftOut(commit, counts)
+    counts = collections.Counter(commit_of(result) for result in results if commit_of(result) != commit)
+    return [result for result in results if commit_of(result) == commit], LeftOut(commit, dict(counts))

@@ -30,7 +30,7 @@ class Fit:
     latency_us: float
     ternarize_gelements_per_second: float
     network_factor: str  # how often the message crosses the network of i machines: one of FACTORS
-    rms_percent: float   # 100 sqrt(sum of w ln(model / bar)^2 / number of bars), w their weights, as compress/cost/paper_bars.h
+    rms_percent: float   # 100 sqrt(sum of w ln(model / bar)^2 / number of bars), w their weights
     confidence: str
 
 
@@ -41,7 +41,7 @@ FACTORS = ("min(log2 i, 2)", "2 (i-1)/i")
 class Cluster:
     name: str
     title: str
-    file: str            # in the folder "clusters" beside that of the recipes, for terngrad_advise --cluster
+    file: str            # in experiments/clusters
     machines: int
     gpus_per_machine: int
     gpu: str

@@ -5,14 +5,16 @@ import csv
 import dataclasses
 import io
 import json
+import pathlib
 
-from terngrad_experiments import model_results, table_text
-from terngrad_experiments.commits import commit_of
+from terngrad_experiments import cluster_model, paper_model, table_text
 from terngrad_experiments.model_recipe import GRADIENTS
+
+FOLDER = pathlib.Path(__file__).resolve().parents[1] / "clusters"
+BAR = ("cluster", "net", "gradients", "gpus", "chart", "model")
 
 # Workers in the table of our own model, where they are listed.
 SHOWN_WORKERS = (8, 64, 512, 4096, 32768, 100000)
-DOWNLINKS = {"t2": "2 bits, as the chart", "lanes": "sums of {bits:g} bits", "bf16": "bf16", "fp32": "fp32"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,45 +25,26 @@ class Section:
     is_detail: bool = False  # in pages and JSON only
 
 
-def _computed(experiment, results):
-    """[(cluster, recorded model)] of the clusters that are recorded."""
-    found = [(cluster, model_results.model_of(results, experiment, cluster)) for cluster in experiment.model.clusters]
-    return [(cluster, model) for cluster, model in found if model is not None]
-
-
-def bars_of(model, net, gradients):
-    """Images/s of the fitted model at each bar, None where nothing is recorded."""
-    if model is None or model["figure5"] is None:
-        return None
-    named = (bars["model"] for bars in model["figure5"]["bars"] if (bars["net"], bars["gradients"]) == (net, gradients))
-    return next(named, None)
-
-
 def _images(value):
     return f"{value:,.0f}"
 
 
-def throughput_section(experiment, cluster, model):
+def clusters_of(experiment):
+    """[(the recipe's cluster, that of its file)]"""
+    return [(cluster, cluster_model.read_cluster(FOLDER / cluster.file)) for cluster in experiment.model.clusters]
+
+
+def throughput_section(experiment, cluster):
     """The paper's bars of one cluster, and below each row the model's."""
     rows = []
     for net in experiment.model.nets:
         for gradients in GRADIENTS:
             reading = experiment.model.reading(cluster.name, net.name, gradients)
             rows.append((net.name, gradients, "chart", *map(_images, reading.images_per_second)))
-            fitted = bars_of(model, net.name, gradients)
-            rows.append(("", "", "model", *(map(_images, fitted) if fitted else ("-",) * len(experiment.model.gpus))))
-    rms = f", model within {model['figure5']['rms_percent']:.1f} % rms" if model and model["figure5"] else ""
-    return Section(f"({cluster.name}) {cluster.title}: images/s{rms}", ("net", "gradients", "", *map(str, experiment.model.gpus)),
-                   rows)
-
-
-def _fitted_gain(model, net, place):
-    pair = [bars_of(model, net, gradients) for gradients in ("ternary", "fp32")]
-    return pair[0][place] / pair[1][place] if all(pair) else None
-
-
-def _factor(value):
-    return "-" if value is None else f"{value:.2f}"
+            rows.append(("", "", "model", *map(_images, paper_model.bars(experiment.model, cluster, net, gradients))))
+    rms = paper_model.rms_percent(experiment.model, cluster)
+    return Section(f"({cluster.name}) {cluster.title}: images/s, model within {rms:.1f} % rms",
+                   ("net", "gradients", "", *map(str, experiment.model.gpus)), rows)
 
 
 def _small_factor(value):
@@ -69,161 +52,140 @@ def _small_factor(value):
     return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
-def gains_section(experiment, results):
+def gains_section(experiment):
     """Images/s of ternary over those of fp32, on 8 and on all GPUs."""
     model, rows = experiment.model, []
     said = {(one.cluster, one.net, one.gpus): one.value for one in model.speed_ups}
     for cluster in model.clusters:
-        recorded = model_results.model_of(results, experiment, cluster)
         for net in model.nets:
             line = [f"({cluster.name})", net.name]
             for gpus in (8, model.gpus[-1]):
                 place = model.gpus.index(gpus)
                 ternary, fp32 = (model.reading(cluster.name, net.name, kind).images_per_second[place]
                                  for kind in ("ternary", "fp32"))
+                of_model, base = (paper_model.bars(model, cluster, net, kind)[place] for kind in ("ternary", "fp32"))
                 text = said.get((cluster.name, net.name, gpus))
-                line += [_factor(ternary / fp32), _factor(_fitted_gain(recorded, net.name, place)),
-                         "-" if text is None else f"{text:g}"]
+                line += [f"{ternary / fp32:.2f}", f"{of_model / base:.2f}", "-" if text is None else f"{text:g}"]
             rows.append(tuple(line))
     of = [f"{gpus} GPUs: {what}" for gpus in (8, model.gpus[-1]) for what in ("chart", "model", "text")]
     return Section("Ternary over fp32, times as many images/s", ("cluster", "net", *of), rows)
 
 
-def downlink_section(experiment, results):
-    rows, gpus = [], None
-    for cluster, model in _computed(experiment, results):
-        if not model["figure5"]:
-            continue
-        gpus = model["figure5"]["by_downlink"]["gpus"]
-        for row in model["figure5"]["by_downlink"]["rows"]:
-            gains = [_factor(one[name]) for one in row["speed_ups"] for name in ("over_fp32", "over_bf16")]
-            down = DOWNLINKS[row["downlink"]].format(bits=row["downlink_bits"])
-            rows.append((f"({cluster.name})", f"{row['uplink_bits']:g} bits", down, *gains))
+def downlink_section(experiment):
+    gpus, rows = experiment.model.gpus[-1], []
+    for cluster in experiment.model.clusters:
+        for name, bits in paper_model.downlinks(gpus).items():
+            gains = [paper_model.step_seconds(cluster, net, paper_model.CODECS[base], gpus) /
+                     paper_model.step_seconds(cluster, net, bits, gpus) for net in experiment.model.nets for base in ("fp32", "bf16")]
+            rows.append((f"({cluster.name})", "2 bits", name, *(f"{gain:.2f}" for gain in gains)))
     of = [f"{net.name} /{name}" for net in experiment.model.nets for name in ("fp32", "bf16")]
     return Section(f"Speed-up by downlink: times as many images/s as fp32 and as bf16 on {gpus} GPUs, by what the downlink takes",
-                   ("cluster", "up", "down", *of), rows) if rows else None
+                   ("cluster", "up", "down", *of), rows)
 
 
-def way_name(way):
+def way_name(step):
     """"fp32", "t2, downlink bf16", "t2, all-gather"."""
-    if way["codec"] in ("fp32", "bf16"):
-        return way["codec"]
-    if way["codec"] == "lanes":
+    if step.codec in ("fp32", "bf16"):
+        return step.codec
+    if step.codec == "lanes":
         return "t2, downlink sums in lanes"
-    return f"{way['codec']}, all-gather" if way["downlink"] is None else f"{way['codec']}, downlink {way['downlink']}"
+    return f"{step.codec}, downlink {step.plan.downlink}" if step.plan.downlink else f"{step.codec}, all-gather"
 
 
-def baseline_of(net):
-    """Images/s of fp32 over the numbers of workers, None where the cluster file has no such codec."""
-    return next((way["images_per_second"] for way in net["ways"] if way["codec"] == "fp32"), None)
+def gains_over_fp32(cluster, net):
+    """{way_name: times as many images/s as fp32 for each of listed_workers}, each with its fastest exchange."""
+    gains = {}
+    for workers in cluster_model.listed_workers(cluster):
+        steps = cluster_model.steps_of(cluster, net, workers)
+        base = cluster_model.best_of(steps, "fp32")
+        for step in steps:
+            gains.setdefault(way_name(step), []).append(base.seconds / step.seconds)
+    return gains
 
 
-def scaling_section(experiment, results):
+def scaling_section(experiment):
     """Our model: gain over fp32 with the fastest plan of each codec and downlink."""
-    computed = _computed(experiment, results)
-    if not computed:
-        return None
-    shown = [workers for workers in SHOWN_WORKERS if all(workers in model["workers"] for _, model in computed)]
     rows = []
-    for cluster, model in computed:
-        places = [model["workers"].index(workers) for workers in shown]
-        trusted = model["cluster"]["extrapolated_above"]
-        for net in model["nets"]:
-            baseline = baseline_of(net)
-            for way in net["ways"]:
-                if way["codec"] != "fp32" and baseline is not None:
-                    gains = [_small_factor(way["images_per_second"][n] / baseline[n]) + "*" * (model["workers"][n] > trusted)
-                             for n in places]
-                    rows.append((f"({cluster.name})", net["name"], way_name(way), *gains))
+    for recipe, cluster in clusters_of(experiment):
+        listed = cluster_model.listed_workers(cluster)
+        for net in cluster.nets:
+            for name, gains in gains_over_fp32(cluster, net).items():
+                if name != "fp32":
+                    shown = [_small_factor(gains[listed.index(n)]) + "*" * (n > cluster.trusted_workers) for n in SHOWN_WORKERS]
+                    rows.append((f"({recipe.name})", net.name, name, *shown))
     return Section("Our model: times as many images/s as fp32, each with its fastest exchange, by workers (* extrapolated)",
-                   ("cluster", "net", "codec", *(f"{workers:,}" for workers in shown)), rows)
+                   ("cluster", "net", "codec", *(f"{workers:,}" for workers in SHOWN_WORKERS)), rows)
 
 
-def parts_section(experiment, results):
+def parts_section(experiment):
     rows = []
-    for cluster, model in _computed(experiment, results):
-        place = model["workers"].index(model["own_size"])
-        for net in model["nets"]:
-            for way in net["ways"]:
-                parts = [f"{1000 * seconds:.1f}" for seconds in way["own_size"]["parts"]]
-                sizes = [way["own_size"]["message_bytes"][name] for name in ("up", "down")]
-                rows.append((f"({cluster.name})", net["name"], way_name(way), way["exchange"][place], f"{model['own_size']:,}",
-                             *parts, f"{1000 * way['step_seconds'][place]:.1f}",
-                             *("-" if size is None else f"{size / 1e6:.1f}" for size in sizes),
-                             _images(way["images_per_second"][place])))
+    for recipe, cluster in clusters_of(experiment):
+        workers = cluster_model.own_size(cluster)
+        for net in cluster.nets:
+            for step in cluster_model.steps_of(cluster, net, workers):
+                rows.append((f"({recipe.name})", net.name, way_name(step), step.plan.name, f"{workers:,}",
+                             *(f"{1e3 * part:.1f}" for part in step.parts.values()), f"{1e3 * step.seconds:.1f}", f"{step.up / 1e6:.1f}",
+                             f"{step.down / 1e6:.1f}" if step.plan.downlink else "-", _images(step.images_per_second)))
     return Section("Our model: parts of a step in ms, MB of a worker's message",
                    ("cluster", "net", "codec", "exchange", "workers", "compute", "encode", "exposed exchange", "decode", "update",
-                    "step", "MB up", "MB down", "images/s"), rows, is_detail=True) if rows else None
+                    "step", "MB up", "MB down", "images/s"), rows, is_detail=True)
 
 
-def sections(experiment, results):
-    found = [throughput_section(experiment, cluster, model_results.model_of(results, experiment, cluster))
-             for cluster in experiment.model.clusters]
-    found += [gains_section(experiment, results), downlink_section(experiment, results), scaling_section(experiment, results),
-              parts_section(experiment, results)]
-    return [section for section in found if section is not None]
+def sections(experiment):
+    return [*(throughput_section(experiment, cluster) for cluster in experiment.model.clusters), gains_section(experiment),
+            downlink_section(experiment), scaling_section(experiment), parts_section(experiment)]
 
 
-def notes(experiment, results):
+def notes(experiment):
     lines = []
-    computed = _computed(experiment, results)
-    if len(computed) < len(experiment.model.clusters):
-        lines.append(f"not all is computed: terngrad_experiment run '{experiment.name}/*'")
-    for cluster, model in computed:
-        trusted = model["cluster"]["extrapolated_above"]
-        sources = {source: list(dict.fromkeys(name for net in model["nets"] for name in net["inputs"][source]))
-                   for source in model_results.SOURCES}
-        known = "; ".join(f"{source}: {', '.join(names)}" for source, names in sources.items() if names)
-        lines.append(f"({cluster.name}) extrapolated beyond {trusted:,} workers, four times what its inputs were observed with; "
-                     f"{known}")
-    commits = dict.fromkeys(commit_of(model_results.result_of(results, experiment, cluster)) for cluster, _ in computed)
-    if commits:
-        lines.append(f"commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}")
+    for recipe, cluster in clusters_of(experiment):
+        steps = [step for net in cluster.nets for n in cluster_model.listed_workers(cluster) for step in cluster_model.steps_of(cluster, net, n)]
+        lines.append(f"({recipe.name}) extrapolated beyond {cluster.trusted_workers:,} workers, {cluster_model.TRUSTED_FACTOR} times what its "
+                     f"inputs were observed with; {cluster_model.inputs_text(steps)}")
     return lines + [f"assumed: {text}" for text in experiment.assumed]
 
 
-def to_text(experiment, results):
+def to_text(experiment):
     parts = [f"{experiment.name}: {experiment.title}"]
-    for section in sections(experiment, results):
+    for section in sections(experiment):
         if not section.is_detail:
             parts += ["", section.title, *table_text.aligned([section.header, *section.rows])]
-    return "\n".join([*parts, "", *notes(experiment, results)])
+    return "\n".join([*parts, "", *notes(experiment)])
 
 
-def to_markdown(experiment, results):
+def to_markdown(experiment):
     lines = []
-    for section in sections(experiment, results):
+    for section in sections(experiment):
         if not section.is_detail:
             lines += [f"**{section.title}**", "", *table_text.markdown_lines(section.header, section.rows), ""]
-    return "\n".join([*lines, *(f"- {note}" for note in notes(experiment, results))])
+    return "\n".join([*lines, *(f"- {note}" for note in notes(experiment))])
 
 
-def to_csv(experiment, results):
-    """A line for each bar: what the chart has, and the fitted model, empty where nothing is recorded."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["cluster", "net", "gradients", "gpus", "chart", "model"])
+def _rows(experiment):
+    """(cluster, net, gradients, GPUs, chart, model) of each bar."""
     for cluster in experiment.model.clusters:
-        recorded = model_results.model_of(results, experiment, cluster)
         for net in experiment.model.nets:
             for gradients in GRADIENTS:
-                fitted = bars_of(recorded, net.name, gradients) or [None] * len(experiment.model.gpus)
-                reading = experiment.model.reading(cluster.name, net.name, gradients)
-                for gpus, chart, model in zip(experiment.model.gpus, reading.images_per_second, fitted):
-                    writer.writerow([cluster.name, net.name, gradients, gpus, chart, model])
+                chart = experiment.model.reading(cluster.name, net.name, gradients).images_per_second
+                ours = paper_model.bars(experiment.model, cluster, net, gradients)
+                yield from ((cluster.name, net.name, gradients, *each) for each in zip(experiment.model.gpus, chart, ours))
+
+
+def to_csv(experiment):
+    """A line for each bar: what the chart has, and the fitted model."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(BAR)
+    writer.writerows(_rows(experiment))
     return text.getvalue().rstrip("\n")
 
 
-def to_json(experiment, results):
-    """Of each cluster the chart's bars and what is recorded, null where nothing is."""
-    clusters = [{"name": cluster.name, "title": cluster.title,
-                 "chart": [{"net": net.name, "gradients": gradients,
-                            "images_per_second": experiment.model.reading(cluster.name, net.name, gradients).images_per_second}
-                           for net in experiment.model.nets for gradients in GRADIENTS],
-                 "model": model_results.model_of(results, experiment, cluster)} for cluster in experiment.model.clusters]
-    return json.dumps({"experiment": experiment.name, "title": experiment.title, "gpus": experiment.model.gpus,
-                       "clusters": clusters, "assumed": experiment.assumed}, indent=1, sort_keys=True)
+def to_json(experiment):
+    """The bars, and every section as a table."""
+    tables = [{"title": each.title, "header": each.header, "rows": each.rows} for each in sections(experiment)]
+    return json.dumps({"experiment": experiment.name, "title": experiment.title, "bars": [dict(zip(BAR, row)) for row in _rows(experiment)],
+                       "tables": tables, "assumed": experiment.assumed}, indent=1)
 
 
-def render(experiment, results, form):
-    return {"text": to_text, "markdown": to_markdown, "csv": to_csv, "json": to_json}[form](experiment, results)
+def render(experiment, form):
+    return {"text": to_text, "markdown": to_markdown, "csv": to_csv, "json": to_json}[form](experiment)

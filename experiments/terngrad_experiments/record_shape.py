@@ -2,7 +2,6 @@
 
 import math
 
-from terngrad_experiments.commits import COMPUTED
 
 # Histograms are of worker 0's gradient as it is, clipped and sent, and of the mean over workers.
 KINDS = ("gradient", "clipped", "sent", "mean")
@@ -113,7 +112,7 @@ COUNT = Number(int, smallest=0)
 CURVE = ListOf(ListOf(Number(or_none=True), length=2))
 FRACTIONS = ListOf(Number(), length=NUM_BUCKETS)
 RECORD = Fields({"schema": COUNT, "cell": Text(), "scale": Text(), "seed": COUNT,
-                 "status": Text("done", "unfinished", "failed", COMPUTED), "options": MapOf(Scalar()), "identity": Text(or_none=True),
+                 "status": Text("done", "unfinished", "failed"), "options": MapOf(Scalar()), "identity": Text(or_none=True),
                  "commit": Text()},
                 {"dirty": Flag(), "backend": Text("cpu", "gpu"), "recorded": Text(), "started": Text(or_none=True),
                  "version": Text(or_none=True), "error": Text(), "predictions": Text(), "predictions_sha256": Text(),
@@ -127,42 +126,10 @@ TENSOR = Fields({"zeros": CURVE}, {name: Number(or_none=True) for name in
 RUN = Fields({"steps": COUNT, "max_steps": COUNT, "final": FINAL, "curves": MapOf(CURVE), "tensors": MapOf(TENSOR)},
              {"histograms": MapOf(ListOf(Fields({"step": COUNT, "limit": Number()}, {kind: FRACTIONS for kind in KINDS})))})
 
-POSITIVE = Number(smallest=2**-100)
-WAY = Fields({"codec": Text(), "downlink": Text(or_none=True), "exchange": ListOf(Text()), "images_per_second": ListOf(POSITIVE),
-              "step_seconds": ListOf(POSITIVE),
-              "own_size": Fields({"message_bytes": Fields({"up": Number(or_none=True), "down": Number(or_none=True)}),
-                                  "parts": ListOf(Number(), length=5)})})
-NET = Fields({"name": Text(), "num_elements": COUNT, "plain_elements": COUNT, "ways": ListOf(WAY),
-              "inputs": Fields({source: ListOf(Text()) for source in ("measured", "given", "assumed")})})
-SPEED_UP = Fields({"net": Text(), "over_fp32": Number(), "over_bf16": Number()})
-DOWNLINK = Fields({"downlink": Text("t2", "lanes", "bf16", "fp32"), "downlink_bits": Number(), "uplink_bits": Number(),
-                   "speed_ups": ListOf(SPEED_UP)})
-FIGURE5 = Fields({"bars": ListOf(Fields({"net": Text(), "gradients": Text(), "model": ListOf(POSITIVE)})), "gpus": ListOf(Number(int, smallest=1)),
-                  "rms_percent": Number(), "by_downlink": Fields({"gpus": COUNT, "rows": ListOf(DOWNLINK)})}, or_none=True)
-MODEL = Fields({"cluster": Fields({"extrapolated_above": COUNT}), "workers": ListOf(Number(int, smallest=1)), "own_size": COUNT, "nets": ListOf(NET),
-                "figure5": FIGURE5})
-
-
-def model_problem(model):
-    """Lists that do not go together."""
-    for net in model["nets"]:
-        for way in net["ways"]:
-            for name in ("exchange", "images_per_second", "step_seconds"):
-                if len(way[name]) != len(model["workers"]):
-                    return f"model.nets: {name} of {net['name']} has {len(way[name])} items, workers {len(model['workers'])}"
-    if model["own_size"] not in model["workers"]:
-        return f"model.own_size: {model['own_size']} is none of the workers"
-    for bars in (model["figure5"] or {"bars": []})["bars"]:
-        if len(bars["model"]) != len(model["figure5"]["gpus"]):
-            return f"model.figure5: {bars['net']} has {len(bars['model'])} bars, gpus {len(model['figure5']['gpus'])}"
-    return None
-
 
 def problem_of(result):
     """What is wrong with a result, in words; None for a sound one."""
     problem = RECORD.problem(result)
-    if problem is None and result["status"] == COMPUTED:
-        problem = Fields({"model": MODEL}).problem(result) or model_problem(result["model"])
     if problem is None and result["status"] in ("done", "unfinished"):
         problem = RUN.problem(result)
     return problem

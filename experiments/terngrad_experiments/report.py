@@ -119,7 +119,7 @@ def section(experiment, results, labels, experiments):
     parts = [f'<h2 id="{escape(experiment.name)}">{escape(experiment.name)}: {escape(experiment.title)}</h2>',
              f'<p class="soft">{escape(experiment.source)}</p>' if experiment.source else ""]
     if experiment.kind == "model":
-        return "\n".join([*parts, model_figures.section(experiment, own)])
+        return "\n".join([*parts, model_figures.section(experiment)])
     if experiment.kind == "claims":
         return "\n".join([*parts, claims_section(experiment, own)])
     parts += [table_section(experiment, own, labels, experiments), plots_section(experiment, own)]
@@ -150,14 +150,12 @@ def where_text(results):
             f"commits {', '.join(commits) or '-'}.")
 
 
-def make_page(experiments, results, left_out=None, labels=None, all_experiments=None, more=None):
+def make_page(experiments, results, left_out=None, labels=None, all_experiments=None):
     """@param left_out  what was left out of the results by their commit, None if nothing was asked for
     @param labels    a labels.Labels, for what predictions say; None to leave that
     @param all_experiments  by name, for cells that look at runs of others; without them those have no rows
-    @param more      {name: HTML} of sections that are not of recipes
     @throws ReportError for a page above MAX_BYTES"""
     sections = {experiment.name: section(experiment, results, labels, all_experiments) for experiment in experiments}
-    sections |= more or {}
     links = "\n".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in sections)
     body = "\n".join(sections.values())
     page = f"""<!DOCTYPE html>
@@ -180,7 +178,7 @@ augmentation to float and ternary. Intervals are 95 % intervals over seeds; gaps
 def draw(experiment, results, options):
     """`plot`: @returns the exit code, 77 where PNG cannot be made"""
     if experiment.kind == "model":
-        return emit_drawing(model_figures.drawing(experiment, results), options)
+        return emit_drawing(model_figures.drawing(experiment), options)
     drawing = figures.drawing_of(experiment, results)
     if drawing is None:
         print(f"terngrad_experiment: nothing of {experiment.name} is recorded", file=sys.stderr)

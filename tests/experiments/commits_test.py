@@ -30,16 +30,6 @@ class Choice(unittest.TestCase):
         self.assertEqual(commits.newest([late, result(3, "cccc3333", "2026-07-01T00:00:00Z")]), "cccc3333")
         self.assertEqual(commits.newest([late, result(3, "cccc3333")]), "bbbb2222")
 
-    def test_what_is_computed_is_neither_chosen_nor_left_out(self):
-        run, computed = result(1, "aaaa1111"), {**result(0, "bbbb2222", cell="fig5/a"), "status": "computed"}
-        kept, left_out = commits.of_one([run, computed])
-        self.assertEqual((kept, left_out.commit, left_out.counts), ([run, computed], "aaaa1111", {}))
-        for text in ("", "cccc"):
-            kept, left_out = commits.of_one([computed], text)
-            self.assertEqual((kept, str(left_out)), ([computed], "same commit: of no run; what is computed is never left out"))
-        with self.assertRaisesRegex(commits.CommitError, "there are aaaa1111$"):
-            commits.named([run, computed], "bbbb")
-
     def test_a_dirty_build_is_another_commit(self):
         clean, dirty = result(1, "aaaa1111"), {**result(2, "aaaa1111"), "dirty": True}
         self.assertEqual(commits.newest([clean, dirty]), "aaaa1111-dirty")
@@ -100,17 +90,6 @@ class Commands(InFolder):
         self.assertEqual((row["commits"], row["mixes_commits"]), (["dddd4444", "dddd4444-dirty"], True))
         self.assertIn("\ncommits dddd4444, dddd4444-dirty\n", self.run_here("table", "table1")[1])
         self.assertEqual(self.row("--same_commit", "dddd-dirty")[1]["seeds"], [2])
-
-    def test_what_is_computed_is_not_left_out(self):
-        model = {"cluster": {"extrapolated_above": 1}, "workers": [1], "own_size": 1, "nets": [], "figure5": None}
-        computed = {**result(0, "eeee5555", cell="fig5/a"), "status": "computed", "curves": {}, "model": model}
-        store.append(self.folder / "out" / "results.jsonl", computed)
-        said = "terngrad_experiment: same commit: of no run; what is computed is never left out\n"
-        for words in ((), ("bbbb",)):
-            self.assertEqual(self.run_here("table", "fig5", "--same_commit", *words)[::2], (0, said))
-        page = self.folder / "report.html"
-        self.assertEqual(self.run_here("report", "table1", "fig5", "-o", str(page), "--same_commit")[0], 0)
-        self.assertIn("same commit: of bbbb2222 alone; 2 results left out, of aaaa1111 (2).", page.read_text())
 
     def test_the_newest_is_that_of_the_table(self):
         _, text, _ = self.run_here("table", "table1", "--same_commit")

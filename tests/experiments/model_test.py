@@ -1,98 +1,41 @@
-"""Tests of figure 5: what is recorded of terngrad_advise --cluster, its tables, drawings and page, on an advice made up here and
-on what the project records."""
+"""Tests of figure 5 and of the cluster model: tables and drawings of the recipe, files of clusters, and single formulas."""
 
 import csv
 import io
+import itertools
 import json
-import types
+import math
+import statistics
 import unittest
 import xml.etree.ElementTree
 from unittest import mock
 
 from scaffold import ROOT, InFolder, run_driver
-from terngrad_experiments import model_figures, model_results, model_tables, programs, recipes, record_shape, report, store
+from terngrad_experiments import cluster_model, model_figures, model_tables, recipes, report
 
-RECIPES = ROOT / "experiments/recipes"
-RECORD = ROOT / "experiments/results/fig5.jsonl"
-
-
-def step(workers, codec, downlink, seconds, **more):
-    return {"workers": workers, "codec": codec, "downlink": downlink, "exchange": "ring", "best_of_codec": True,
-            "extrapolated": False, "step_seconds": seconds, "images_per_second": 10 * workers / seconds,
-            "message_bytes": {"up": 4e6, "down": None if downlink is None else 4e6},
-            "parts": {"straggler_factor": 2, "compute_seconds": 0.5, "encode_seconds": 0.1, "exposed_exchange_seconds": 0.2,
-                      "decode_seconds": 0.3, "update_seconds": 0.4},
-            "inputs": {"measured": ["compute"], "given": [], "assumed": ["update"]}, **more}
-
-
-def advice():
-    """Of a cluster of 4 workers with one net, two numbers of workers beyond what was measured."""
-    steps = [made for workers, fp32, t2 in ((1, 1.0, 1.0), (4, 2.0, 1.0), (8, 3.0, 1.0))
-             for made in (step(workers, "fp32", "fp32", fp32), step(workers, "t2", None, t2),
-                          step(workers, "t2", "bf16", 2 * t2))]
-    cluster = {"name": "small", "num_workers": 4, "measured_workers": 1, "extrapolated_above": 4}
-    return {"command": "terngrad_advise", "version": "0.1.0", "commit": "abc1234-dirty", "cluster": cluster, "calibration": None,
-            "workers": [1, 4, 8], "figure5": None,
-            "nets": [{"name": "net", "num_elements": 1000000, "plain_elements": 0, "examples_per_worker": 10, "steps": steps}]}
+FILE = {"schema": 1, "name": "two", "machines": 2, "gpus_per_machine": 2, "measured_workers": 1,
+        "links": {"gpu": {"latency_us": 1, "gbytes_per_second": 10, "source": "given"},
+                  "host": {"latency_us": 2, "gbytes_per_second": 5, "source": "given"},
+                  "network": {"latency_us": 100, "gbits_per_second": 8, "source": "given"}},
+        "nets": [{"name": "net", "examples_per_worker": 10, "compute": {"points": [{"examples": 10, "seconds": 0.1}], "source": "given"},
+                  "update": {"points": [{"elements": 1000, "seconds": 0.001}, {"elements": 2000, "seconds": 0.0015}], "source": "given"},
+                  "buckets": [{"elements": 1000000, "plain_elements": 100000, "tensors": 3, "ready_fraction": 0.5},
+                              {"elements": 500000, "plain_elements": 0, "tensors": 1, "ready_fraction": 1}]}],
+        "codecs": [{"name": name, "encode": {"points": [{"elements": 1e9, "seconds": 1}], "source": "given"},
+                    "decode": {"points": [{"elements": 1e9, "seconds": 0.5}], "source": "given"}} for name in ("fp32", "t2", "lanes")]}
 
 
 def experiment():
-    return recipes.load_all(RECIPES)["fig5"]
-
-
-def line(cluster, said=None):
-    return model_results.make_result(experiment(), cluster, said or advice(), b"{}")
-
-
-class Record(unittest.TestCase):
-    def test_has_what_every_line_has_and_is_no_run(self):
-        made = line(experiment().model.clusters[0])
-        self.assertIsNone(record_shape.problem_of(made))
-        self.assertEqual((made["cell"], made["status"], made["commit"], made["dirty"]), ("fig5/a", "computed", "abc1234", True))
-        self.assertEqual(made["options"], {"cluster": "paper-ethernet.json"})
-        self.assertIn("0 runs", report.where_text([made]))
-
-    def test_has_lists_over_the_numbers_of_workers(self):
-        model = model_results.compact(advice())
-        self.assertEqual((model["workers"], model["own_size"]), ([1, 4, 8], 4))
-        (net,) = model["nets"]
-        self.assertEqual([(way["codec"], way["downlink"]) for way in net["ways"]],
-                         [("fp32", "fp32"), ("t2", None), ("t2", "bf16")])
-        self.assertEqual(net["ways"][0]["images_per_second"], [10, 20, 80 / 3])
-        self.assertEqual(net["ways"][0]["own_size"]["parts"], [1.0, 0.1, 0.2, 0.3, 0.4])  # the slowest worker's computing
-        self.assertEqual(net["inputs"], {"measured": ["compute"], "given": [], "assumed": ["update"]})
-
-    def test_later_lines_supersede_earlier_ones(self):
-        cluster = experiment().model.clusters[0]
-        first, second = line(cluster), line(cluster, {**advice(), "workers": [1, 4]})
-        self.assertEqual(model_results.model_of([first, second], experiment(), cluster)["workers"], [1, 4])
-        self.assertIsNone(model_results.model_of([first], experiment(), experiment().model.clusters[1]))
-
-
-class Patterns(unittest.TestCase):
-    def split(self, *patterns):
-        found, others = model_results.split(recipes.load_all(RECIPES), patterns)
-        return [f"{model.name}/{cluster.name}" for model, cluster in found], others
-
-    def test_name_clusters_as_cells(self):
-        self.assertEqual(self.split("fig5"), (["fig5/a", "fig5/b"], []))
-        self.assertEqual(self.split("fig5/b", "fig5/*"), (["fig5/b", "fig5/a"], []))
-        self.assertEqual(self.split("fig5/c"), ([], ["fig5/c"]))
-        self.assertEqual(self.split("table1/*", "fig5/a"), (["fig5/a"], ["table1/*"]))
-        self.assertEqual(self.split("fig?/*"), (["fig5/a", "fig5/b"], ["fig?/*"]))  # cells too
-        self.assertEqual(self.split("fig5/a~1/30"), ([], ["fig5/a~1/30"]))
+    return recipes.load_all(ROOT / "experiments/recipes")["fig5"]
 
 
 class Tables(unittest.TestCase):
     def setUp(self):
         self.experiment = experiment()
-        self.results = store.read(RECORD)
 
-    def section(self, beginning, results=None):
-        found = [one for one in model_tables.sections(self.experiment, self.results if results is None else results)
-                 if one.title.startswith(beginning)]
-        self.assertEqual(len(found), 1, beginning)
-        return found[0]
+    def section(self, beginning):
+        (found,) = [one for one in model_tables.sections(self.experiment) if one.title.startswith(beginning)]
+        return found
 
     def row(self, section, *beginning):
         (row,) = [row for row in section.rows if row[:len(beginning)] == beginning]
@@ -120,10 +63,9 @@ class Tables(unittest.TestCase):
         self.assertEqual(section.header[3:], ("8", "64", "512", "4,096", "32,768", "100,000"))
         row = self.row(section, "(b)", "vgg_a", "t2, downlink t2")
         self.assertEqual([cell.endswith("*") for cell in row[3:]], [False, False, True, True, True, True])
-        self.assertEqual(self.row(section, "(b)", "vgg_a", "t2, all-gather")[-1], "0.0014*")  # and not 0.00
-        # Lanes as wide as bf16 gain nothing over it.
-        wide = [float(self.row(section, "(b)", "vgg_a", name)[6].rstrip("*")) for name in ("t2, downlink sums in lanes", "bf16")]
-        self.assertLess(*wide)
+        # As it was before it was written in Python.
+        self.assertEqual(self.row(section, "(a)", "alexnet", "t2, downlink sums in lanes")[3:],
+                         ("2.48", "2.50", "1.93*", "1.67*", "1.36*", "1.36*"))
 
     def test_parts_add_up(self):
         section = self.section("Our model: parts")
@@ -131,187 +73,160 @@ class Tables(unittest.TestCase):
         for row in section.rows:
             self.assertAlmostEqual(sum(map(float, row[5:10])), float(row[10]), delta=0.3)
 
-    def test_without_records_the_chart_is_shown(self):
-        text = model_tables.render(self.experiment, [], "text")
-        self.assertIn("99,417", text)
-        self.assertIn("not all is computed: terngrad_experiment run 'fig5/*'", text)
-        self.assertNotIn("Speed-up by downlink", text)
-
-    def test_clusters_that_are_none_of_the_paper_have_no_fit(self):
-        results = [line(cluster) for cluster in self.experiment.model.clusters]
-        self.assertEqual(self.section("(a)", results).rows[1][3:], ("-",) * 10)
-        self.assertEqual([one for one in model_tables.sections(self.experiment, results) if one.title.startswith("Speed-up by downlink")], [])
-        model_figures.drawing(self.experiment, results)
-
     def test_a_bar_in_a_cell_is_no_end_of_it(self):
         section = model_tables.Section("title", ("net", "a|b"), [("c|d", "1")])
         with mock.patch.object(model_tables, "sections", return_value=[section]):
-            text = model_tables.render(self.experiment, [], "markdown")
+            text = model_tables.render(self.experiment, "markdown")
         self.assertIn("**title**\n\n| net | a\\|b |\n| --- | --- |\n| c\\|d | 1 |\n", text)
 
     def test_every_format(self):
-        self.assertIn("| alexnet | ternary | chart | 387 |", model_tables.render(self.experiment, self.results, "markdown"))
-        lines = list(csv.DictReader(io.StringIO(model_tables.render(self.experiment, self.results, "csv"))))
-        self.assertEqual(len(lines), 120)
-        self.assertEqual([lines[19][name] for name in ("cluster", "net", "gradients", "gpus", "chart")],
-                         ["a", "alexnet", "ternary", "512", "99417"])
+        self.assertIn("| alexnet | ternary | chart | 387 |", model_tables.render(self.experiment, "markdown"))
+        lines = list(csv.DictReader(io.StringIO(model_tables.render(self.experiment, "csv"))))
+        self.assertEqual((len(lines), lines[19]["net"], lines[19]["gpus"], lines[19]["chart"]), (120, "alexnet", "512", "99417"))
         self.assertAlmostEqual(float(lines[19]["model"]), 102788, delta=1)
-        said = json.loads(model_tables.render(self.experiment, self.results, "json"))
-        self.assertEqual([cluster["model"]["cluster"]["name"] for cluster in said["clusters"]],
-                         ["paper-ethernet", "paper-infiniband"])
+        said = json.loads(model_tables.render(self.experiment, "json"))
+        self.assertEqual((len(said["bars"]), len(said["tables"])), (120, 6))
 
 
 class Figures(unittest.TestCase):
     def setUp(self):
         self.experiment = experiment()
-        self.results = store.read(RECORD)
 
     def test_have_all_readings_beside_the_model(self):
-        (_, throughput, _), (_, gains, _), (_, scaling, _) = model_figures.groups(self.experiment, self.results)
+        (_, throughput, _), (_, gains, _), (_, scaling, _) = model_figures.groups(self.experiment)
         self.assertEqual([len(throughput), len(gains), len(scaling)], [2, 2, 6])
         markers = [series for plot in throughput for series in plot.series if series.marker]
         self.assertEqual(sum(len(series.points) for series in markers), 120)
         for plot in (*throughput, *gains):
             chart = {series.name: series.points for series in plot.series if series.marker}
-            lines = {series.name: series.points for series in plot.series if not series.marker}
-            self.assertEqual(chart.keys(), lines.keys())
-            for name, points in lines.items():
-                for (x, y), (own_x, own_y) in zip(points, chart[name]):
+            for series in plot.series:
+                for (x, y), (own_x, own_y) in zip(series.points, chart[series.name]):
                     self.assertEqual(x, own_x)
                     self.assertAlmostEqual(y / own_y, 1, delta=0.25)
 
     def test_reach_100000_workers_and_say_where_they_are_extrapolated(self):
-        *_, (_, scaling, _) = model_figures.groups(self.experiment, self.results)
+        *_, (_, scaling, _) = model_figures.groups(self.experiment)
         for plot in scaling:
             self.assertEqual(plot.shade_from, (64, "extrapolated"))
             self.assertEqual({series.points[-1][0] for series in plot.series}, {100000})
             self.assertEqual({gain for _, gain in plot.series[0].points}, {1.0})
-        # A codec looks the same in all of them, which are drawn one by one.
-        self.assertEqual(len({tuple((series.name, series.style) for series in plot.series) for plot in scaling}), 1)
 
     def test_are_one_drawing(self):
-        drawing = model_figures.drawing(self.experiment, self.results)
+        drawing = model_figures.drawing(self.experiment)
         xml.etree.ElementTree.fromstring(drawing)
-        self.assertEqual(drawing.count("<svg"), 1)
-        self.assertEqual(drawing.count(">extrapolated<"), 6)
-        self.assertEqual(drawing, model_figures.drawing(self.experiment, self.results))
+        self.assertEqual((drawing.count("<svg"), drawing.count(">extrapolated<")), (1, 6))
+        self.assertEqual(drawing, model_figures.drawing(self.experiment))
 
     def test_the_page_has_them_and_the_tables(self):
-        page = report.make_page([self.experiment], self.results)
+        page = report.make_page([self.experiment], [])
         self.assertEqual(page.count("<svg"), 10)
         for text in ("the bars of vgg_a, fp32, on 32 and 64 GPUs of (a)", "beyond to 40 in (a) and 100 in (b)",
                      "Speed-up by downlink", "Ternary over fp32", "<summary>Our model: parts of a step", "assumed: batch of AlexNet"):
             self.assertIn(text, page)
 
 
-class Recorded(unittest.TestCase):
-    def test_readings_of_the_command_are_those_of_the_recipe(self):
-        model = experiment().model
-        results = store.read(RECORD)
-        for cluster in model.clusters:
-            bars = model_results.model_of(results, experiment(), cluster)["figure5"]["bars"]
-            self.assertEqual(len(bars), 6)
-            for one in bars:
-                reading = model.reading(cluster.name, one["net"], one["gradients"])
-                self.assertEqual(tuple(one["chart"]), reading.images_per_second)
-                self.assertEqual(tuple(one["weights"]), reading.weights)
+class Model(InFolder):
+    def read(self, table):
+        path = self.folder / f"cluster-{next(self.numbers)}.json"
+        path.write_text("// A comment.\n" + (table if isinstance(table, str) else json.dumps(table)), encoding="utf-8")
+        return cluster_model.read_cluster(path)
 
-    def test_are_of_the_cluster_files_as_they_are(self):
-        for cluster in experiment().model.clusters:
-            content = model_results.cluster_path(RECIPES, cluster).read_bytes()
-            wanted = model_results.make_result(experiment(), cluster, advice(), content)["identity"]
-            self.assertEqual(model_results.result_of(store.read(RECORD), experiment(), cluster)["identity"], wanted,
-                             f"run terngrad_experiment run 'fig5/*' again, and record what it writes: {cluster.file} has changed")
+    def setUp(self):
+        super().setUp()
+        self.numbers = itertools.count()
 
-    def test_fits_are_as_good_as_the_recipe_says(self):
-        for cluster in experiment().model.clusters:
-            figure = model_results.model_of(store.read(RECORD), experiment(), cluster)["figure5"]
-            self.assertEqual(figure["figure"], cluster.name)
-            self.assertAlmostEqual(figure["rms_percent"], cluster.fit.rms_percent, delta=0.005)
+    def test_a_step_is_what_its_formula_says(self):
+        cluster = self.read(FILE)
+        net, t2 = cluster.nets[0], cluster.codecs[1]
+        step = cluster_model.predict(cluster, net, t2, cluster_model.Plan("servers", "fp32"), 4)
+        exchanged = []
+        for coded, plain, tensors in ((900000, 100000, 3), (500000, 0, 1)):
+            up, down = 2 * (coded * 2 + plain * 32) / 8, (coded + plain) * 4  # two workers a machine
+            scalers = 2 * 2e-6 + 4 * tensors / 5e9 + 2 * 1e-4 + 2 * 4 * tensors / 1e9
+            exchanged.append(scalers + 2 * 2e-6 + (up + down) / 2 / 5e9 + 2 * 1e-4 + (up + down) / 1e9)
+        ready = 0.1 - 0.1 * 2 / 3 * 0.5
+        end = max(ready + exchanged[0], 0.1) + exchanged[1]
+        expected = {"compute": 0.1, "encode": 1.5e-3, "exposed": end - 0.1, "decode": 0.5e-9 * 1.5e6 * 3, "update": 0.7505}
+        self.assertEqual(step.parts.keys(), expected.keys())
+        for name, seconds in expected.items():
+            self.assertAlmostEqual(step.parts[name], seconds, 9, name)
+        self.assertEqual((step.way, step.up), ("t2 by servers, down fp32", 900000 / 4 + 400000 + 125000))
+        self.assertEqual(step.inputs["network link"], "given")
+        with self.assertRaises(ValueError):
+            cluster_model.predict(cluster, net, t2, cluster_model.Plan("servers", "fp32"), 3)
 
-    def test_lines_are_short(self):
-        for text in RECORD.read_text(encoding="utf-8").splitlines():
-            self.assertLess(len(text), 40000)
-        self.assertFalse(any(result["dirty"] for result in store.read(RECORD)))
+    def test_only_what_adds_up_goes_in_two_levels(self):
+        cluster = self.read(FILE)
+        for codec in ("fp32", "t2", "lanes"):
+            nested = {plan.exchange for plan in cluster_model.suitable_plans(cluster, codec, 4) if plan.two_levels}
+            self.assertEqual(nested, set() if codec == "t2" else set(cluster_model.IN_TRANSIT))
 
+    def test_exchanges_take_their_closed_forms(self):
+        link = cluster_model.Link(1.0, 10.0)
+        for exchange, seconds in (("ring", 14 + 7 / 8 * 3), ("halving_doubling", 6 + 7 / 8 * 3), ("tree", 6 + 3), ("all_gather", 7 + 7 * 2),
+                                  ("servers", 2 + 4 * 3)):
+            self.assertAlmostEqual(cluster_model.exchange_seconds(exchange, 8, link, 20, 10, 2), seconds)
+            self.assertEqual(cluster_model.exchange_seconds(exchange, 1, link, 20, 10), 0)
 
-STAND_IN = """#!/usr/bin/env python3
-import pathlib, sys
-assert sys.argv[1] == "--cluster" and sys.argv[3] == "--json", sys.argv
-assert pathlib.Path(sys.argv[2]).is_file(), sys.argv
-pathlib.Path(sys.argv[4]).write_text({advice!r})
-"""
+    def test_the_slowest_of_normals(self):
+        normal = statistics.NormalDist()
+        self.assertAlmostEqual(cluster_model.expected_max_of_normals(1), 0, 9)
+        self.assertAlmostEqual(cluster_model.expected_max_of_normals(2), 1 / math.sqrt(math.pi), 9)
+        self.assertAlmostEqual(cluster_model.expected_max_of_normals(3), 1.5 / math.sqrt(math.pi), 9)
+        self.assertLess(abs(cluster_model.expected_max_of_normals(1000) - normal.inv_cdf(1 - 1 / 1000)), 0.2)
+
+    def test_links_are_fitted_and_bits_are_those_of_the_formats(self):
+        link = cluster_model.fitted_link([(size, 1e-3 + size / 1e8) for size in (1e3, 1e5, 1e7)])
+        self.assertAlmostEqual(link.latency, 1e-3, 9)
+        self.assertAlmostEqual(link.bytes_per_second / 1e8, 1, 6)
+        bits = [cluster_model.bits_per_element(codec, 512) for codec in ("fp32", "t2", "t5", "tmask", "lanes")]
+        self.assertEqual(bits, [32, 2, 1.6, 1.318, 64 / 5])
+        self.assertAlmostEqual(cluster_model.bits_per_element("trans", 1), 1.25, 1)
+
+    def test_files_that_are_wrong_are_refused_with_the_key(self):
+        def changed(path, value):
+            table = json.loads(json.dumps(FILE))
+            place = table
+            for key in path[:-1]:
+                place = place[key]
+            place[path[-1]] = value
+            return table
+
+        for table, words in ((changed(["machines"], 0), "'machines': expected an integer of at least 1"),
+                             (changed(["speed"], 1), "'speed': is unknown"), (changed(["links", "network"], {}), "links: 'network': is missing"),
+                             (changed(["links", "gpu", "source"], "guessed"), "links.gpu: 'source': accepted: measured, given, assumed"),
+                             (changed(["nets", 0, "compute", "source"], "measured"), "'calibration': is missing"),
+                             (changed(["nets", 0, "buckets", 0, "plain_elements"], 2000000), "more than the 1000000 elements"),
+                             (changed(["codecs", 0, "name"], "t2"), "'codecs': expected one or more, each of its own name"),
+                             ('{"schema": 1, "schema": 1}', "the key 'schema' is there twice"), ("{", "is not JSON")):
+            with self.assertRaisesRegex(recipes.RecipeError, words):
+                self.read(table)
 
 
 class Command(InFolder):
-    def setUp(self):
-        super().setUp()
-        self.write_program(json.dumps(advice()))
-
-    def write_program(self, said):
-        path = self.folder / "terngrad_advise"
-        path.write_text(STAND_IN.format(advice=said), encoding="utf-8")
-        path.chmod(0o755)
-
     def experiment(self, *words):
-        return run_driver("--out", self.folder / "out", "--programs", self.folder, "--results", self.folder / "none", *words)
+        return run_driver("--out", self.folder / "out", "--results", self.folder / "none", *words)
 
-    def test_run_computes_and_records(self):
-        code, out, _ = self.experiment("run", "fig5/*")
-        self.assertEqual((code, out.count("computed, recorded in")), (0, 2))
-        self.assertEqual([result["cell"] for result in store.read(self.folder / "out/results.jsonl")], ["fig5/a", "fig5/b"])
-        self.assertEqual(self.experiment("table", "fig5")[0], 0)
-        self.assertRegex(self.experiment("list", "fig5")[1], r"fig5/b .* computed\n")
-
-    def test_dry_run_prints_the_command(self):
-        code, out, _ = self.experiment("run", "fig5/a", "--dry_run")
+    def test_a_cluster_is_printed_and_written(self):
+        code, out, _ = self.experiment("cluster", ROOT / "experiments/clusters/paper-ethernet.json")
         self.assertEqual(code, 0)
-        self.assertRegex(out, r"^terngrad_advise --cluster .*experiments/clusters/paper-ethernet.json\n$")
-        self.assertFalse((self.folder / "out").exists())
+        self.assertTrue(out.startswith("paper-ethernet: 128 machines of 4 GPUs, 512 workers\n"))
+        self.assertIn("\n       8          714   1.63   1.63   2.48   lanes by two_levels/ring\n", out)
+        self.assertTrue(all(len(line) <= 100 for line in out.splitlines()))
+        path = self.folder / "steps.json"
+        self.experiment("cluster", ROOT / "experiments/clusters/paper-infiniband.json", "--format", "json", "-o", path)
+        self.assertEqual(len(json.loads(path.read_text())["steps"]), 3 * 18 * 7)
+        code, _, err = self.experiment("cluster", "no/such/file.json")
+        self.assertEqual((code, err), (2, "terngrad_experiment: no/such/file.json: No such file or directory\n"))
 
-    def test_what_a_model_has_not_is_refused(self):
-        for words in (("--seeds", "1-3"), ("--scale", "1/30"), ("--jobs", "auto"), ("--threads", "1"), ("--device", "cpu")):
-            code, _, err = self.experiment("run", "fig5/a", *words)
-            self.assertEqual(code, 2)
-            self.assertIn(f"{words[0]}: fig5/a is computed, it has no runs", err)
-        self.assertEqual(self.experiment("run", "fig5/c")[0], 2)
-
-    def test_patterns_that_name_cells_too_leave_models_out_where_an_option_is_of_runs(self):
-        code, out, err = self.experiment("run", "*", "--seeds", "1", "--dry_run")
-        self.assertEqual(code, 0)
-        self.assertIn("2 models are left out: --seeds is of runs, and they have none\n", err)
-        self.assertNotIn("terngrad_advise", out)
-        self.assertIn("terngrad_train", out)
-        self.assertIn("terngrad_advise", self.experiment("run", "*", "--dry_run")[1])
-        self.assertEqual(self.experiment("run", "*", "fig5/a", "--seeds", "1", "--dry_run")[0], 2)
-
-    def test_status_says_what_is_computed(self):
-        self.assertRegex(self.experiment("status", "fig5/*")[1], r"^fig5/a +not computed\nfig5/b +not computed\n$")
-        self.experiment("run", "fig5/a")
-        self.assertRegex(self.experiment("status", "fig5")[1], r"^fig5/a +computed\nfig5/b +not computed\n$")
-        self.assertRegex(self.experiment("status")[1], r"^fig5/a +computed\nfig5/b +not computed\n$")
-
-    def test_a_command_that_says_something_else_fails(self):
-        self.write_program("{}")
-        code, _, err = self.experiment("run", "fig5/a")
-        self.assertEqual(code, 1)
-        self.assertIn("did not write what is read here", err)
-        self.write_program("not JSON")
-        self.assertEqual(self.experiment("run", "fig5/a")[0], 1)
-
-    def test_plot_and_report_need_no_programs(self):
-        (self.folder / "terngrad_advise").unlink()
+    def test_plot_table_and_report_need_no_runs(self):
         drawing = self.folder / "fig5.svg"
-        self.assertEqual(self.experiment("plot", "fig5", "-o", str(drawing))[0], 0)
+        self.assertEqual(self.experiment("plot", "fig5", "-o", drawing)[0], 0)
         xml.etree.ElementTree.fromstring(drawing.read_text(encoding="utf-8"))
-        self.assertEqual(self.experiment("report", "fig5", "-o", str(self.folder / "page.html"))[0], 0)
-
-    def test_cluster_files_that_are_not_there_are_refused(self):
-        cluster = types.SimpleNamespace(name="a", file="none.json")
-        with self.assertRaisesRegex(recipes.RecipeError, "cluster a: 'file': .*none.json is not there"):
-            model_results.cluster_path(RECIPES, cluster)
-        with self.assertRaises(programs.ProgramError):
-            programs.Programs(self.folder / "nowhere").output("terngrad_advise")
+        self.assertEqual(self.experiment("report", "fig5", "-o", self.folder / "page.html")[0], 0)
+        code, _, err = self.experiment("run", "fig5")
+        self.assertEqual(code, 2)
+        self.assertIn("'fig5' matches no cell", err)
 
 
 if __name__ == "__main__":

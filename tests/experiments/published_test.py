@@ -5,7 +5,7 @@ import math
 import unittest
 
 from recipe_folder import FOLDER, fields_of
-from terngrad_experiments import recipes
+from terngrad_experiments import paper_model, recipes
 
 # Wen et al., tables 1 to 3: (workers, batch, steps, rate) and top-1, top-5 in percent.
 TABLE1 = {"b128-n2-float": ((2, 128, 300000), 86.56), "b128-n2-ternary": ((2, 128, 300000), 85.64),
@@ -204,16 +204,7 @@ class Published(unittest.TestCase):
     def test_figure_5_fits_as_well_as_its_recipe_says(self):
         model = self.experiments["fig5"].model
         for cluster in model.clusters:
-            squares, count = 0.0, 0
-            for net in model.nets:
-                for kind in ("fp32", "ternary"):
-                    reading = model.reading(cluster.name, net.name, kind)
-                    for gpus, found, weight in zip(model.gpus, reading.images_per_second, reading.weights):
-                        model_over_bar = net.batch * gpus / step_seconds(cluster, net, kind, gpus) / found
-                        squares += weight * math.log(model_over_bar) ** 2
-                        count += 1
-            self.assertEqual(count, 60)
-            self.assertAlmostEqual(100 * math.sqrt(squares / count), cluster.fit.rms_percent, delta=0.005)
+            self.assertAlmostEqual(paper_model.rms_percent(model, cluster), cluster.fit.rms_percent, delta=0.005)
 
     def test_nets_of_figure_5(self):
         nets = {net.name: net for net in self.experiments["fig5"].model.nets}
@@ -273,23 +264,6 @@ class Published(unittest.TestCase):
         self.assertIn("table1/b128-n2-ternary~1/30", evening)
         self.assertEqual(sum(len(cell.seeds) for cell in evening.values() if cell.experiment == "fig3"), 42)
         self.assertEqual(len(evening), 14 + 4)
-
-
-def step_seconds(cluster, net, kind, gpus):
-    """The formula at the top of fig5.toml."""
-    fit = cluster.fit
-    j = min(gpus, cluster.gpus_per_machine)
-    i = gpus // j
-    is_ternary = kind == "ternary"
-    size = (net.parameters - net.last_layer) / 4 + 4 * net.last_layer if is_ternary else 4 * net.parameters
-    seconds = fit.step_seconds[net.name] + 2 * (j - 1) / j * size / (fit.gpu_gbytes_per_second * 1e9)
-    if is_ternary:
-        seconds += net.parameters / (fit.ternarize_gelements_per_second * 1e9)
-    if i > 1:
-        factor = min(math.log2(i), 2) if fit.network_factor == "min(log2 i, 2)" else 2 * (i - 1) / i
-        seconds += size / (fit.host_gbytes_per_second * 1e9) + factor * size / (fit.network_gbits_per_second * 1e9 / 8)
-        seconds += 2 * (i - 1) * fit.latency_us * 1e-6
-    return seconds
 
 
 if __name__ == "__main__":

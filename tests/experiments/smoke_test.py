@@ -19,18 +19,6 @@ class Smoke(InFolder):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         return result.stdout
 
-    def test_figure_5_is_computed_and_shown(self):
-        self.experiment("run", "fig5")
-        results = store.read(self.folder / "out" / "results.jsonl")
-        self.assertEqual([line["cell"] for line in results], ["fig5/a", "fig5/b"])
-        recorded = store.read(ROOT / "experiments/results/fig5.jsonl")
-        for line, record in zip(results, recorded):
-            ways = [[way for net in each["model"]["nets"] for way in net["ways"]] for each in (line, record)]
-            for ours, theirs in zip(*ways, strict=True):
-                for images, others in zip(ours["images_per_second"], theirs["images_per_second"], strict=True):
-                    self.assertAlmostEqual(images / others, 1, 5, "experiments/results/fig5.jsonl: the model has changed since")
-        self.assertIn("model within 1.9 % rms", self.experiment("table", "fig5"))
-
     def test_the_preset_smoke_runs_and_is_shown(self):
         self.assertIn("are sound", self.experiment("check"))
         self.experiment("run", "smoke", "--seeds", "1")

@@ -149,7 +149,7 @@ class Damaged(InFolder):
 
     def test_records_end_no_command_in_a_traceback(self):
         draws = random.Random(7)
-        for name in ("fig3", "fig5") * 12:
+        for name in ("fig3", "fig4") * 12:
             lines = (DRIVER.parent / "results" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
             number = draws.randrange(len(lines))
             record = json.loads(lines[number])

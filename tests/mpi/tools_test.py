@@ -137,8 +137,6 @@ class Advise(Tool):
         self.assertIn("--bandwidth_mbit 100: needs one process: the link between those of a launch",
                       self.refused(2, self.NAME, "--bandwidth_mbit", "100"))
         self.assertIn("--latency_us 5: needs one process", self.refused(2, self.NAME, "--latency_us", "5"))
-        self.assertIn("--cluster x.json: nothing is measured; accepted: one process, this launch has 2",
-                      self.refused(2, self.NAME, "--cluster", "x.json"))
 
 
 class Profile(Tool):

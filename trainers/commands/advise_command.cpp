@@ -27,7 +27,6 @@
 #include "trainers/command_line/option_set.h"
 #include "trainers/commands/advice.h"
 #include "trainers/commands/advised_model.h"
-#include "trainers/commands/cluster_command.h"
 #include "trainers/commands/compute_benchmark.h"
 #include "trainers/commands/launched_command.h"
 #include "trainers/io/atomic_file.h"
@@ -44,11 +43,9 @@ namespace {
 constexpr double kClearlySlower = 1.5;
 
 constexpr const char* kAdviseUsage =
-    "terngrad_advise: says which codec pays between the processes of this launch, on a link that is given, or on a "
-    "cluster that a file describes.\n"
+    "terngrad_advise: says which codec pays between the processes of this launch, or on a link that is given.\n"
     "Example: mpirun -np 4 terngrad_advise --layout alexnet --quantize_logits\n"
-    "         terngrad_advise --net lenet --num_nodes 8 --bandwidth_mbit 100\n"
-    "         terngrad_advise --cluster experiments/clusters/paper-ethernet.json";
+    "         terngrad_advise --net lenet --num_nodes 8 --bandwidth_mbit 100";
 
 struct AdviseOptions : AdvisedModelOptions {
   int num_nodes = 0;
@@ -61,7 +58,6 @@ struct AdviseOptions : AdvisedModelOptions {
   int repetitions = 5;
   int threads = 0;
   double exchange_timeout = 600;
-  std::string cluster;
   std::string json;
   int num_launched = 1;  // processes
 };
@@ -123,10 +119,6 @@ void declare(OptionSet& options, AdviseOptions& o) {
       .add("latency_us", &o.latency_us, "without a launch: microseconds that a round of messages takes at least",
            at_least(0))
       .needs("one process: the link between those of a launch is measured", [&o] { return o.num_launched == 1; });
-  options.add(
-      "cluster", &o.cluster,
-      "file that describes a cluster: steps of its nets are predicted for up to 100,000 workers, and nothing is "
-      "measured");
   options.group("Measuring");
   options.add(
       "repetitions", &o.repetitions,
@@ -135,19 +127,11 @@ void declare(OptionSet& options, AdviseOptions& o) {
       in_range(1, 1000000));
   options.add("threads", &o.threads, "threads of this process; 0: all of the machine", at_least(0))
       .role(OptionRole::kPlace);
-  options.add("exchange_timeout", &o.exchange_timeout, "seconds after which a process that others wait for has failed",
-              greater_than(0));
+  options
+      .add("exchange_timeout", &o.exchange_timeout, "seconds after which a process that others wait for has failed",
+           greater_than(0))
+      .needs("several processes (mpirun -np N)", [&o] { return o.num_launched > 1; });
   options.add("json", &o.json, "file to write all numbers to");
-  for (const char* name : {"layout", "dataset", "net", "image_size", "channels", "num_classes", "codec",
-                           "quantize_logits", "clip_factor", "num_nodes", "batch_size", "compute_ms", "bandwidth_mbit",
-                           "latency_us", "repetitions", "threads", "exchange_timeout"}) {
-    options.declaration(name).needs("a run without --cluster, whose file says all of it, and nothing is measured",
-                                    [&o] { return o.cluster.empty(); });
-  }
-  // After --cluster, which refuses several processes.
-  options.declaration("exchange_timeout").needs("several processes (mpirun -np N)", [&o] {
-    return o.num_launched > 1;
-  });
 }
 
 void check_alone(const AdviseOptions& o) {
@@ -174,15 +158,6 @@ void check_batch(const AdviseOptions& o) {
 
 void check(const OptionSet& options, AdviseOptions& o, int num_processes) {
   o.num_launched = num_processes;
-  if (options.was_set("cluster")) {
-    if (o.cluster.empty()) throw UsageError("--cluster: accepted: the name of a file");
-    if (num_processes != 1) {
-      TERNGRAD_THROW(UsageError, "--cluster ", o.cluster,
-                     ": nothing is measured; accepted: one process, this launch has ", num_processes);
-    }
-    options.require_needs();
-    return;
-  }
   check_compared_codecs(options, o.codecs, o.clip_factor, {});
   options.require_needs();
   if (num_processes == 1) {
@@ -276,7 +251,6 @@ std::vector<ExchangeCost> measure_exchanges(const AdviseOptions& o, const Layout
 }
 
 int run(const AdviseOptions& o, ProcessGroup& processes) {
-  if (!o.cluster.empty()) return advise_on_cluster(o.cluster, o.json);
   processes.set_timeout(o.exchange_timeout);
   AdvisedModel model;
   processes.run_collective([&] { model = make_advised_model(o); });

@@ -37,7 +37,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kName = "terngrad_codec";
+constexpr const char* kCodecCommand = "terngrad_codec";
 
 /// What --codec is where it is not given.
 std::vector<std::string> default_codecs() {
@@ -125,7 +125,7 @@ void require_same(const GradientFile& first, const GradientFile& next) {
 GradientFile read_gradients(const fs::path& path) {
   GradientFile file = read_gradient_file(path);
   if (file.left_out.empty()) return file;
-  std::cerr << kName << ": '" << file.source << "': left out, as gradients are F16, BF16, F32 or F64: ";
+  std::cerr << kCodecCommand << ": '" << file.source << "': left out, as gradients are F16, BF16, F32 or F64: ";
   for (std::size_t i = 0; i < file.left_out.size(); ++i) std::cerr << (i == 0 ? "" : ", ") << file.left_out[i];
   std::cerr << "\n";
   return file;
@@ -178,7 +178,7 @@ int run_inspect(int argc, const char* const* argv) {
       "terngrad_codec inspect: what codecs do to gradients.\n"
       "Example: terngrad_codec inspect runs/dumped --codec qsgd --plot rate.svg");
   declare(options, o);
-  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kCodecCommand, options, options.parse(argc, argv))) return kExitSuccess;
   check_output_file("json", o.json);
   check_output_file("plot", o.plot);
   return inspect(o);
@@ -190,7 +190,7 @@ int run_encode(int argc, const char* const* argv) {
       "terngrad_codec encode: writes a gradient as a worker would send it.\n"
       "Example: terngrad_codec encode gradient.npy gradient.tgrd --codec ternary");
   declare(options, o);
-  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kCodecCommand, options, options.parse(argc, argv))) return kExitSuccess;
   if (o.codec.empty()) throw UsageError("--codec: is missing; --list_codecs shows what there is");
   with_codec(o.codec, [&] { return make_codec(o.codec, {}); });
   if (is_folder(o.in)) TERNGRAD_THROW(UsageError, "IN ", o.in, ": is a folder; encode takes one file");
@@ -235,7 +235,7 @@ int run_decode(int argc, const char* const* argv) {
       "Example: terngrad_codec decode gradient.tgrd decoded.npy");
   options.add_positional("IN", &in, "a file of terngrad_codec encode; all of it is checked");
   options.add_positional("OUT", &out, ".npy, for one tensor, or .safetensors");
-  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kCodecCommand, options, options.parse(argc, argv))) return kExitSuccess;
   const fs::path path(out);
   const bool is_npy = path.extension() == ".npy";
   if (!is_npy && path.extension() != ".safetensors") {
@@ -270,7 +270,7 @@ int run_alone(int argc, const char* const* argv) {
   if (argc > 1 && argv[1][0] != '-') {
     TERNGRAD_THROW(UsageError, "unknown command '", argv[1], "'; accepted: inspect, encode, decode");
   }
-  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kCodecCommand, options, options.parse(argc, argv))) return kExitSuccess;
   throw UsageError("a command is missing; accepted: inspect, encode, decode; --help says more");
 }
 

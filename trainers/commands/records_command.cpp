@@ -39,10 +39,10 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kName = "terngrad_records";
+constexpr const char* kRecordsCommand = "terngrad_records";
 constexpr const char* kVerbs = "build, index, check, show, copy, stats";
 
-constexpr const char* kUsage =
+constexpr const char* kRecordsUsage =
     "terngrad_records: data sets as TFRecord shards, for --dataset records, imagenet\n"
     "and flowers.\n"
     "  build          writes shards of images in folders, lists or small sets\n"
@@ -193,7 +193,7 @@ int run_build(int argc, const char* const* argv) {
   options.add("seed", &o.build.seed, "of the order of the images")
       .needs("a set whose order is drawn, as --from folder", [&o] { return !has_fixed_order(o); });
   declare_threads(options, o.threads);
-  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kRecordsCommand, options, options.parse(argc, argv))) return kExitSuccess;
   check(options, o);
   o.build.num_threads = num_threads(o.threads);
   const ImageSources sources = sources_of(o);
@@ -210,7 +210,7 @@ int run_index(int argc, const char* const* argv) {
       "Example: terngrad_records index imagenet-records");
   declare_folder(options, o);
   declare_subset(options, o);
-  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kRecordsCommand, options, options.parse(argc, argv))) return kExitSuccess;
   for (const Subset subset : subsets_of(o)) {
     const std::size_t count = make_index_file(o.folder, subset, num_threads(o.threads));
     std::cout << fmt::format("{}: {} records\n", index_path(o.folder, subset).string(), count);
@@ -235,7 +235,7 @@ int run_check(int argc, const char* const* argv) {
   declare_folder(options, o);
   declare_subset(options, o);
   options.add_flag("decode", &o.decode, "decode every image too; else its header is looked at");
-  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kRecordsCommand, options, options.parse(argc, argv))) return kExitSuccess;
   int code = kExitSuccess;
   for (const Subset subset : subsets_of(o)) {
     code = std::max(code, report("good", subset,
@@ -255,7 +255,7 @@ int run_show(int argc, const char* const* argv) {
   options.add("subset", &o.subset, "of which subset", one_of({"train", "test"}));
   options.add("record", &o.record, "its number in the subset, from 0", at_least(0));
   options.add("image", &o.image, "file to write its image to, as it is stored");
-  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kRecordsCommand, options, options.parse(argc, argv))) return kExitSuccess;
   check_output_file("image", o.image);
   const RecordStore store(o.folder, subsets_of(o)[0], num_threads(o.threads));
   if (o.record >= static_cast<std::int64_t>(store.size())) {
@@ -282,7 +282,7 @@ int run_copy(int argc, const char* const* argv) {
   options.add_flag("without-bad", &without_bad,
                    "leave damaged records out; must be given, for the copy may be shorter");
   options.add_flag("decode", &o.decode, "count images that cannot be decoded as damaged");
-  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kRecordsCommand, options, options.parse(argc, argv))) return kExitSuccess;
   if (!without_bad) throw UsageError("--without-bad: must be given; shards as they are are copied with cp");
   for (const Subset subset : subsets_of(o)) {
     report("copied", subset, copy_good_records(o.folder, o.out, subset, o.decode, num_threads(o.threads)));
@@ -299,7 +299,7 @@ int run_stats(int argc, const char* const* argv) {
       "Example: terngrad_records stats records");
   declare_folder(options, o);
   declare_subset(options, o);
-  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kRecordsCommand, options, options.parse(argc, argv))) return kExitSuccess;
   const LabelNames names = read_label_names(o.folder).value_or(LabelNames());
   for (const Subset subset : subsets_of(o)) {
     const RecordStatistics statistics = record_statistics(o.folder, subset, num_threads(o.threads));
@@ -317,12 +317,12 @@ int run_stats(int argc, const char* const* argv) {
 }
 
 /// The command without one of its verbs: --help, --version, or a mistake.
-int run_alone(int argc, const char* const* argv) {
-  OptionSet options(kUsage);
+int run_records_without_verb(int argc, const char* const* argv) {
+  OptionSet options(kRecordsUsage);
   if (argc > 1 && argv[1][0] != '-') {
     TERNGRAD_THROW(UsageError, "unknown command '", argv[1], "'; accepted: ", kVerbs);
   }
-  if (answer_questions(kName, options, options.parse(argc, argv))) return kExitSuccess;
+  if (answer_questions(kRecordsCommand, options, options.parse(argc, argv))) return kExitSuccess;
   TERNGRAD_THROW(UsageError, "a command is missing; accepted: ", kVerbs, "; --help says more");
 }
 
@@ -339,7 +339,7 @@ int run_records(int argc, char** argv) {
   for (const auto& [name, run] : kRun) {
     if (verb == name) return run(argc - 1, argv + 1);
   }
-  return run_alone(argc, argv);
+  return run_records_without_verb(argc, argv);
 }
 
 }  // namespace terngrad

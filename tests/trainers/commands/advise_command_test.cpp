@@ -184,46 +184,5 @@ TEST(AdviseCommand, AFileThatCannotBeWrittenIsRefusedBeforeAnyWork) {
                  {"--json", "Is a directory"});
 }
 
-TEST(AdviseCommand, AClusterIsPredictedWithoutMeasuring) {
-  const TemporaryDirectory folder;
-  const std::string file = (folder / "advice.json").string();
-  const CommandOutcome outcome = advise({"--cluster", "experiments/clusters/paper-infiniband.json", "--json", file});
-  ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
-  EXPECT_EQ(outcome.err, "");
-  EXPECT_THAT(outcome.out, StartsWith("paper-infiniband: 128 machines of 4 GPUs, 512 workers\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("\nFigure 5 (b) "));
-  const nlohmann::json json = nlohmann::json::parse(read_file_text(file));
-  EXPECT_EQ(json["cluster"]["name"], "paper-infiniband");
-  EXPECT_EQ(json["nets"].size(), 3u);
-  EXPECT_EQ(json["figure5"]["figure"], "b");
-}
-
-TEST(AdviseCommand, AClusterIsAllThatItTakes) {
-  const std::vector<std::string> cluster = {"--cluster", "experiments/clusters/paper-infiniband.json"};
-  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{{"--layout", "alexnet"},
-                                                                                    {"--dataset", "mnist"},
-                                                                                    {"--net", "lenet"},
-                                                                                    {"--image_size", "8"},
-                                                                                    {"--channels", "3"},
-                                                                                    {"--num_classes", "7"},
-                                                                                    {"--quantize_logits"},
-                                                                                    {"--clip_factor", "3"},
-                                                                                    {"--num_nodes", "8"},
-                                                                                    {"--batch_size", "64"},
-                                                                                    {"--compute_ms", "5"},
-                                                                                    {"--bandwidth_mbit", "100"},
-                                                                                    {"--latency_us", "5"},
-                                                                                    {"--repetitions", "3"},
-                                                                                    {"--threads", "1"},
-                                                                                    {"--exchange_timeout", "5"}}) {
-    expect_refused(advise(cluster + more), {more[0], "needs a run without --cluster"});
-  }
-}
-
-TEST(AdviseCommand, AClusterFileThatIsNoneIsWrongUsage) {
-  expect_refused(advise({"--cluster", "no/such/file.json"}), {"--cluster: ", "no/such/file.json", "No such file"});
-  expect_refused(advise({"--cluster", ""}), {"--cluster", "name of a file"});
-}
-
 }  // namespace
 }  // namespace terngrad::advise_command_test
