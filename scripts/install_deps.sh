@@ -53,7 +53,7 @@ while (($# > 0)); do
     --lint) packages+=(clang-format clang-tidy shellcheck) ;;
     --fuzz) packages+=(clang libclang-rt-dev) ;;
     --compare) packages+=(python3-torch python3-numpy python3-pil libopenblas0) ;;
-    --plot) packages+=(python3-matplotlib) ;;
+    --plot) packages+=(python3-matplotlib python3-scipy) ;;
     --hosts) packages+=(iproute2 iperf3 openssh-server openssh-client) ;;
     --formats)
       environments+=(formats)

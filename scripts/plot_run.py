@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws runs: loss, accuracy, bits on the wire for each element of the gradient, and the fraction sent as zero, over steps.
+"""Draws runs, or codecs. Of runs: loss, accuracy, bits on the wire for each element of the gradient, and the fraction sent as zero, over steps.
 
     scripts/plot_run.py runs/ternary runs/fp32 -o comparison.png
     scripts/plot_run.py runs/ternary runs/fp32 --x bytes -o bytes.png
@@ -10,6 +10,11 @@ differ. With --group, runs whose options differ in the seed only are one line, t
 max value. Bits on the wire are those of the busiest link in its busier direction (docs/measuring.md); of runs of versions that
 did not count them so, the larger of what a worker received and what it sent, each message once, which is said on stderr.
 --x bytes draws over the megabytes of that link, and --x seconds over the time of the steps, evaluations and saves left out.
+
+    terngrad_codec inspect gradient.npy --json codecs.json && scripts/plot_run.py codecs.json -o rate.png
+
+draws what codecs do to a gradient, instead of runs: signal to noise over bits of an element, a mark for each codec.
+
 Exits 77 if there is no matplotlib (Debian and Ubuntu: python3-matplotlib).
 """
 
@@ -324,9 +329,42 @@ def draw(groups, path, x):
         sys.exit(f"plot_run.py: cannot write {path}: {error}")
 
 
+def draw_rates(path, output):
+    """The numbers of `terngrad_codec inspect --json`. What is exact has no noise, and stands at the upper edge."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if "codecs" not in found:
+        sys.exit(f"plot_run.py: {path} is not of terngrad_codec inspect --json: it has no codecs")
+    figure, axes = pyplot.subplots(figsize=(9, 6))
+    known = [row for row in found["codecs"] if row["message_bits_per_element"]]
+    top = max([row["snr_db"] for row in known if row["snr_db"] is not None], default=0) + 10
+    axes.set(xscale="log", xlim=(0.7 * min(row["message_bits_per_element"] for row in known), 150), ylim=(min(
+        [row["snr_db"] for row in known if row["snr_db"] is not None], default=0) - 8, top + 5))
+    taken = []
+    for index, row in enumerate(sorted(known, key=lambda row: row["message_bits_per_element"])):
+        is_exact = row["lossless"]
+        if row["snr_db"] is None and not is_exact:
+            continue
+        place = (row["message_bits_per_element"], top if is_exact else row["snr_db"])
+        axes.plot(*place, "o", color=pyplot.get_cmap("tab10")(index % 10))
+        label = row["codec"] + (f" + {row['memory']}" if row["memory"] != "none" else "") + (" (exact)" if is_exact else "")
+        for offset in (-4, 8, -16, 20, -28, 32, -40):  # until it covers no other name
+            text = axes.annotate(label, place, (6, offset), textcoords="offset points", fontsize=8)
+            box = text.get_window_extent(figure.canvas.get_renderer())
+            if not any(box.overlaps(other) for other in taken):
+                break
+            text.remove()
+        taken.append(box)
+    axes.set(xlabel="bits of an element, of the whole message", ylabel="signal to noise, dB",
+             title=f"{found['source']}: {found['num_elements']:,} elements, {found['num_workers']} workers")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.grid(True, color="0.9")
+    figure.tight_layout()
+    figure.savefig(output, dpi=130)
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+", type=pathlib.Path, metavar="RUN", help="run directory")
+    parser.add_argument("runs", nargs="+", type=pathlib.Path, metavar="RUN", help="run directory, or one JSON file of terngrad_codec inspect")
     parser.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("run.png"),
                         help="file to write; its suffix says the format (default run.png)")
     parser.add_argument("--group", action="store_true", help="runs that differ in the seed only become one line")
@@ -335,6 +373,10 @@ def parse():
 
 
 def main(options):
+    if len(options.runs) == 1 and options.runs[0].is_file():
+        draw_rates(options.runs[0], options.output)
+        print(options.output)
+        return
     runs = [Run(path) for path in options.runs]
     draw(group_runs(runs, labels_of(options.runs), options.group), options.output, options.x)
     print(options.output)

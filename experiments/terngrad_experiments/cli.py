@@ -308,6 +308,9 @@ def main(script, home, arguments=None):
     except (UsageError, recipes.RecipeError, jobs.DataMissing, commits.CommitError) as error:
         print(f"terngrad_experiment: {error}", file=sys.stderr)
         return 2
+    except ImportError as missing:
+        print(f"terngrad_experiment: skipped: {missing}; tables need scipy, figures matplotlib (scripts/install_deps.sh --plot)", file=sys.stderr)
+        return 77
     except (runner.RunnerError, programs.ProgramError, store.StoreError, report.ReportError, OSError) as error:
         print(f"terngrad_experiment: {error}", file=sys.stderr)
         return 1

@@ -2,7 +2,7 @@
 
 import math
 
-from terngrad_experiments import histogram_figure, statistics, svg, tables, views
+from terngrad_experiments import histogram_figure, plots, statistics, tables, views
 from terngrad_experiments.cells import Curve
 
 # What is drawn of a recipe that says nothing of curves.
@@ -79,7 +79,7 @@ def curve_series(results, cells, y, scale, styles=None):
         curves = [points for result in runs if (points := points_of(result, y))]
         if curves:
             points, band = band_of(curves)
-            series.append(svg.Series(f"{name} ({seeds_text(len(curves))}{unfinished_text(runs)})", points=points,
+            series.append(plots.Series(f"{name} ({seeds_text(len(curves))}{unfinished_text(runs)})", points=points,
                                      band=band if len(curves) > 1 else None, style=(styles or {}).get(name)))
     return series
 
@@ -107,7 +107,7 @@ def option_series(experiment, curve, rows, style):
         if found:
             # Broken where a cell was not run.
             points = [(cell.options[curve.x], own[cell.base_name].mean if cell.base_name in own else math.nan) for cell in cells]
-            series.append(svg.Series(f"ours, {name}{on_gpu(backend)}", points=points,
+            series.append(plots.Series(f"ours, {name}{on_gpu(backend)}", points=points,
                                      band=[(x, *interval_of(row)) for x, row in found], across=curve.whole_axis,
                                      bars=not curve.whole_axis, marker=None if curve.whole_axis else "filled",
                                      style=style if backend == "cpu" else None))
@@ -115,10 +115,10 @@ def option_series(experiment, curve, rows, style):
     if points and curve.whole_axis:
         y, error = points[0].y, points[0].error or 0
         # In the colour of ours, and with another dash.
-        series.append(svg.Series(f"paper, {name}", points=[(0, y)], band=[(0, y - error, y + error)],
-                                 style=style + len(svg.COLORS), across=True))
+        series.append(plots.Series(f"paper, {name}", points=[(0, y)], band=[(0, y - error, y + error)],
+                                 style=style + len(plots.COLORS), across=True))
     elif points:
-        series.append(svg.Series(f"paper, {name}", points=[(point.x, point.y) for point in points], marker="hollow", line=False,
+        series.append(plots.Series(f"paper, {name}", points=[(point.x, point.y) for point in points], marker="hollow", line=False,
                                  error=points[0].error, style=style))
     return series
 
@@ -129,7 +129,7 @@ def over_option(experiment, results, curves):
     series = [one for style, curve in enumerate(curves) for one in option_series(experiment, curve, rows, style)]
     x = curves[0].x
     ticks = sorted({cell.options[x] for curve in curves if not curve.whole_axis for cell in experiment.cells_of(curve)})
-    return svg.Plot(title=panel_title(curves, experiment.title), x_label=X_LABELS.get(x, x), y_label=label_of(curves[0].y),
+    return plots.Plot(title=panel_title(curves, experiment.title), x_label=X_LABELS.get(x, x), y_label=label_of(curves[0].y),
                     series=series, x_log=x == "num_nodes", x_ticks=ticks)
 
 
@@ -156,9 +156,9 @@ def over_bytes(experiment, results, curves):
                 of_row = "" if of_all else f" ({seeds_text(len(row.values))})"
                 name = f"{row.cell.partition('/')[2]}{on_gpu(row.backend)}{of_row}"
                 x = sent / 1e6
-                series.append(svg.Series(name, points=[(x, row.mean)], band=[(x, *interval_of(row))], bars=True,
-                                         marker="filled", line=False, style=color % len(svg.COLORS) + len(svg.COLORS) * number))
-    return svg.Plot(title=panel_title(curves, experiment.title) + of_all, x_label="MB per worker and step",
+                series.append(plots.Series(name, points=[(x, row.mean)], band=[(x, *interval_of(row))], bars=True,
+                                         marker="filled", line=False, style=color % len(plots.COLORS) + len(plots.COLORS) * number))
+    return plots.Plot(title=panel_title(curves, experiment.title) + of_all, x_label="MB per worker and step",
                     y_label=label_of(curves[0].y), series=series, x_log=True)
 
 
@@ -182,17 +182,17 @@ def paper_series(points, styles):
         if point.x is None:
             band = None if point.low is None else [(0, point.low, point.high)]
             # Not the name of a mark, which would be its look.
-            series.append(svg.Series(f"{name}, all steps", points=[(0, point.y)], band=band, across=True,
-                                     style=None if style is None else style + len(svg.COLORS)))
+            series.append(plots.Series(f"{name}, all steps", points=[(0, point.y)], band=band, across=True,
+                                     style=None if style is None else style + len(plots.COLORS)))
         else:
-            series.append(svg.Series(name, points=[(point.x, point.y)], marker="hollow", line=False, error=point.error,
+            series.append(plots.Series(name, points=[(point.x, point.y)], marker="hollow", line=False, error=point.error,
                                      style=style))
     return series
 
 
 def over_steps(experiment, results, curves):
     """A plot for each scale that is recorded, of all steps with the paper's points."""
-    plots, styles = [], styles_of(experiment, results)
+    found, styles = [], styles_of(experiment, results)
     cells = [cell for curve in curves for cell in experiment.cells_of(curve)]
     for scale in scales_of(cells, results):
         series = [one for curve in curves for one in curve_series(results, experiment.cells_of(curve), curve.y, scale, styles)]
@@ -201,8 +201,8 @@ def over_steps(experiment, results, curves):
         if scale == "1":
             series += [one for curve in curves for one in paper_series(experiment.paper_points(curve), styles)]
         suffix = "" if scale == "1" else f", {scale} of the steps"
-        plots.append(svg.Plot(title=panel_title(curves) + suffix, x_label="step", y_label=label_of(curves[0].y), series=series))
-    return plots
+        found.append(plots.Plot(title=panel_title(curves) + suffix, x_label="step", y_label=label_of(curves[0].y), series=series))
+    return found
 
 
 def plots_of(experiment, results):
@@ -210,15 +210,15 @@ def plots_of(experiment, results):
     panels = {}
     for curve in experiment.curves or DEFAULT_CURVES:
         panels.setdefault(curve.panel, []).append(curve)
-    plots = []
+    found = []
     for curves in panels.values():
         if curves[0].x == "step":
-            plots += over_steps(experiment, results, curves)
+            found += over_steps(experiment, results, curves)
         elif curves[0].x == "bytes":
-            plots.append(over_bytes(experiment, results, curves))
+            found.append(over_bytes(experiment, results, curves))
         elif curves[0].x != "value":
-            plots.append(over_option(experiment, results, curves))
-    return [plot for plot in plots if plot.series]
+            found.append(over_option(experiment, results, curves))
+    return [plot for plot in found if plot.series]
 
 
 def histograms_of(experiment, results):
@@ -251,7 +251,7 @@ def caption_of(experiment):
     """What the marks of its plots mean."""
     curves = experiment.curves or DEFAULT_CURVES
     if curves[0].x == "value":
-        return ""  # the drawing says it
+        return histogram_figure.NOTE
     if curves[0].x == "step":
         return OVER_STEPS + (PAPER_MARKS if any(curve.paper for curve in curves) else "")
     if curves[0].x == "bytes":
@@ -261,15 +261,15 @@ def caption_of(experiment):
 
 
 def drawings_of(experiment, results):
-    """SVG drawings of the experiment, each with its legend."""
+    """plots.Drawing of the experiment, each with its legend."""
     rows = histograms_of(experiment, results)
-    return [svg.to_svg(plot) for plot in plots_of(experiment, results)] + ([histogram_figure.to_svg(rows)] if rows else [])
+    return [plots.drawing([[plot]], 1) for plot in plots_of(experiment, results)] + ([histogram_figure.drawing(rows)] if rows else [])
 
 
 def drawing_of(experiment, results):
-    """One SVG drawing of all, None if there is nothing to draw. A recipe has curves over values or others."""
+    """One plots.Drawing of all, None if there is nothing to draw. A recipe has curves over values or others."""
     rows = histograms_of(experiment, results)
     if rows:
-        return histogram_figure.to_svg(rows)
-    plots = plots_of(experiment, results)
-    return svg.grid_svg(plots, 1 if len(plots) == 1 else 2 if len(plots) % 3 else 3) if plots else None
+        return histogram_figure.drawing(rows)
+    of_all = plots_of(experiment, results)
+    return plots.drawing([of_all], 1 if len(of_all) == 1 else 2 if len(of_all) % 3 else 3) if of_all else None

@@ -1,6 +1,6 @@
 """The figure of a recipe of kind `model`: throughput and gain beside the paper's readings, and our model to 100,000 workers."""
 
-from terngrad_experiments import cluster_model, model_tables, paper_model, svg
+from terngrad_experiments import cluster_model, model_tables, paper_model, plots
 from terngrad_experiments.page import escape, html_figures, html_list, html_table
 
 LOW = 0.5
@@ -15,9 +15,9 @@ def throughput_plot(experiment, cluster):
             name, style = f"{net.name}, {gradients}", 2 * index + offset
             fitted = paper_model.bars(experiment.model, cluster, net, gradients)
             chart = experiment.model.reading(cluster.name, net.name, gradients).images_per_second
-            series.append(svg.Series(name, list(zip(experiment.model.gpus, fitted)), style=style))
-            series.append(svg.Series(name, list(zip(experiment.model.gpus, chart)), marker="hollow", line=False, style=style))
-    return svg.Plot(f"({cluster.name}) {cluster.gpu}, {cluster.network}: lines model, markers chart", "GPUs", "images per second",
+            series.append(plots.Series(name, list(zip(experiment.model.gpus, fitted)), style=style))
+            series.append(plots.Series(name, list(zip(experiment.model.gpus, chart)), marker="hollow", line=False, style=style))
+    return plots.Plot(f"({cluster.name}) {cluster.gpu}, {cluster.network}: lines model, markers chart", "GPUs", "images per second",
                     series, x_log=True, y_log=True, x_ticks=list(experiment.model.gpus))
 
 
@@ -27,8 +27,8 @@ def gain_plot(experiment, cluster):
         ours, chart = ([(gpus, a / b) for gpus, a, b in zip(experiment.model.gpus, *pair)] for pair in (
             [paper_model.bars(experiment.model, cluster, net, kind) for kind in ("ternary", "fp32")],
             [experiment.model.reading(cluster.name, net.name, kind).images_per_second for kind in ("ternary", "fp32")]))
-        series += [svg.Series(net.name, ours, style=index), svg.Series(net.name, chart, marker="hollow", line=False, style=index)]
-    return svg.Plot(f"({cluster.name}) ternary over fp32: lines model, markers chart", "GPUs", "times as many images/s", series,
+        series += [plots.Series(net.name, ours, style=index), plots.Series(net.name, chart, marker="hollow", line=False, style=index)]
+    return plots.Plot(f"({cluster.name}) ternary over fp32: lines model, markers chart", "GPUs", "times as many images/s", series,
                     x_log=True, x_ticks=list(experiment.model.gpus))
 
 
@@ -38,10 +38,10 @@ def scaling_plot(recipe, cluster, net, styles):
     @param styles  by names of ways, the same in all plots"""
     listed = cluster_model.listed_workers(cluster)
     gains = model_tables.gains_over_fp32(cluster, net)
-    series = [svg.Series(name, list(zip(listed, of_way)), style=styles[name]) for name, of_way in gains.items()]
+    series = [plots.Series(name, list(zip(listed, of_way)), style=styles[name]) for name, of_way in gains.items()]
     high = max(max(of_way) for of_way in gains.values())
     # Above the lines there is room for the text of the shade.
-    return svg.Plot(f"({recipe.name}) our model, {net.name}", "workers", "times as many images/s as fp32", series, x_log=True,
+    return plots.Plot(f"({recipe.name}) our model, {net.name}", "workers", "times as many images/s as fp32", series, x_log=True,
                     x_ticks=TICKS, y_range=(LOW, high + 0.15 * (high - LOW)), height=320,
                     shade_from=(cluster.trusted_workers, "extrapolated"))
 
@@ -77,13 +77,13 @@ def groups(experiment):
 
 
 def drawing(experiment):
-    return svg.stacked_svg([plots for _, plots, _ in groups(experiment)], 2)
+    return plots.drawing([of_group for _, of_group, _ in groups(experiment)], 2)
 
 
 def section(experiment):
     """What a page has of the experiment below its heading."""
-    parts = [f"<h3>{escape(title)}</h3>{html_figures([svg.to_svg(plot) for plot in plots], caption)}"
-             for title, plots, caption in groups(experiment)]
+    parts = [f"<h3>{escape(title)}</h3>{html_figures([plots.drawing([[plot]], 1) for plot in of_group], caption)}"
+             for title, of_group, caption in groups(experiment)]
     for table in model_tables.sections(experiment):
         content = html_table(table.header, table.rows)
         parts.append(f"<details><summary>{escape(table.title)}</summary>{content}</details>" if table.is_detail

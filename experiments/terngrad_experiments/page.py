@@ -22,7 +22,7 @@ td, td.broken span { white-space: nowrap; } td.broken { white-space: normal; }
 tbody tr:nth-child(even) { background: var(--row); } .soft, tr.scaled td { color: var(--soft); }
 figure { margin: .5rem 0; } .plots { display: flex; flex-wrap: wrap; gap: 0 1rem; }
 .plots figure { flex: 1 1 32rem; min-width: 0; } /* two beside each other where there is room */
-figure svg { height: auto; max-width: 100%; min-width: 31rem; } figure.wide svg { min-width: 56rem; } /* text stays legible */
+figure img { background: white; height: auto; max-width: 100%; min-width: 31rem; } figure.wide img { min-width: 56rem; }
 details { margin: .5rem 0; } pre { background: var(--row); font-size: .8rem; overflow-x: auto; padding: .6rem; }
 @media (max-width: 45rem) {
   body { padding: .75rem; } h1 { font-size: 1.5rem; } h2 { font-size: 1.25rem; } h3 { font-size: 1.05rem; }
@@ -32,7 +32,7 @@ details { margin: .5rem 0; } pre { background: var(--row); font-size: .8rem; ove
   tbody tr:nth-child(even) td:first-child { background: linear-gradient(var(--row), var(--row)), var(--ground); }
 }
 @media print {
-  body { max-width: none; padding: 0; } .scroll, figure { overflow: visible; } figure svg, figure.wide svg { min-width: 0; }
+  body { max-width: none; padding: 0; } .scroll, figure { overflow: visible; } figure img, figure.wide img { min-width: 0; }
   table { font-size: .65rem; } th, td { padding: .2rem .3rem; } td, td.broken span, pre { white-space: pre-wrap; }
   th:first-child, td:first-child { min-width: 0; position: static; } tr, figure { break-inside: avoid; }
 }
@@ -70,13 +70,7 @@ def html_list(lines):
     return f'<ul class="soft">{"".join(f"<li>{escape(line)}</li>" for line in lines)}</ul>' if lines else ""
 
 
-def html_figure(drawing):
-    """A drawing; one that is wider than a plot scrolls on narrow screens."""
-    width = float(re.search(r'width="([0-9.]+)"', drawing).group(1))
-    return f'<figure{" class=wide" if width > 800 else ""}>{drawing}</figure>'
-
-
 def html_figures(drawings, caption):
-    """Drawings beside each other, and what their marks mean."""
+    """Each plots.Drawing beside the others, and what their marks mean."""
     note = f'<p class="soft">{escape(caption)}</p>' if caption else ""
-    return f'<div class="plots">{"".join(map(html_figure, drawings))}</div>{note}'
+    return f'<div class="plots">{"".join(drawing.html() for drawing in drawings)}</div>{note}'

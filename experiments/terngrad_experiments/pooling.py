@@ -5,7 +5,7 @@ import dataclasses
 import math
 
 from terngrad_experiments import statistics
-from terngrad_experiments.chi_square import chi_square_p_value
+from terngrad_experiments.statistics import chi_square_p_value
 
 # Equal deviations are rejected by mistake in as many of the tables.
 LEVEL = 0.01

@@ -1,21 +1,23 @@
 """The README's table of results and its figures, made from recorded results so that they cannot drift apart."""
 
-import dataclasses
 import json
 import pathlib
-import xml.etree.ElementTree
 
-from terngrad_experiments import figures, recipes, statistics, store, svg, tables
+from terngrad_experiments import figures, plots, recipes, statistics, store, tables
 
 BEGIN, END = "<!-- results: terngrad_experiment readme -->", "<!-- end of results -->"
 OVERVIEW = "docs/overview.svg"
 CODECS = "docs/codecs.svg"
+TIMES = "bench/results/slow-link/time-to-accuracy.json"
 LINKS = "bench/results/slow-link/cifarnet.json"
 WIRE = "bench/results/wire-bytes/results.json"
 SPEED = "bench/results/pytorch-cpu.json"
 HOOKS = "bench/results/hooks/results.json"
 RATES = {"100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s", "none": "no limit"}
-# Bars of the figure, each the fastest of the rows named.
+# Bars of the figure: rows and trainings of the record, of which the faster counts.
+TRAININGS = {"fp32": (("fp32", "fp32"), ("vendor-fp32", "fp32")), "bf16": (("bf16", "bf16"), ("vendor-bf16", "bf16")), "ternary": (("t2", "ternary"), ("t5", "ternary")),
+             "top-k, 1 %": (("topk-1", "topk-1"),),             "PowerSGD, rank 4": (("powersgd-4", "powersgd-4"),)}
+# Columns of the table, each the fastest of the rows named.
 BARS = {"ternary": ("t2", "t5"), "fp32, our exchange or MPI's": ("fp32", "vendor-fp32"), "PyTorch DDP (Gloo), fp32": ("ddp-fp32",),
         "PyTorch DDP (Gloo), fp16": ("ddp-fp16",)}
 
@@ -90,42 +92,131 @@ def table_lines(root):
     ]
 
 
-def codecs_figure(root):
-    """Accuracy over bytes of every codec: a panel of the recipe codecs."""
+def _results(root, name):
+    return store.read_all([pathlib.Path(root) / f"experiments/results/{name}.jsonl"])
+
+
+def codec_points(root):
+    """[(name, MB of a worker and step, mean accuracy, interval or None of a single seed)] of the recipe codecs."""
     experiment = recipes.load_all(pathlib.Path(root) / "experiments/recipes")["codecs"]
-    results = store.read_all([pathlib.Path(root) / "experiments/results/codecs.jsonl"])
-    (plot,) = (plot for plot in figures.plots_of(experiment, results))
-    return svg.to_svg(dataclasses.replace(plot, width=900, height=520))
+    results = _results(root, "codecs")
+    rows = [row for row in tables.make_table(experiment, results).rows if not row.is_scaled and row.values and row.backend == "cpu"]
+    sent = [(row, figures.bytes_of(results, row)) for row in rows]
+    return [(row.cell.partition("/")[2], of_row / 1e6, row.mean, figures.interval_of(row) if len(row.values) > 1 else None)
+            for row, of_row in sent if of_row is not None]
 
 
-def overview_figure(root):
-    """Accuracy over steps with the band of all seeds, and steps per second over the bandwidth of the link."""
-    experiments = recipes.load_all(pathlib.Path(root) / "experiments/recipes")
-    results = store.read_all([pathlib.Path(root) / "experiments/results/table1.jsonl"])
-    cells = [recipes.match(experiments, f"table1/b128-n2-{kind}")[0] for kind in ("ternary", "float")]
-    series = figures.curve_series(results, cells, "test_top1", "1/30")
-    names = ("ternary, mean and range of 3 seeds", "fp32")
-    curves = svg.Plot(title="CifarNet on CIFAR-10, 2 workers, first 10,000 steps", x_label="step", y_label="top-1 accuracy, %",
-                      series=[dataclasses.replace(line, name=name) for line, name in zip(series, names)], width=560, height=360)
-    links = read_json(root, LINKS)
-    bars = svg.bars_svg("Training speed, 2 emulated hosts of one core", list(RATES.values()),
-                        [svg.Bars(name, [steps_per_second(links, rate, names) for rate in RATES]) for name, names in BARS.items()],
-                        "steps per second", x_label="bandwidth between the hosts", width=560, height=360)
-    return beside(svg.to_svg(curves), bars)
+def median_half_width(points):
+    """Of the intervals that there are."""
+    widths = sorted((interval[1] - interval[0]) / 2 for *_, interval in points if interval)
+    return widths[len(widths) // 2]
 
 
-def size_of(drawing):
-    """(width, height) of an SVG drawing, in its own units."""
-    element = xml.etree.ElementTree.fromstring(drawing)
-    return tuple(float(number) for number in element.get("viewBox").split()[2:])
+def pareto_front(points):
+    """Those that no other one beats in both bytes and accuracy, by bytes."""
+    front, best = [], -1.0
+    for point in sorted(points, key=lambda each: (each[1], -each[2])):
+        if point[2] > best:
+            front.append(point)
+            best = point[2]
+    return front
 
 
-def beside(left, right, gap=20):
-    """Two drawings in one, side by side."""
-    (left_width, left_height), (right_width, right_height) = size_of(left), size_of(right)
-    width, height = left_width + gap + right_width, max(left_height, right_height)
-    inner = left + right.replace("<svg ", f'<svg x="{left_width + gap:g}" ', 1)
-    return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}">{inner}</svg>\n'
+def _place_labels(figure, axes, points):
+    """Writes each name where it covers no mark and no other name; a thin line leads to names that stand off."""
+    renderer = figure.canvas.get_renderer()
+    marks = [axes.transData.transform(point[1:3]) for point in points]
+    taken = []
+    for (name, *place), mark in sorted(zip([(point[0], point[1], point[2]) for point in points], marks), key=lambda each: each[1][0]):
+        options = [(dx, dy, align) for distance in (7, 16, 28, 42, 58, 76, 96) for dx, dy, align in (
+            (distance, -3, "left"), (-distance, -3, "right"), (0, distance - 2, "center"), (0, -distance - 5, "center"),
+            (distance * 0.7, distance * 0.7, "left"), (-distance * 0.7, distance * 0.7, "right"),
+            (distance * 0.7, -distance * 0.7 - 5, "left"), (-distance * 0.7, -distance * 0.7 - 5, "right"))]
+        for dx, dy, align in options:
+            lead = {"arrowstyle": "-", "color": "#777777", "linewidth": 0.5, "shrinkB": 3} if max(abs(dx), abs(dy)) > 12 else None
+            text = axes.annotate(name, place, (dx, dy), textcoords="offset points", ha=align, fontsize=8, arrowprops=lead)
+            box = text.get_window_extent(renderer)
+            inside = axes.bbox.x0 < box.x0 and box.x1 < axes.bbox.x1 and axes.bbox.y0 < box.y0 and box.y1 < axes.bbox.y1
+            if inside and not any(box.overlaps(other) for other in taken) and not any(
+                    box.x0 - 3 < x < box.x1 + 3 and box.y0 - 3 < y < box.y1 + 3 for x, y in marks):
+                break
+            text.remove()
+        else:
+            text = axes.annotate(name, place, (7, -3), textcoords="offset points", fontsize=8)
+            box = text.get_window_extent(renderer)
+        taken.append(box)
+
+
+def codecs_drawing(root):
+    """Accuracy over bytes of every codec, each mark with its name beside it."""
+    points = sorted(codec_points(root))
+    accuracies = sorted(accuracy for _, _, accuracy, _ in points)
+    # The axis begins where the data are: what lies three interquartile ranges below the middle half is a note.
+    low, high = accuracies[len(accuracies) // 4], accuracies[3 * len(accuracies) // 4]
+    shown = [point for point in points if point[2] >= low - 3 * (high - low)]
+    with plots.style():
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        figure = plots.new_figure(960, 600)
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        axes.set(xscale="log", xlabel="MB of a worker's link in a step, in its busier direction", ylabel="top-1, %",
+                 title="LeNet on MNIST, 8 workers: accuracy over bytes, by codec")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        front = pareto_front(shown)
+        axes.plot([point[1] for point in front], [point[2] for point in front], color="#777777", linewidth=1, zorder=1,
+                  label="no other is better in both")
+        for several, label in ((True, f"mean of several seeds, 95 % intervals ±{median_half_width(points):.2f} in the median"), (False, "one seed")):
+            own = [point for point in shown if (point[3] is not None) == several]
+            axes.plot([point[1] for point in own], [point[2] for point in own], "o", color=plots.COLORS[0], markersize=5, label=label,
+                      markerfacecolor=plots.COLORS[0] if several else "white")
+        axes.set_xlim(0.75 * min(point[1] for point in shown), 1.35 * max(point[1] for point in shown))
+        spread = max(point[2] for point in shown) - min(point[2] for point in shown)
+        axes.set_ylim(min(point[2] for point in shown) - 0.12 * spread, max(point[2] for point in shown) + 0.12 * spread)
+        left_out = [f"{name}: {accuracy:.2f} %, {size:.2g} MB" for name, size, accuracy, _ in points if name not in [each[0] for each in shown]]
+        if left_out:
+            axes.annotate("below the axis: " + "; ".join(left_out), (0.01, 0.015), xycoords="axes fraction", fontsize=8)
+        axes.legend(loc="upper left")
+        figure.draw_without_rendering()
+        _place_labels(figure, axes, shown)
+    return plots.Drawing(figure, "Accuracy over bytes, a mark for each codec.", plots.digest_of(points))
+
+
+def times_to_accuracy(root):
+    """{rate: {name: seconds, None where it was not measured}}: the fastest row of each name. Without a limit, where only steps were
+    timed, the same steps times those."""
+    trained = read_json(root, TIMES)["rates"]
+    steps = {(row["row"], row["training"]): row["steps"] for rows in trained.values() for row in rows}
+    free = {row["row"]: 1 / row["steps_per_s"] for row in read_json(root, LINKS)["rows"]
+            if row["rate"] == "none" and row.get("steps_per_s")}
+    seconds = {rate: {(row["row"], row["training"]): row["seconds"] for row in rows} for rate, rows in trained.items()}
+    seconds["none"] = {(row, training): count * free[row] for (row, training), count in steps.items() if row in free}
+    return {RATES[rate]: {name: min((of[key] for key in keys if key in of), default=None) for name, keys in TRAININGS.items()}
+            for rate, of in seconds.items()}
+
+
+def overview_drawing(root):
+    """Seconds to an accuracy on each link, and where compression loses to fp32."""
+    times, target = times_to_accuracy(root), 100 * read_json(root, TIMES)["top1"]
+    with plots.style():
+        figure = plots.new_figure(960, 290)
+        panels = figure.subplots(1, len(times), sharey=True)
+        for axes, (rate, seconds) in zip(panels, times.items()):
+            fp32 = seconds["fp32"]
+            axes.axvline(fp32, color="#1A1A1A", linewidth=0.9, linestyle=(0, (4, 2)), zorder=0)
+            for place, (name, value) in enumerate(seconds.items()):
+                color = "#1A1A1A" if name == "fp32" else plots.COLORS[0 if value is None or value <= fp32 else 1]
+                axes.barh(place, value or 0, color=color, height=0.62)
+                text = "not measured" if value is None else f"{value:,.0f} s" + ("" if name == "fp32" else f", {fp32 / value:.1f}x")
+                axes.annotate(text, (value or 0, place), (4, 0), va="center", textcoords="offset points", fontsize=8,
+                              bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
+            axes.set(title=rate, xlim=(0, 1.4 * max(value for value in seconds.values() if value)), xlabel="seconds")
+            axes.set_yticks(range(len(seconds)), seconds)
+            axes.grid(visible=False)
+        panels[0].invert_yaxis()
+        figure.suptitle(f"CifarNet on CIFAR-10, 2 hosts: time to {target:.0f} % top-1 (blue: faster than fp32, red: slower)", fontsize=10,
+                        fontweight="bold")
+    return plots.Drawing(figure, "; ".join(f"{rate}: " + ", ".join(f"{name} {value:.0f} s" for name, value in seconds.items() if value)
+                                           for rate, seconds in times.items()), plots.digest_of(times, target))
 
 
 def with_table(text, lines):
@@ -137,12 +228,18 @@ def with_table(text, lines):
 
 
 def update(root, check=False):
-    """Writes all, or with `check` @returns the files that differ from what the records say."""
+    """Writes all, or with `check` @returns the files that differ from what the records say. Drawings are compared by the digest of
+    what they draw, because their bytes depend on the version of matplotlib."""
     root = pathlib.Path(root)
-    contents = {root / "README.md": with_table((root / "README.md").read_text(encoding="utf-8"), table_lines(root)),
-                root / OVERVIEW: overview_figure(root), root / CODECS: codecs_figure(root)}
-    stale = [path for path, content in contents.items() if not path.exists() or path.read_text(encoding="utf-8") != content]
+    readme = root / "README.md"
+    text = with_table(readme.read_text(encoding="utf-8"), table_lines(root))
+    drawings = {root / OVERVIEW: overview_drawing(root), root / CODECS: codecs_drawing(root)}
+    stale = [readme] if readme.read_text(encoding="utf-8") != text else []
+    stale += [path for path, drawing in drawings.items()
+              if not path.exists() or plots.digest_in(path.read_text(encoding="utf-8")) != drawing.digest]
     if not check:
-        for path in stale:
-            path.write_text(contents[path], encoding="utf-8")
+        readme.write_text(text, encoding="utf-8")
+        for path, drawing in drawings.items():
+            if path in stale:
+                drawing.save(path, "svg")
     return stale

@@ -1,17 +1,16 @@
 """One HTML page of what is recorded: tables, plots, per-layer zeros, bytes, the commands that repeat each row, what failed and what
-was assumed. Inline SVG and CSS, no script, nothing from the network; reads in light, dark and print."""
+was assumed. SVG and CSS within it, no script, nothing from the network; reads in light, dark and print."""
 
+import pathlib
 import shlex
-import subprocess
 import sys
-import tempfile
 
 from terngrad_experiments import claims, figures, jobs, model_figures, recipes, statistics, table_text, tables, views
 from terngrad_experiments.cells import compresses
 from terngrad_experiments.commits import commit_of
 from terngrad_experiments.page import STYLE, escape, html_figures, html_list, html_table
 
-MAX_BYTES = 2_000_000
+MAX_BYTES = 4_000_000
 
 
 class ReportError(Exception):
@@ -176,35 +175,13 @@ augmentation to float and ternary. Intervals are 95 % intervals over seeds; gaps
 
 
 def draw(experiment, results, options):
-    """`plot`: @returns the exit code, 77 where PNG cannot be made"""
-    if experiment.kind == "model":
-        return emit_drawing(model_figures.drawing(experiment), options)
-    drawing = figures.drawing_of(experiment, results)
+    """`plot`: @returns the exit code"""
+    drawing = model_figures.drawing(experiment) if experiment.kind == "model" else figures.drawing_of(experiment, results)
     if drawing is None:
         print(f"terngrad_experiment: nothing of {experiment.name} is recorded", file=sys.stderr)
         return 1
-    return emit_drawing(drawing, options)
-
-
-def emit_drawing(drawing, options):
-    if options.format == "png":
-        return write_png(drawing, options.output)
-    if options.output is None:
-        print(drawing)
+    if options.output is None and options.format == "svg":
+        print(drawing.svg())
     else:
-        options.output.write_text(drawing, encoding="utf-8")
-    return 0
-
-
-def write_png(drawing, output):
-    with tempfile.NamedTemporaryFile("w", suffix=".svg", encoding="utf-8") as file:
-        file.write(drawing)
-        file.flush()
-        try:
-            subprocess.run(["rsvg-convert", "-z", "2", "-o", str(output or "plot.png"), file.name], check=True)
-        except OSError:
-            print("skipped: no rsvg-convert; install librsvg2-bin for PNG files", file=sys.stderr)
-            return 77
-        except subprocess.CalledProcessError as error:
-            raise ReportError(f"rsvg-convert: exit code {error.returncode}") from None
+        drawing.save(options.output or pathlib.Path("plot.png"), options.format)
     return 0

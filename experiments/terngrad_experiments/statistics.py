@@ -1,8 +1,8 @@
 """What can be said about the accuracies of a few seeds: intervals, differences, equivalence, tests on the same images.
 
 Values are in any one unit, percent as a rule; intervals, differences and deviations are in that unit too. Probabilities, levels
-and the accuracy of accuracy_deviation() are fractions. Only standard formulas, named at each function; the t distribution goes
-through the incomplete beta function, so that no library is needed.
+and the accuracy of accuracy_deviation() are fractions. Only standard formulas, named at each function; distributions are
+scipy's.
 
 No interval and no p (None) where nothing can be estimated: fewer than MIN_VALUES values, or values that are all equal, unless a
 deviation that is pooled over cells (pooling.py) takes the place of their own.
@@ -18,7 +18,6 @@ MIN_VALUES = 3
 MIN_POOLED_VALUES = 2
 # A standard deviation below this part of the values themselves is rounding: one image of 50,000 is 2e-5 of an accuracy.
 ROUNDING = 1e-9
-MAX_TERMS = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,77 +83,48 @@ class McNemar:
     p: float
 
 
-def incomplete_beta(a, b, x):
-    """The regularized incomplete beta function I_x(a, b), for a, b > 0 and 0 <= x <= 1 (DLMF 8.17).
-
-    To about 1e-13 for a and b up to 100; what lgamma() loses grows with them, to 1e-9 at a million.
-    """
-    if not (a > 0 and b > 0 and 0 <= x <= 1):
-        raise ValueError(f"incomplete_beta({a}, {b}, {x}): a and b must be positive, x from 0 to 1")
-    if x in (0, 1):
-        return float(x)
-    # Where the continued fraction converges slowly, I_x(a, b) = 1 - I_1-x(b, a).
-    is_swapped = x > (a + 1) / (a + b + 2)
-    if is_swapped:
-        a, b, x = b, a, 1 - x
-    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    value = math.exp(log_front) / (a * _beta_fraction(a, b, x))
-    return 1 - value if is_swapped else value
-
-
-def _beta_fraction(a, b, x):
-    """The denominator 1 + d1 / (1 + d2 / (1 + ...)) of DLMF 8.17.22, by the modified Lentz method."""
-    tiny = 1e-300
-    value = ratio = 1.0
-    inverse = 0.0
-    for n in range(1, MAX_TERMS):
-        m = n // 2
-        if n % 2:
-            term = -(a + m) * (a + b + m) * x / ((a + n - 1) * (a + n))
-        else:
-            term = m * (b - m) * x / ((a + n - 1) * (a + n))
-        inverse = 1 / ((1 + term * inverse) or tiny)
-        ratio = (1 + term / ratio) or tiny
-        value *= ratio * inverse
-        if abs(ratio * inverse - 1) < 1e-15:
-            return value
-    raise ArithmeticError(f"incomplete_beta({a}, {b}, {x}): no convergence in {MAX_TERMS} terms")
-
-
 def t_p_value(t, degrees_of_freedom):
-    """P(|T| >= |t|) of Student's t (Abramowitz and Stegun 26.7.1); degrees of freedom may be a fraction."""
-    if not degrees_of_freedom > 0:
-        raise ValueError(f"degrees of freedom must be positive, not {degrees_of_freedom}")
+    """P(|T| >= |t|) of Student's t; degrees of freedom may be a fraction."""
+    _check_freedom(degrees_of_freedom)
     if math.isnan(t):
         raise ValueError("t must be a number, not nan")
-    half, square = degrees_of_freedom / 2, t * t
-    if square < 1:  # the form whose argument is exact near t = 0; the other one is exact in proportion for small p
-        return 1 - incomplete_beta(0.5, half, square / (degrees_of_freedom + square))
-    return incomplete_beta(half, 0.5, degrees_of_freedom / (degrees_of_freedom + square))
+    return float(2 * distributions().t.sf(abs(t), degrees_of_freedom))
 
 
 def t_cdf(t, degrees_of_freedom):
     """P(T <= t) of Student's t."""
-    tail = t_p_value(t, degrees_of_freedom) / 2
-    return tail if t < 0 else 1 - tail
+    _check_freedom(degrees_of_freedom)
+    if math.isnan(t):
+        raise ValueError("t must be a number, not nan")
+    return float(distributions().t.cdf(t, degrees_of_freedom))
 
 
 @functools.lru_cache(maxsize=None)
 def t_quantile(p, degrees_of_freedom):
-    """The t with t_cdf(t, degrees_of_freedom) = p, 0 < p < 1, by bisection down to neighbouring floats."""
+    """The t with t_cdf(t, degrees_of_freedom) = p, 0 < p < 1."""
+    _check_freedom(degrees_of_freedom)
     if not 0 < p < 1:
         raise ValueError(f"p of a quantile must be between 0 and 1, not {p}")
-    if p == 0.5:
-        return 0.0
-    tails = 2 * min(p, 1 - p)
-    low, high = 0.0, 1.0
-    while t_p_value(high, degrees_of_freedom) > tails:
-        low, high = high, 2 * high
-    middle = (low + high) / 2
-    while low < middle < high:
-        low, high = (middle, high) if t_p_value(middle, degrees_of_freedom) > tails else (low, middle)
-        middle = (low + high) / 2
-    return middle if p > 0.5 else -middle
+    return float(distributions().t.ppf(p, degrees_of_freedom))
+
+
+def chi_square_p_value(statistic, degrees_of_freedom):
+    """P(X >= statistic) of the chi-square distribution."""
+    _check_freedom(degrees_of_freedom)
+    if math.isnan(statistic):
+        raise ValueError("a chi-square statistic must be a number, not nan")
+    return float(distributions().chi2.sf(statistic, degrees_of_freedom))
+
+
+def distributions():
+    """scipy.stats, whose import takes a second. @throws ImportError without scipy"""
+    import scipy.stats
+    return scipy.stats
+
+
+def _check_freedom(degrees_of_freedom):
+    if not degrees_of_freedom > 0:
+        raise ValueError(f"degrees of freedom must be positive, not {degrees_of_freedom}")
 
 
 def mean(values):

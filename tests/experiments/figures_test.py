@@ -6,7 +6,7 @@ import unittest
 
 from recipe_folder import FOLDER
 from scaffold import done_run
-from terngrad_experiments import figures, recipes, svg
+from terngrad_experiments import figures, plots, recipes
 
 
 def seeds_of(cell, *values, **others):
@@ -40,8 +40,8 @@ class OverWorkers(unittest.TestCase):
         ours, paper = series["ours, float"], series["paper, float"]
         self.assertTrue(paper.across)
         self.assertEqual((paper.points, paper.band), ([(0, 99.25)], [(0, 99.24, 99.26)]))
-        self.assertEqual(ours.style % len(svg.COLORS), paper.style % len(svg.COLORS))
-        self.assertNotEqual(ours.style % len(svg.DASHES), paper.style % len(svg.DASHES))
+        self.assertEqual(ours.style % len(plots.COLORS), paper.style % len(plots.COLORS))
+        self.assertNotEqual(ours.style % len(plots.LINES), paper.style % len(plots.LINES))
 
     def test_ternary_has_a_point_for_each_number_of_workers(self):
         series = self.series(seeds_of("fig3/momentum-n2-ternary", 0.99, 0.992) + seeds_of("fig3/momentum-n64-ternary", 0.98))
@@ -92,7 +92,7 @@ class OverBytes(unittest.TestCase):
         (x, y), = series["qsgd-4 (2 seeds)"].points
         self.assertAlmostEqual(x, 4.1)
         self.assertAlmostEqual(y, 99.1)
-        colors = {name: one.style % len(svg.COLORS) for name, one in series.items()}
+        colors = {name: one.style % len(plots.COLORS) for name, one in series.items()}
         self.assertEqual(colors["qsgd-4 (2 seeds)"], colors["qsgd-8 (1 seed)"])
         self.assertNotEqual(colors["qsgd-4 (2 seeds)"], colors["topk-1 (1 seed)"])
         self.assertEqual(len({one.style for one in series.values()}), 3)
@@ -169,17 +169,17 @@ class OverSteps(unittest.TestCase):
 
     def test_the_papers_points_have_the_look_of_our_cell(self):
         results = [over_steps(f"table2/n4-{kind}", 1, 0.5, 0.75, tensor="fc6/weights") for kind in ("float", "ternary")]
-        plots = self.plots("fig4", results)
-        loss = {one.name: one for one in plots["AlexNet on ImageNet, 4 workers: training loss"].series}
+        shown = self.plots("fig4", results)
+        loss = {one.name: one for one in shown["AlexNet on ImageNet, 4 workers: training loss"].series}
         paper, ours = loss["paper, alexnet-n4-ternary"], loss["alexnet-n4-ternary (1 seed)"]
         self.assertEqual((paper.points, paper.marker, paper.line), ([(185000, 1.2)], "hollow", False))
         self.assertEqual(paper.style, ours.style)
-        zeros = plots["AlexNet on ImageNet, 4 workers: zeros sent of fc6's weights"].series
+        zeros = shown["AlexNet on ImageNet, 4 workers: zeros sent of fc6's weights"].series
         self.assertEqual([one.name for one in zeros], ["alexnet-n4-ternary (1 seed)", "paper, alexnet-n4-ternary, all steps"])
         self.assertEqual(zeros[0].points, [(10, 50.0), (20, 75.0)])
         self.assertEqual((zeros[1].points, zeros[1].band, zeros[1].across), ([(0, 71.6)], [(0, 67.9, 73.5)], True))
         self.assertEqual(zeros[0].style, ours.style)
-        self.assertEqual(zeros[1].style % len(svg.COLORS), ours.style)
+        self.assertEqual(zeros[1].style % len(plots.COLORS), ours.style)
 
     def test_the_papers_points_are_of_all_steps(self):
         results = [over_steps("table2/n4-ternary", 1, 0.5, 0.57, scale="1/10", tensor="fc6/weights")]
@@ -215,8 +215,8 @@ class Histograms(unittest.TestCase):
 
     def test_they_are_one_drawing(self):
         drawing = figures.drawing_of(self.experiment, [self.result(1)])
-        self.assertEqual(figures.drawings_of(self.experiment, [self.result(1)]), [drawing])
-        self.assertIn("mean of the workers", drawing)
+        self.assertEqual([each.svg() for each in figures.drawings_of(self.experiment, [self.result(1)])], [drawing.svg()])
+        self.assertIn("mean of the workers", drawing.svg())
 
     def test_runs_without_them_draw_nothing(self):
         self.assertIsNone(figures.drawing_of(self.experiment, [done_run("table1/b128-n2-ternary", 1, 0.8, "1/30")]))

@@ -1,7 +1,6 @@
 """Tests that the README's table and figures are what the records say, and how they are made."""
 
 import unittest
-import xml.etree.ElementTree
 
 from scaffold import ROOT
 from terngrad_experiments import readme
@@ -29,11 +28,19 @@ class Readme(unittest.TestCase):
                    for seed, top1 in ((1, 0.9), (1, 0.5), (2, 0.6), (3, 0.7))]
         self.assertEqual(readme.accuracy_text(results, "a/b", "1"), "60.00 ± 10.00 %")
 
-    def test_drawings_are_put_side_by_side(self):
-        one = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 50" width="100"></svg>'
-        both = xml.etree.ElementTree.fromstring(readme.beside(one, one, gap=10))
-        self.assertEqual(both.get("viewBox"), "0 0 210 50")
-        self.assertEqual(both[1].get("x"), "110")
+    def test_the_front_is_what_no_other_beats_in_both(self):
+        points = [("a", 1.0, 90.0, None), ("b", 2.0, 89.0, None), ("c", 3.0, 95.0, None), ("d", 1.0, 80.0, None), ("e", 9.0, 95.0, None)]
+        self.assertEqual([name for name, *_ in readme.pareto_front(points)], ["a", "c"])
+
+    def test_figures_have_every_codec_and_the_place_where_compression_loses(self):
+        names = {text.get_text() for axes in readme.codecs_drawing(ROOT).figure.axes for text in axes.texts}
+        below = next(name for name in names if name.startswith("below the axis: "))
+        for name, *_ in readme.codec_points(ROOT):
+            self.assertTrue(name in names or f"{name}: " in below, name)
+        times = readme.times_to_accuracy(ROOT)
+        self.assertEqual(list(times), ["100 Mbit/s", "1 Gbit/s", "no limit"])
+        self.assertGreater(times["no limit"]["ternary"], times["no limit"]["fp32"])
+        self.assertLess(times["100 Mbit/s"]["ternary"], times["100 Mbit/s"]["fp32"])
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ OF_LABELS = re.compile(r'<section class="labels">.*?</section>', re.DOTALL)
 class Page(html.parser.HTMLParser):
     """Checks that elements are closed in order."""
 
-    VOID = {"meta", "br"}
+    VOID = {"meta", "br", "img"}
 
     def __init__(self):
         super().__init__()
@@ -44,7 +44,7 @@ class Report(unittest.TestCase):
         self.assertIn("CifarNet &lt;on&gt; CIFAR-10", page)
         self.assertNotIn("<script", page)
         for outside in re.findall(r"(?:src|href)=\"([^\"]*)\"", page):
-            self.assertTrue(outside.startswith("#"), outside)
+            self.assertTrue(outside.startswith(("#", "data:image/svg+xml;base64,")), outside)
         self.assertEqual(set(re.findall(r"https?://[^\"' <]*", page)) - {"http://www.w3.org/2000/svg"}, set())
 
     def test_what_is_not_run_says_why(self):
@@ -108,17 +108,14 @@ class Elements(unittest.TestCase):
         self.assertEqual(page.html_cell("no (99.21..99.40) <"), "<td>no (99.21..99.40) &lt;</td>")
         self.assertEqual(page.html_cell("b128-n2-ternary@rate-0.0003~1/30"), "<td>b128-n2-ternary@rate-0.0003~1/30</td>")
 
-    def test_wide_drawings_scroll_on_narrow_screens(self):
-        for width, opening in ((640, "<figure>"), (960, "<figure class=wide>")):
-            self.assertTrue(page.html_figure(f'<svg class="a" width="{width}" height="2"/>').startswith(opening))
-
 
 class Recorded(InFolder):
     def test_the_report_is_what_the_records_say(self):
         made = self.folder / "report.html"
         code, _, error = run_driver("report", "-o", made, "--out", self.folder / "none")
         self.assertEqual((code, error), (0, ""))
-        texts = [path.read_text(encoding="utf-8") for path in (made, ROOT / "experiments/results/report.html")]
+        # Drawings are told by the digest of what they draw, for their bytes depend on the version of matplotlib.
+        texts = [re.sub('src="data:[^"]*"', "", path.read_text(encoding="utf-8")) for path in (made, ROOT / "experiments/results/report.html")]
         if "no test on the same images" in texts[0]:
             texts = [OF_LABELS.sub("", text) for text in texts]
         self.assertTrue(texts[0] == texts[1], "run experiments/terngrad_experiment.py report -o "

@@ -13,6 +13,13 @@ sys.path.insert(0, str(ROOT / "experiments"))
 
 from terngrad_experiments import cells, cli  # noqa: E402  (the path comes first)
 
+try:
+    import matplotlib  # noqa: F401
+    import scipy  # noqa: F401
+except ImportError as missing:
+    print(f"skipped: {missing} (scripts/install_deps.sh --plot)")
+    sys.exit(77)
+
 DRIVER = ROOT / "experiments" / "terngrad_experiment.py"
 # A table of two cells.
 FLOAT = cells.Cell("table1", "float", {"net": "lenet", "dataset": "synthetic", "num_nodes": 2, "batch_size": 8, "max_steps": 300,

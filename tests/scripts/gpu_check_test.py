@@ -423,8 +423,8 @@ class Pretended(unittest.TestCase):
     def test_time_runs_out(self):
         self.write_names("contracts_test", "CudaX.Hangs")
         started = time.monotonic()
-        report = self.check("--phases", "tests,speed", "--seconds", "27", code=1)
-        self.assertLess(time.monotonic() - started, 60)
+        report = self.check("--phases", "tests,speed", "--seconds", "45", code=1)
+        self.assertLess(time.monotonic() - started, 90)
         statuses = self.statuses(report)
         self.assertEqual((statuses["kernels_0"], statuses["contracts_0"], statuses["bench_targets"]), ("passed", "failed", "not run"))
 

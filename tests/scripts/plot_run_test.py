@@ -49,6 +49,18 @@ class PlotRun(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.folder = pathlib.Path(temporary.name)
 
+    def test_codecs_are_drawn_by_their_numbers(self):
+        rows = [{"codec": "fp32", "memory": "none", "message_bits_per_element": 32.1, "snr_db": None, "lossless": True},
+                {"codec": "ternary", "memory": "none", "message_bits_per_element": 2.1, "snr_db": -3.5, "lossless": False},
+                {"codec": "sign", "memory": "ef", "message_bits_per_element": 1.1, "snr_db": 2.0, "lossless": False},
+                {"codec": "of zeros", "memory": "none", "message_bits_per_element": 2.1, "snr_db": None, "lossless": False}]
+        numbers = self.folder / "codecs.json"
+        numbers.write_text(json.dumps({"source": "g.npy", "num_elements": 1000, "num_workers": 1, "codecs": rows}))
+        self.expect_image(plot(numbers, "-o", self.folder / "rate.png"), self.folder / "rate.png")
+        plot(numbers, "-o", self.folder / "rate.svg")
+        numbers.write_text("{}")
+        self.assertIn("it has no codecs", plot(numbers, "-o", self.folder / "rate.png").stderr)
+
     def expect_image(self, result, path):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stdout, f"{path}\n")

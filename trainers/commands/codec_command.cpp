@@ -25,7 +25,6 @@
 #include "trainers/inspect/encoded_file.h"
 #include "trainers/inspect/gradient_file.h"
 #include "trainers/inspect/inspection_report.h"
-#include "trainers/inspect/rate_plot.h"
 #include "trainers/io/atomic_file.h"
 #include "trainers/io/safetensors.h"
 #include "trainers/io/terminal_width.h"
@@ -50,12 +49,12 @@ std::vector<std::string> default_codecs() {
 
 constexpr const char* kUsage =
     "terngrad_codec: what codecs do to gradients, and encoded gradients as files.\n"
-    "  inspect FILE|FOLDER  bits and distortion of codecs: a table, JSON, a picture\n"
+    "  inspect FILE|FOLDER  bits and distortion of codecs: a table, JSON\n"
     "  encode IN OUT        writes a gradient as a worker would send it\n"
     "  decode IN OUT        writes what such a file says\n"
     "Each has its --help.\n"
     "Example: terngrad_codec inspect gradient.npy\n"
-    "         terngrad_codec inspect runs/dumped --plot rate.svg";
+    "         terngrad_codec inspect runs/dumped --json codecs.json";
 
 struct InspectOptions {
   std::string path;
@@ -64,7 +63,6 @@ struct InspectOptions {
   bool per_tensor = false;
   std::uint64_t seed = 1;
   std::string json;
-  std::string plot;
 };
 
 struct EncodeOptions {
@@ -88,7 +86,6 @@ void declare(OptionSet& options, InspectOptions& o) {
   options.add_flag("per_tensor", &o.per_tensor, "a table for each tensor too");
   options.add("seed", &o.seed, "of what codecs draw");
   options.add("json", &o.json, "file to write all numbers to");
-  options.add("plot", &o.plot, "SVG image to write: bits per element against signal to noise");
   declare_codec_list(options);
 }
 
@@ -168,7 +165,6 @@ int inspect(const InspectOptions& o) {
   for (const CodecInspection& each : running) inspection.results.push_back(each.result());
   std::cout << to_text(inspection, o.per_tensor, text_width(stdout));
   if (!o.json.empty()) write_file_atomically(o.json, to_json(inspection).dump(2) + "\n");
-  if (!o.plot.empty()) write_file_atomically(o.plot, rate_plot(inspection));
   return kExitSuccess;
 }
 
@@ -176,11 +172,10 @@ int run_inspect(int argc, const char* const* argv) {
   InspectOptions o;
   OptionSet options(
       "terngrad_codec inspect: what codecs do to gradients.\n"
-      "Example: terngrad_codec inspect runs/dumped --codec qsgd --plot rate.svg");
+      "Example: terngrad_codec inspect runs/dumped --codec qsgd --json codecs.json");
   declare(options, o);
   if (answer_questions(kCodecCommand, options, options.parse(argc, argv))) return kExitSuccess;
   check_output_file("json", o.json);
-  check_output_file("plot", o.plot);
   return inspect(o);
 }
 
