@@ -6,7 +6,7 @@ usage() {
   cat <<'TEXT'
 Usage: scripts/quickstart.sh [--steps N]
 
-Installs what is missing, builds the commands in build/release, trains LeNet on the built-in data set with ternary
+Installs what is missing, builds the commands in build/native, trains LeNet on the built-in data set with ternary
 gradients of 8 workers, evaluates it on the test set, and prints the accuracy and the compression reached.
 
   --steps N  training steps (default: 1000)
@@ -46,29 +46,29 @@ started=$SECONDS
 
 scripts/install_deps.sh
 echo "== build"
-# A newer compiler's warnings are no reason to stop here. A first build is for this machine: code for its GPU, or for none.
+# Code for this machine's processor, and for its GPU, if it has one.
 options=()
-if [[ ! -f build/release/CMakeCache.txt ]]; then
+if [[ ! -f build/native/CMakeCache.txt ]]; then
   if [[ -e /dev/nvidia0 ]] || nvidia-smi -L >/dev/null 2>&1; then
     options=(-DCMAKE_CUDA_ARCHITECTURES=native)
   else
     options=(-DTERNGRAD_CUDA=OFF)
   fi
 fi
-cmake --preset release "${options[@]}"
-cmake --build --preset release --parallel "$(nproc)" --target terngrad_train terngrad_eval
+cmake --preset native "${options[@]}"
+cmake --build --preset native --parallel "$(nproc)" --target terngrad_train terngrad_eval
 
 log_steps=$((steps < 100 ? steps : 100))
 run_dir=runs/quickstart-$(date +%Y%m%d-%H%M%S)
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
-train=(build/release/bin/terngrad_train --grad_bits 1 --clip_factor 2.5 --num_nodes 8 --max_steps "$steps"
+train=(build/native/bin/terngrad_train --grad_bits 1 --clip_factor 2.5 --num_nodes 8 --max_steps "$steps"
   --log_steps "$log_steps" --train_dir "$run_dir")
 echo "== ${train[*]}"
 "${train[@]}" 2>&1 | tee "$logs/train"
 
-evaluate=(build/release/bin/terngrad_eval --checkpoint_dir "$run_dir")
+evaluate=(build/native/bin/terngrad_eval --checkpoint_dir "$run_dir")
 echo "== ${evaluate[*]}"
 "${evaluate[@]}" 2>&1 | tee "$logs/eval"
 

@@ -79,7 +79,8 @@ def table_lines(root):
         f"paper, all steps: {paper('table1/b128-n2-float', 'table1/b128-n2-ternary')} | "
         "`terngrad_experiment table table1`, [record](experiments/results/table1.jsonl) |",
         f"| LeNet, bytes a step over a worker's link, 2 workers; 8 workers | {megabytes(fp32)}; {megabytes(fp32_8)} | "
-        f"{megabytes(t2)} ({t2['ratio']:.1f}x); {megabytes(t2_8)} ({t2_8['ratio']:.1f}x) | interfaces count 0.2 to 1.4 % more | "
+        f"{megabytes(t2)} ({t2['ratio']:.1f}x fp32, {t2['ratio'] / 2:.1f}x bf16); {megabytes(t2_8)} "
+        f"({t2_8['ratio']:.1f}x fp32, {t2_8['ratio'] / 2:.1f}x bf16) | interfaces count 0.2 to 1.4 % more | "
         "`scripts/bench/bench_wire_bytes.py`, [record](bench/results/wire-bytes/README.md) |",
         f"| CifarNet, 2 emulated hosts, 100 Mbit/s; no limit | {rate(BARS[list(BARS)[1]])}; {rate(BARS[list(BARS)[1]], 'none')} | "
         f"{rate(BARS['ternary'])}; {rate(BARS['ternary'], 'none')} | PyTorch DDP fp16: {rate(('ddp-fp16',))}; "

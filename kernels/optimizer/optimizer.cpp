@@ -10,9 +10,6 @@
 namespace terngrad {
 namespace {
 
-/// Elements worth a thread.
-constexpr std::int64_t kGrain = 16384;
-
 void require_same(const char* who, std::size_t a, std::size_t b) {
   TERNGRAD_REQUIRE(a == b, "[", who, "] lengths differ: ", a, " and ", b);
 }
@@ -25,7 +22,7 @@ std::optional<float> rate_of(float by_value, const StepScalars& scalars) {
 
 template <class Body>
 void split(std::size_t count, const Stream& stream, const Body& body) {
-  parallel_for(stream.num_threads(), static_cast<std::int64_t>(count), kGrain,
+  parallel_for(stream.num_threads(), static_cast<std::int64_t>(count), kElementGrain,
                [&](std::int64_t begin, std::int64_t end) { body(begin, end - begin); });
 }
 

@@ -36,6 +36,9 @@ void parallel_for(int num_threads, std::int64_t count, std::int64_t grain, Body&
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
+/// A grain for loops that do a few operations on each element.
+inline constexpr std::int64_t kElementGrain = 16384;
+
 /// Makes `num_threads` the number of threads that third-party libraries (oneDNN) use when called from this thread, for
 /// the lifetime of the object. Their results may depend on it, so their callers state it.
 class LibraryThreads {

@@ -18,9 +18,9 @@ namespace terngrad {
 namespace {
 
 constexpr std::int64_t kGrainGroups = 4096;
-constexpr std::int64_t kGrainChunks = 4;
+constexpr std::int64_t kDrawnGrainChunks = 4;
 
-std::int64_t value_bytes(SparseValues values) { return values == SparseValues::kFloat32 ? 4 : 2; }
+std::int64_t drawn_value_bytes(SparseValues values) { return values == SparseValues::kFloat32 ? 4 : 2; }
 
 /// The element of each group that travels, of groups in ascending order.
 class DrawnPlaces {
@@ -92,7 +92,7 @@ void add_up_any(const DrawnSumTask& task, Stream& stream) {
 void add_up(const DrawnSumTask& task, Stream& stream) {
   const DrawnShape& shape = task.shape;
   const std::uint64_t selection = key_of(task.payloads[0]);
-  parallel_for(stream.num_threads(), (shape.count + kChunkElements - 1) / kChunkElements, kGrainChunks,
+  parallel_for(stream.num_threads(), (shape.count + kChunkElements - 1) / kChunkElements, kDrawnGrainChunks,
                [&](std::int64_t begin, std::int64_t end) {
                  Stream own;
                  DrawnPlaces places(selection, shape.group_elements);
@@ -124,7 +124,7 @@ void add_up(const DrawnSumTask& task, Stream& stream) {
 
 std::int64_t drawn_bytes(const DrawnShape& shape) {
   if (shape.count == 0) return 0;
-  return kDrawnKeyBytes + (shape.num_groups() * value_bytes(shape.values) + 3) / 4 * 4;
+  return kDrawnKeyBytes + (shape.num_groups() * drawn_value_bytes(shape.values) + 3) / 4 * 4;
 }
 
 void check_drawn(const DrawnShape& shape, std::span<const std::uint8_t> payload) {
@@ -144,7 +144,7 @@ void check_drawn(const DrawnShape& shape, std::span<const std::uint8_t> payload)
                      ", which is none of the slice's ", shape.first, " to ", shape.first + shape.count - 1);
     }
   }
-  const auto used = static_cast<std::size_t>(kDrawnKeyBytes + shape.num_groups() * value_bytes(shape.values));
+  const auto used = static_cast<std::size_t>(kDrawnKeyBytes + shape.num_groups() * drawn_value_bytes(shape.values));
   if (std::ranges::any_of(payload.subspan(used), [](std::uint8_t byte) { return byte != 0; })) {
     TERNGRAD_THROW(CommunicationError, "[drawn] payload is filled up with other bytes than zeros");
   }
@@ -220,7 +220,7 @@ void DrawnSummer::sum_on_gpu(std::span<const DrawnSumTask> tasks, Stream& stream
   float* mean = means_.data();
   for (const DrawnSumTask& task : tasks) {
     const std::size_t first_leaf = leaves_.size();
-    const auto bytes = static_cast<std::size_t>(task.shape.num_groups() * value_bytes(task.shape.values));
+    const auto bytes = static_cast<std::size_t>(task.shape.num_groups() * drawn_value_bytes(task.shape.values));
     for (const std::uint8_t* payload : task.payloads) {
       leaves_.push_back({.payload = {payload + kDrawnKeyBytes, bytes}});
     }

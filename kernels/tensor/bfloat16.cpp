@@ -8,13 +8,10 @@
 namespace terngrad {
 namespace {
 
-/// Elements worth a thread.
-constexpr std::int64_t kGrain = 16384;
-
 /// out[i] = function(values[i]) on the CPU. The compiler vectorizes it.
 template <class From, class To, class Function>
 void convert(std::span<const From> values, std::span<To> out, const Stream& stream, const Function& function) {
-  parallel_for(stream.num_threads(), static_cast<std::int64_t>(values.size()), kGrain,
+  parallel_for(stream.num_threads(), static_cast<std::int64_t>(values.size()), kElementGrain,
                [&](std::int64_t begin, std::int64_t end) {
                  for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
                    out[i] = function(values[i]);
@@ -33,7 +30,7 @@ void encode_bfloat16(std::span<const float> values, std::span<std::uint16_t> out
 void decode_bfloat16(std::span<const std::uint16_t> values, std::span<float> out, Stream& stream) {
   TERNGRAD_REQUIRE(values.size() == out.size(), "[bfloat16] lengths differ: ", values.size(), " and ", out.size());
   if (stream.device().is_cuda()) return cuda::decode_bfloat16(values, out, stream);
-  parallel_for(stream.num_threads(), static_cast<std::int64_t>(values.size()), kGrain,
+  parallel_for(stream.num_threads(), static_cast<std::int64_t>(values.size()), kElementGrain,
                [&](std::int64_t begin, std::int64_t end) {
                  cpu::decode_bfloat16(values.data() + begin, out.data() + begin, end - begin);
                });

@@ -11,17 +11,12 @@
 #include "kernels/tensor/cuda/memory_update.h"
 
 namespace terngrad {
-namespace {
-
-/// Elements worth a thread.
-constexpr std::int64_t kGrain = 16384;
-
-}  // namespace
+namespace {}  // namespace
 
 void compensate(const CompensateTask& task, float decay, float weight, Stream& stream) {
   require_aligned_elements(task.gradient, task.type, "compensate");
   if (stream.device().is_cuda()) return cuda::compensate(task, decay, weight, stream);
-  parallel_for(stream.num_threads(), task.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(stream.num_threads(), task.count, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
     cpu::WidenedChunk widened;
     for (std::int64_t at = begin; at < end; at += kChunkElements) {
       const std::int64_t count = std::min(kChunkElements, end - at);
@@ -34,7 +29,7 @@ void compensate(const CompensateTask& task, float decay, float weight, Stream& s
 void accumulate(const AccumulateTask& task, float momentum, bool nesterov, Stream& stream) {
   require_aligned_elements(task.gradient, task.type, "accumulate");
   if (stream.device().is_cuda()) return cuda::accumulate(task, momentum, nesterov, stream);
-  parallel_for(stream.num_threads(), task.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(stream.num_threads(), task.count, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
     cpu::WidenedChunk widened;
     for (std::int64_t at = begin; at < end; at += kChunkElements) {
       const std::int64_t count = std::min(kChunkElements, end - at);
@@ -50,7 +45,7 @@ void keep(const KeepTask& task, Stream& stream) {
   if (stream.device().is_cuda()) return cuda::keep(task, stream);
   if (task.skip != nullptr && *task.skip != 0) return;
   if (task.flag != nullptr && std::isnan(*task.flag)) return;
-  parallel_for(stream.num_threads(), task.count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(stream.num_threads(), task.count, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
     if (task.sent == nullptr) {
       std::copy(task.encoded + begin, task.encoded + end, task.kept + begin);
     } else if (task.masks) {

@@ -12,9 +12,6 @@
 namespace terngrad {
 namespace {
 
-/// Elements worth a thread.
-constexpr std::int64_t kGrain = 16384;
-
 /// What `run` adds to a zero in device memory. Waits for it.
 template <class T, class Run>
 T result_on_host(Stream& stream, const Run& run) {
@@ -35,7 +32,7 @@ bool all_finite(std::span<const float> values, Stream& stream) {
                stream, [&](std::uint32_t* found) { cuda::find_nonfinite(values, found, stream); }) == 0;
   }
   std::atomic<bool> finite{true};
-  parallel_for(stream.num_threads(), static_cast<std::int64_t>(values.size()), kGrain,
+  parallel_for(stream.num_threads(), static_cast<std::int64_t>(values.size()), kElementGrain,
                [&](std::int64_t begin, std::int64_t end) {
                  if (!cpu::all_finite(values.data() + begin, end - begin)) finite = false;
                });
@@ -53,7 +50,7 @@ std::int64_t zero_nonfinite(std::span<float> values, Stream& stream) {
         stream, [&](std::int64_t* num_replaced) { cuda::zero_nonfinite(values, num_replaced, stream); });
   }
   std::atomic<std::int64_t> num_replaced{0};
-  parallel_for(stream.num_threads(), static_cast<std::int64_t>(values.size()), kGrain,
+  parallel_for(stream.num_threads(), static_cast<std::int64_t>(values.size()), kElementGrain,
                [&](std::int64_t begin, std::int64_t end) {
                  num_replaced += cpu::zero_nonfinite(values.data() + begin, end - begin);
                });
@@ -74,7 +71,7 @@ void multiply(std::span<const float> a, std::span<const float> b, std::span<floa
 
 void scale(std::span<float> values, float factor, Stream& stream) {
   if (stream.device().is_cuda()) return cuda::scale(values, factor, nullptr, stream);
-  parallel_for(stream.num_threads(), static_cast<std::int64_t>(values.size()), kGrain,
+  parallel_for(stream.num_threads(), static_cast<std::int64_t>(values.size()), kElementGrain,
                [&](std::int64_t begin, std::int64_t end) { cpu::scale(values.data() + begin, end - begin, factor); });
 }
 

@@ -143,7 +143,10 @@ class Run:
 def _read_safetensors(path: pathlib.Path) -> tuple[dict[str, numpy.typing.NDArray[Any]], dict[str, str], str]:
     """The tensors of a safetensors file, as views of a memory map, its metadata, and the checksum of both that checkpoints have.
     bfloat16 is widened to float32."""
-    import xxhash  # for checkpoints alone
+    try:
+        import xxhash  # for checkpoints alone
+    except ImportError:
+        raise _core.NotSupported("reading checkpoints needs xxhash: pip install terngrad[checkpoints]") from None
 
     def add_text(text: str) -> None:
         encoded = text.encode()

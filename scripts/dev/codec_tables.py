@@ -5,6 +5,7 @@
     scripts/dev/codec_tables.py --program build/ci/bin/terngrad_train --check   # exit code 1 if they differ, as in the tests
 """
 
+import re
 import sys
 
 from generated_tables import ROOT, answer, code, update, with_lines
@@ -20,9 +21,15 @@ def fact_text(fact):
     return ("yes, not with " if fact["by_default"] else "with ") + code(fact["changed_by"])
 
 
-def bits_text(codec):
-    at_most = [f"at most {codec['most_bits']:.3f}"] if codec["most_bits"] else []
-    text = ", ".join(at_most + [f"{bits:.3g}" for bits in codec["bits_per_element"]])
+def measured_bits(page):
+    """{spec: bits} of the table of docs/codecs.md that a test measures."""
+    return {spec: float(bits) for spec, bits in re.findall(r"^\| `([^`]+)` \| ([\d.]+) \| [\d.e+-]+ \|$", page, re.MULTILINE)}
+
+
+def bits_text(codec, measured):
+    """@param measured  of the codec with its defaults, whose size depends on the data or the tensor's shape"""
+    varying = [f"{measured:.2g} measured"] if codec["most_bits"] else []
+    text = ", ".join(varying + [f"{bits:.3g}" for bits in codec["bits_per_element"]])
     return f"{text}; varies with {code(codec['varying_by'])}" if codec["varying_by"] else text
 
 
@@ -30,12 +37,12 @@ def gpus_text(codec):
     return "yes" if codec["runs_on_gpus"] else "through the host"
 
 
-def overview(codecs, link):
-    """One row for each codec. @param link  of a codec's name, {} its name"""
+def overview(codecs, link, measured):
+    """One row for each codec. @param link  of a codec's name, {} its name; measured: of measured_bits()"""
     lines = ["| codec | bits per element | unbiased | codes of workers add up | on GPUs | from |", "| --- | --- | --- | --- | --- | --- |"]
     for codec in codecs:
         adds_up = "as floats" if codec["sums_as_float"] else fact_text(codec["summable"])
-        lines.append(f"| [`{codec['name']}`]({link.format(codec['name'])}) | {bits_text(codec)} | {fact_text(codec['unbiased'])} | "
+        lines.append(f"| [`{codec['name']}`]({link.format(codec['name'])}) | {bits_text(codec, measured.get(codec['name']))} | {fact_text(codec['unbiased'])} | "
                      f"{adds_up} | {gpus_text(codec)} | {codec['source'] or 'baseline'} |")
     return lines
 
@@ -65,11 +72,12 @@ def contents(root, registry):
     codecs = registry["codecs"]
     readme = (root / "README.md").read_text(encoding="utf-8")
     page = (root / PAGE).read_text(encoding="utf-8")
-    page = with_lines(page, "codecs", overview(codecs, "#{}"), SCRIPT)
+    measured = measured_bits(page)
+    page = with_lines(page, "codecs", overview(codecs, "#{}", measured), SCRIPT)
     for codec in codecs:
         page = with_lines(page, f"keys of {codec['name']}", keys_table(codec), SCRIPT)
     page = with_lines(page, "presets", presets_table(registry["presets"]), SCRIPT)
-    return {root / "README.md": with_lines(readme, "codecs", overview(codecs, PAGE + "#{}"), SCRIPT), root / PAGE: page}
+    return {root / "README.md": with_lines(readme, "codecs", overview(codecs, PAGE + "#{}", measured), SCRIPT), root / PAGE: page}
 
 
 if __name__ == "__main__":

@@ -188,19 +188,16 @@ if ((${#absent[@]} > 0)); then
 fi
 for name in "${!library_of[@]}"; do cp -L "${library_of[$name]}" "$out/lib/$name"; done
 
-# The Python package as pip would install it there: auditwheel copies Debian's libraries into the wheel, and nanobind-backend,
-# which it needs, is another one for each version of Python.
+# The Python package as pip would install it there, and nanobind-backend, which it needs and of which each version of Python has
+# its own.
 if [[ -n $python ]]; then
   wheels=$(mktemp -d)
   temporary+=("$wheels")
-  export PATH=$environment/bin:$PATH CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
-  if command -v ccache >/dev/null; then export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache; fi
+  gpus=()
   architectures=$(cached CMAKE_CUDA_ARCHITECTURES)
-  gpus=TERNGRAD_CUDA=OFF
-  if [[ -n $architectures ]]; then gpus=CMAKE_CUDA_ARCHITECTURES=$architectures; fi
-  python -m pip --quiet --disable-pip-version-check wheel --no-deps --no-build-isolation -w "$wheels" \
-    --config-settings="cmake.define.$gpus" "$source"
-  python -m auditwheel repair -w "$wheels/repaired" "$wheels"/terngrad-*.whl
+  if [[ -n $architectures ]]; then gpus=(--gpus "$architectures"); fi
+  "$source/scripts/dev/build_wheel.sh" "${gpus[@]}" "$wheels/repaired"
+  export PATH=$environment/bin:$PATH
   python -m pip --quiet --disable-pip-version-check download --no-deps --only-binary :all: --python-version "$python" \
     -d "$wheels/repaired" "$(grep nanobind-backend "$source/scripts/dev/python_requirements.txt")"
   for wheel in "$wheels"/repaired/*.whl; do python -m zipfile -e "$wheel" "$out/site"; done

@@ -51,7 +51,7 @@ class Lines(unittest.TestCase):
         codec = {"name": "x", "bits_per_element": [1.6, 2.0], "varying_by": ["format=m"], "most_bits": 0, "source": "", "sums_as_float": False,
                  "unbiased": {"by_default": True, "changed_by": []}, "summable": {"by_default": False, "changed_by": []},
                  "runs_on_gpus": False, "rounds": 1, "keys": []}
-        self.assertEqual(codec_tables.overview([codec], "p#{}")[2], "| [`x`](p#x) | 1.6, 2; varies with `format=m` | yes | no | through the host | baseline |")
+        self.assertEqual(codec_tables.overview([codec], "p#{}", {})[2], "| [`x`](p#x) | 1.6, 2; varies with `format=m` | yes | no | through the host | baseline |")
         self.assertEqual(codec_tables.keys_table(codec), ["It has no keys."])
 
     def test_presets(self):

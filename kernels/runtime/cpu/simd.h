@@ -7,7 +7,7 @@
 
 namespace terngrad::cpu {
 
-/// A SIMD instruction set that kernels were compiled for: "emu128", "ssse3", "sse4", "avx2", "avx3" (AVX-512)
+/// A SIMD instruction set that kernels were compiled for: "scalar", "sse4", "avx2", "avx3" (AVX-512)
 struct SimdTarget {
   std::string name;
   std::int64_t id = 0;
