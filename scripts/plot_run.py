@@ -7,8 +7,7 @@
 
 Reads metrics.jsonl (and eval/metrics.jsonl, if there is one) of each run directory. Labels have the options in which the runs
 differ. With --group, runs whose options differ in the seed only are one line, their mean, in a band from their min to their
-max value. Bits on the wire are those of the busiest link in its busier direction (docs/measuring.md); of runs of versions that
-did not count them so, the larger of what a worker received and what it sent, each message once, which is said on stderr.
+max value. Bits on the wire are those of the busiest link in its busier direction (docs/measuring.md).
 --x bytes draws over the megabytes of that link, and --x seconds over the time of the steps, evaluations and saves left out.
 
     terngrad_codec inspect gradient.npy --json codecs.json && scripts/plot_run.py codecs.json -o rate.png
@@ -67,8 +66,7 @@ def tensor_sizes(run):
 
 def bytes_of_step(line):
     """Over the busiest link, in its busier direction, as a record of training has it; None where it does not."""
-    worker = line.get("wire_bytes_per_worker") or {way: line.get(f"{way}_bytes_per_worker") for way in ("sent", "received")}
-    known = [sum(legs.values()) for legs in worker.values() if legs] + list(line.get("wire_bytes_per_server", {}).values())
+    known = [sum(legs.values()) for legs in line.get("wire_bytes_per_worker", {}).values()] + list(line.get("wire_bytes_per_server", {}).values())
     return max(known) if known else None
 
 
@@ -139,13 +137,6 @@ class Run:
                 return
             # What a ring moves of fp32 over what was moved.
             self.put("bits", line["step"], 64 * (workers - 1) / workers / line["wire_ratio"])
-        elif line.get("compression_ratio") and "received_bytes_per_worker" in line:
-            # That ratio is of a gradient in fp32 to what was sent.
-            sent, received = (sum(line[f"{way}_bytes_per_worker"].values()) for way in ("sent", "received"))
-            elements = line["compression_ratio"] * sent / 4
-            self.put("bits", line["step"], 8 * max(sent, received) / elements)
-            self.notes["bytes are of a version that counted what a worker sends to several others once: bits on the wire "
-                       "are those that a worker received, or sent if these are more"] = None
 
     def add(self, line):
         step = line["step"]

@@ -5,7 +5,7 @@ import sys
 from terngrad_experiments import recipes, results, run_folder, store
 
 # Options of terngrad_train under the names that a run's identity has for them.
-IDENTITY_NAMES = {"num_nodes": "num_workers", "downlink_codec": "return_codec"}
+IDENTITY_NAMES = {"num_nodes": "num_workers"}
 # Options that decide no bits, or that are checked in another way.
 NOT_COMPARED = {"seed", "max_steps", "eval_steps", "eval_at", "telemetry_steps", "save_iter", "log_steps", "grad_bits", "codec"}
 CODECS = {"1": "ternary", "16": "bf16", "32": "fp32"}
@@ -14,10 +14,10 @@ DEFAULTS = {
     "block_size": 32768, "clip_by_global_norm": 0, "clip_factor": 0, "clip_scope": "shared", "codec_for": "",
     "codec_memory": "none", "compress_from": 0, "dropout_keep_prob": 0.5, "ema_decay": 0.9999, "exchange": "any but vendor", "floating_grad_epoch": 0,
     "learning_rate_decay_factor": 0.1, "momentum": 0.9, "nan_to_zero": "false", "num_epochs_per_decay": 20,
-    "on_nonfinite": "stop", "pull": "any", "quantize_logits": "false", "reduce": "average", "return_codec": "fp32",
+    "on_nonfinite": "stop", "pull": "any", "quantize_logits": "false", "reduce": "average", "downlink_codec": "fp32",
     "scaler": "paper", "scaler_scope": "layer", "scaler_sharing": "max", "size_to_binarize": 1, "strategy": "synchronous",
     "ternary_format": "t2"}
-# What a codec's spec decides, with the values that options have beside one. A run's identity has what the spec says.
+# Options that are keys of a codec's spec or its memory, with the values that they have where a spec is given.
 BESIDE_SPEC = {"block_size": 32768, "clip_factor": 0, "clip_scope": "shared", "codec_memory": "auto", "scaler": "paper",
                "scaler_scope": "layer", "scaler_sharing": "max", "ternary_format": "t2"}
 
@@ -46,8 +46,10 @@ def codec_differences(cell, identity, given):
 def differences(cell, config):
     """The options of `cell` that the config.json of a run contradicts, as text. What the cell leaves open must be the
     default."""
-    identity = config["identity"]
-    found = codec_differences(cell, identity, config.get("options") or {})
+    given = config.get("options") or {}
+    found = codec_differences(cell, config["identity"], given)
+    # The identity has the keys of a codec as one spec.
+    identity = {name: given[name] for name in BESIDE_SPEC if name in given} | config["identity"]
     for name, expected in cell.options.items():
         if name in NOT_COMPARED:
             continue

@@ -22,7 +22,7 @@ REGULARIZATION = ("dropout_keep_prob", "weight_decay")
 # Given by the driver, so that one recipe serves every seed, place and machine.
 OF_DRIVER = ("seed", "train_dir", "data_dir", "resume", "threads", "device", "config", "help", "version")
 # Other names of options, which would hide that two cells differ.
-ALIASES = {"return_codec": "downlink_codec", "dataset_name": "dataset", "data_shares": "data_shards"}
+ALIASES = {"dataset_name": "dataset"}
 NEEDED_OPTIONS = ("dataset", "batch_size", "max_steps")
 
 

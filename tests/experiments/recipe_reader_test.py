@@ -126,7 +126,6 @@ class Refusals(Folder):
     def test_options_that_are_not_a_recipes(self):
         for name in ("seed", "train_dir", "data_dir", "resume", "threads", "device"):
             self.refuse(self.edited(("grad_bits = 32", f"grad_bits = 32, {name} = 1")), "cell 'float'", f"'{name}'", "driver")
-        self.refuse(self.edited(("grad_bits = 32", "return_codec = 'bf16'")), "'return_codec'", "downlink_codec")
         self.refuse(self.edited(('optimizer = "momentum"', 'dataset_name = "mnist"')), "[options]", "'dataset_name'")
 
     def test_an_exponential_schedule_without_its_epochs(self):

@@ -199,9 +199,10 @@ class OtherOptions(unittest.TestCase):
 
 
 class Importing(unittest.TestCase):
-    def config(self, **others):
+    def config(self, given={}, **others):
         return {"identity": {"net": "lenet", "dataset": "synthetic", "num_workers": "2", "batch_size": "8",
-                             "max_steps": "300", "seed": "4", "codec": "ternary", "clip_factor": "2.50", **others}}
+                             "max_steps": "300", "seed": "4", "codec": "ternary", **others},
+                "options": {"clip_factor": 2.50, "scaler": "paper"} | given}
 
     def test_a_run_is_of_the_cell_whose_options_it_has(self):
         found, _ = importing.find_cell({"table1": EXPERIMENT}, self.config())
@@ -218,21 +219,21 @@ class Importing(unittest.TestCase):
             self.assertIn(f"--max_steps {steps}", why)
 
     def test_what_differs_is_named(self):
-        found, why = importing.find_cell({"table1": EXPERIMENT}, self.config(clip_factor="3"))
+        found, why = importing.find_cell({"table1": EXPERIMENT}, self.config({"clip_factor": 3}))
         self.assertIsNone(found)
         self.assertEqual(why, "closest is table1/ternary: --clip_factor 3 in place of 2.5")
 
     def test_what_a_cell_leaves_open_is_the_default(self):
-        found, why = importing.find_cell({"table1": EXPERIMENT}, self.config(scaler="original", return_codec="bf16"))
+        found, why = importing.find_cell({"table1": EXPERIMENT}, self.config({"scaler": "original"}, downlink_codec="bf16"))
         self.assertIsNone(found)
         self.assertIn("--scaler original in place of the default paper", why)
         self.assertIn("--downlink_codec bf16 in place of the default fp32", why)
-        self.assertIsNotNone(importing.find_cell({"table1": EXPERIMENT}, self.config(scaler="paper"))[0])
+        self.assertIsNotNone(importing.find_cell({"table1": EXPERIMENT}, self.config())[0])
 
     def test_a_spec_or_preset_is_compared_with_what_the_run_was_given(self):
         # What a preset stands for is in the identity.
         cell = cells.Cell("codecs", "efsignsgd", {"net": "lenet", "codec": "efsignsgd"})
-        identity = {"net": "lenet", "codec": "sign", "codec_memory": "ef:decay=1", "clip_factor": "1.22", "block_size": "0"}
+        identity = {"net": "lenet", "codec": "sign", "codec_memory": "ef:decay=1"}
         given = {"codec": "efsignsgd", "codec_memory": "auto", "clip_factor": 0.0, "block_size": 32768}
         differences = lambda **others: importing.differences(cell, {"identity": identity, "options": given | others})
         self.assertEqual(differences(), [])

@@ -141,27 +141,18 @@ class PlotRun(unittest.TestCase):
 
         write_run(self.folder / "a")
         (self.folder / "a" / "config.json").write_text(json.dumps({"options": {"batch_size": 100}}))
-        lines = [line(10, examples_per_second=50, sent_bytes_per_worker={"scalers": 1e6, "gradient": 2e6},
-                      received_bytes_per_worker={"scalers": 1e6, "gradient": 4e6}),
+        lines = [line(10, examples_per_second=50, wire_bytes_per_worker={"sent": {"scalers": 1e6, "gradient": 2e6},
+                                                                         "received": {"scalers": 1e6, "gradient": 4e6}}),
                  line(20, examples_per_second=200, wire_bytes_per_worker={"sent": {"gradient": 3e6}, "received": {"mean": 1e6}})]
         (self.folder / "a" / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
         run = plot_run.Run(self.folder / "a")
         self.assertEqual(run.places([0, 5, 10, 15, 20, 21], "bytes"), [0, 25, 50, 65, 80, None])
         self.assertEqual(run.places([0, 10, 20], "seconds"), [0, 20, 25])
         self.assertEqual(run.places([0, 10, 20], "step"), [0, 10, 20])
-        # What an older run does not have is left out from there on.
+        # Places after a line without bytes are unknown.
         lines.insert(1, line(15))
         (self.folder / "a" / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
         self.assertEqual(plot_run.Run(self.folder / "a").places([10, 15, 20], "bytes"), [50, None, None])
-
-    def test_bytes_that_were_counted_otherwise_are_still_drawn_and_said(self):
-        # 100 elements: a worker of four sent 32 bytes of 400 and received three times as many.
-        write_run(self.folder / "old", compression_ratio=12.5, sent_bytes_per_worker={"scalers": 12.0, "gradient": 20.0},
-                  received_bytes_per_worker={"scalers": 36.0, "gradient": 60.0})
-        with contextlib.redirect_stderr(io.StringIO()) as said:
-            run = plot_run.Run(self.folder / "old")
-        self.assertEqual(run.curves["bits"], {10: 7.68, 20: 7.68})
-        self.assertEqual(said.getvalue().count("counted what a worker sends to several others once"), 1)
 
     def test_what_is_missing_is_said(self):
         write_run(self.folder / "a", options={"seed": 1})

@@ -27,14 +27,10 @@ inline std::string identity_entry(const std::vector<std::string>& arguments, con
   return entry == identity.end() ? "(none)" : entry->second;
 }
 
-/// What is said when a run of one command line is to continue that of another, of which some entries were not recorded;
-/// empty if it may.
-inline std::string resume_refusal(const std::vector<std::string>& arguments, const std::vector<std::string>& of_run,
-                                  const std::vector<std::string>& not_recorded) {
-  RecordedIdentity recorded = recorded_identity(identity_of(of_run));
-  for (const std::string& key : not_recorded) recorded.erase(key);
+/// The refusal to continue a run of one command line with another; empty if it may be continued.
+inline std::string resume_refusal(const std::vector<std::string>& arguments, const std::vector<std::string>& of_run) {
   try {
-    check_same_run(identity_of(arguments), recorded, "there");
+    check_same_run(identity_of(arguments), recorded_identity(identity_of(of_run)), "there");
   } catch (const UsageError& error) {
     return error.what();
   }

@@ -24,8 +24,7 @@ RecordedIdentity recorded_identity(const RunIdentity& expected) {
 void check_same_run(const RunIdentity& expected, const RecordedIdentity& recorded, std::string_view source) {
   for (const IdentityEntry& entry : expected) {
     const auto found = recorded.find(entry.key);
-    if (found == recorded.end() && entry.if_not_recorded == entry.value) continue;
-    const std::string theirs = found == recorded.end() ? entry.if_not_recorded.value_or("(none)") : found->second;
+    const std::string theirs = found == recorded.end() ? kNotRecorded : found->second;
     if (entry.value == theirs || (entry.is_same && entry.is_same(entry.value, theirs))) continue;
     const auto shown = [&](const std::string& value) { return entry.shown ? entry.shown(value) : value; };
     const std::string advice = entry.advice ? entry.advice(theirs) : "";

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,14 +16,15 @@ struct CheckpointState;
 /// entry of CheckpointState::extra_metadata. Most keys are the names of the options that set them.
 using RecordedIdentity = std::map<std::string, std::string>;
 
+/// Stands for the value of a key that was not recorded.
+inline constexpr const char* kNotRecorded = "(none)";
+
 /// Something that a start has in common with the run that it continues.
 struct IdentityEntry {
   std::string key;
   std::string value;
-  std::string name;                                 // for messages: "--num_nodes"
-  std::optional<std::string> if_not_recorded = {};  // the value of a run that recorded none; nullopt: it is another run
-  /// Whether a recorded value that is another text is the same, or one that a run may be continued from. Empty: it is
-  /// not
+  std::string name;  // for messages: "--num_nodes"
+  /// True if a run may be continued from another recorded text, or from kNotRecorded. Empty: from none.
   std::function<bool(const std::string& ours, const std::string& recorded)> is_same = {};
   std::function<std::string(const std::string& value)> shown = {};      // a value for messages; empty: as it is
   std::function<std::string(const std::string& recorded)> advice = {};  // ends the message of a difference
@@ -38,8 +38,8 @@ RecordedIdentity recorded_identity(const CheckpointState& state);
 /// The keys and values of what is expected.
 RecordedIdentity recorded_identity(const RunIdentity& expected);
 
-/// Throws unless a run with `expected` can continue what was recorded: each entry of `expected` must be the same there;
-/// further ones of `recorded` may be anything.
+/// Throws unless a run with `expected` can continue what was recorded: each entry of `expected` must be there and the
+/// same, unless its is_same allows another; further ones of `recorded` may be anything.
 /// @param source  what recorded it, e.g. "checkpoint 'FILE'"
 /// @throws UsageError that names the first entry that differs, with both values
 void check_same_run(const RunIdentity& expected, const RecordedIdentity& recorded, std::string_view source);

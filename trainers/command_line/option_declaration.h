@@ -34,11 +34,7 @@ struct OptionIdentity {
   std::string key = {};                                    // in checkpoints and config.json; empty: the option's name
   std::string name = {};                                   // for messages; empty: "--" and the option's name
   std::function<std::optional<std::string>()> value = {};  // nullopt: runs of this kind have no entry; empty: its text
-  /// What a run had that recorded no entry, of an option that is younger than runs that may be resumed; nullopt: such a
-  /// run is another one.
-  std::optional<std::string> if_not_recorded = {};
-  bool any_if_not_recorded = false;  // such a run may have had any value
-  bool is_compared_last = false;     // since another entry says the same and has a better name for it
+  bool is_compared_last = false;                           // since another entry says the same and has a better name for it
   std::function<bool(const std::string& ours, const std::string& recorded)> is_same = {};  // beside equal texts
   std::function<std::string(const std::string& value)> shown = {};  // as messages show a value; empty: as it is
   std::function<std::string(const std::string& recorded)> advice =

@@ -481,7 +481,6 @@ std::optional<IdentityEntry> OptionSet::identity_entry(const Option& option, con
   entry.key = identity.key.empty() ? option.name : identity.key;
   entry.name = identity.name.empty() ? "--" + option.name : identity.name;
   entry.value = *value;
-  entry.if_not_recorded = identity.any_if_not_recorded ? value : identity.if_not_recorded;
   entry.is_same = identity.is_same;
   entry.shown = identity.shown;
   entry.advice = identity.advice;

@@ -77,6 +77,19 @@ std::vector<ChosenCodec> chosen_codecs(const TrainOptions& o) {
   return chosen;
 }
 
+std::string codec_identity(const TrainOptions& o) {
+  return o.codec_name() == "fp16" ? "fp16" : to_string(choose_codec(o).spec);
+}
+
+std::string codec_rules_identity(const TrainOptions& o) {
+  std::string rules;
+  for (const std::string& text : o.codec_for) {
+    const auto [pattern, chosen] = choose_rule(o, text);
+    rules += (rules.empty() ? "" : ",") + pattern + "=" + to_string(chosen.spec);
+  }
+  return rules;
+}
+
 CodecPlanOptions codec_plan_options(const TrainOptions& o) {
   CodecPlanOptions result;
   result.codec = to_string(choose_codec(o).spec);

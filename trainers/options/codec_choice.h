@@ -50,6 +50,11 @@ struct ChosenCodec {
 /// @throws UsageError that names the option, for a rule without two parts and a spec that make_codec refuses
 std::vector<ChosenCodec> chosen_codecs(const TrainOptions& o);
 
+/// In a run's identity: the codec of tensors that no rule names, as a spec with all its keys; "fp16" is none.
+std::string codec_identity(const TrainOptions& o);
+/// The same of --codec_for: PATTERN=SPEC,PATTERN=SPEC.
+std::string codec_rules_identity(const TrainOptions& o);
+
 /// Their part of the exchange's options. @throws UsageError as chosen_codecs
 CodecPlanOptions codec_plan_options(const TrainOptions& o);
 

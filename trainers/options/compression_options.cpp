@@ -9,7 +9,6 @@
 #include "trainers/options/async_options.h"
 #include "trainers/options/choice_words.h"
 #include "trainers/options/codec_choice.h"
-#include "trainers/options/codec_identity.h"
 #include "trainers/options/codec_list.h"
 #include "trainers/options/gradient_choice.h"
 #include "trainers/options/train_conditions.h"
@@ -34,14 +33,12 @@ void declare_compression_options(OptionSet& options, TrainOptions& o) {
       .identity({.name = "--grad_bits or --codec", .value = [&o] { return o.codec_name(); }})
       .identity({.key = "codec_spec",
                  .value = [&o] { return codec_identity(o); },
-                 .any_if_not_recorded = true,
-                 .is_compared_last = true,
-                 .is_same = is_same_codec});
+                 .is_compared_last = true});
   options.add("codec_for", &o.codec_for, "PATTERN=SPEC for tensors by name (* and ?); repeatable, first match wins")
-      .identity({.value = [&o] { return codec_rules_identity(o); }, .is_same = are_same_rules});
+      .identity({.value = [&o] { return codec_rules_identity(o); }});
   declare_codec_list(options);
   options.add("clip_factor", &o.clip_factor, "clip at this many standard deviations; 0: no clipping", at_least(0))
-      .identity({.value = [&o] { return ternary_key_identity(o, "clip_factor"); }})
+      .identity(part_of("codec_spec"))
       .needs(ternary_codec(o))
       .original(
           "same, 0 for none. The scaler is the paper's, min(max abs g, c sigma); `--scaler original` is c sigma, which "
@@ -51,30 +48,30 @@ void declare_compression_options(OptionSet& options, TrainOptions& o) {
       .add("scaler", &o.scaler,
            "with clipping: paper is min(max|g|, c sigma), original is c sigma: 0 for a tensor of one element, for ever",
            one_of({"paper", "original"}))
-      .identity({.value = [&o] { return ternary_key_identity(o, "scaler"); }})
+      .identity(part_of("codec_spec"))
       .needs(ternary_codec(o))
       .needs(clipping(o));
   options
       .add("scaler_sharing", &o.scaler_sharing, "how workers' scalers combine (mean is biased)",
            one_of({"max", "mean", "none"}))
-      .identity({.value = [&o] { return ternary_key_identity(o, "sharing"); }})
+      .identity(part_of("codec_spec"))
       .needs(ternary_codec(o))
       .needs(several_workers(o));
   options
       .add("clip_scope", &o.clip_scope, "saturate at the shared scaler, or at the worker's own first",
            one_of({"shared", "local"}))
-      .identity({.value = [&o] { return ternary_key_identity(o, "clip_scope"); }})
+      .identity(part_of("codec_spec"))
       .needs(ternary_codec(o))
       .needs(clipping(o))
       .needs(several_workers(o));
   options.add("scaler_scope", &o.scaler_scope, "what shares one scaler", one_of({"layer", "block", "model"}))
-      .identity({.value = [&o] { return ternary_key_identity(o, "scope"); }})
+      .identity(part_of("codec_spec"))
       .needs(ternary_codec(o));
   options
       .add("block_size", &o.block_size, "elements per scaler of --scaler_scope block; a multiple of 64",
            number_where("a positive multiple of 64",
                         [](double n) { return n >= 64 && n <= 0x1p50 && static_cast<std::int64_t>(n) % 64 == 0; }))
-      .identity({.value = [&o] { return ternary_key_identity(o, "block"); }})
+      .identity(part_of("codec_spec"))
       .needs(ternary_codec(o))
       .needs("--scaler_scope block", [&o] {
         return any_ternary(chosen_codecs(o), [](const ChosenCodec& c) { return c.value("scope") == "block"; });
@@ -83,7 +80,7 @@ void declare_compression_options(OptionSet& options, TrainOptions& o) {
       .add("ternary_format", &o.ternary_format,
            "2 bits, 1.6 bits, a mask with signs, or an entropy-coded mask with signs",
            one_of({"t2", "t5", "tmask", "trans"}))
-      .identity({.value = [&o] { return ternary_key_identity(o, "format"); }})
+      .identity(part_of("codec_spec"))
       .needs(ternary_codec(o))
       .needs("an --exchange other than integer_sum, which sends packed sums of codes", [&o] {
         return o.exchange != TrainExchange::kIntegerSum ||
@@ -112,7 +109,6 @@ void declare_compression_options(OptionSet& options, TrainOptions& o) {
   options
       .add("compress_from", &o.compress_from,
            "0-based step from which on gradients are compressed; every tensor travels as fp32 before", at_least(0))
-      .identity({.if_not_recorded = "0"})
       .needs("a codec other than fp32 for the steps from there on", [&o] { return compresses(o); })
       .needs(own_exchange(o))
       .needs("--strategy replicated or ps: of async workers are at different steps at a time",
@@ -126,7 +122,7 @@ void declare_compression_options(OptionSet& options, TrainOptions& o) {
            "out), momentum[:decay=0.9] (a moving average, which is encoded) or dgc[:momentum=0.9,nesterov=false] "
            "(momentum "
            "before error feedback, for sparse codecs and --optimizer gd); auto: what --codec stands for")
-      .identity({.value = [&o] { return memory_spec(o); }, .if_not_recorded = "none"});
+      .identity({.value = [&o] { return memory_spec(o); }});
   add_choice(options, "error_feedback", &o.error_feedback,
              "true: --codec_memory ef; false: none; auto: as --codec_memory says")
       .identity(part_of("codec_memory"));

@@ -35,12 +35,10 @@ void declare_model_options(OptionSet& options, TrainOptions& o) {
            "image with a border of 4, flips, and subtracts mean and divides by deviation of the set; the others are of "
            "records, and auto there is the one that goes with --net",
            one_of(preprocessing_names()))
-      .identity(
-          {.value = [&o] { return preprocessing_of(o.dataset, o.net, o.preprocessing); }, .if_not_recorded = "auto"})
+      .identity({.value = [&o] { return preprocessing_of(o.dataset, o.net, o.preprocessing); }})
       .needs(data_that_is_read(o));
   add_choice(options, "augment", &o.augment,
              "whether training images are cropped, flipped and distorted at random; off: read as those for testing")
-      .identity({.if_not_recorded = "on"})
       .needs(
           "a --dataset that is read and augmented",
           [&o] { return o.augment != Augment::kOff || (!o.benchmark_mode && can_augment(o.dataset)); },
@@ -49,7 +47,6 @@ void declare_model_options(OptionSet& options, TrainOptions& o) {
       .add("label_offset", &o.label_offset,
            "added to the labels of records: -1 trains ImageNet with 1000 classes instead of the original's 1001",
            in_range(-1048575, 1048575))
-      .identity({.if_not_recorded = "0"})
       .needs("--dataset imagenet, flowers or records", [&o] { return reads_records(o); });
   options.add("batch_size", &o.batch_size, "examples per step of all workers together", in_range(1, 2147483647))
       .original("same: examples per step of all workers together; must divide by `num_nodes`");

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "datasets/dataset.h"
+#include "trainers/checkpoint/run_identity.h"
 #include "trainers/command_line/option_set.h"
 #include "trainers/options/choice_words.h"
 #include "trainers/options/train_conditions.h"
@@ -16,6 +17,9 @@ namespace {
 std::optional<std::string> in_window(const TrainOptions& o, int value) {
   return o.shuffle == Shuffle::kWindow ? std::optional(std::to_string(value)) : std::nullopt;
 }
+
+/// A run may continue on the other kind of device, where options of this one are not recorded.
+bool was_on_other_device(const std::string&, const std::string& recorded) { return recorded == kNotRecorded; }
 
 }  // namespace
 
@@ -36,12 +40,10 @@ void declare_run_options(OptionSet& options, TrainOptions& o) {
       .add_flag("data_shards", &o.data_shards,
                 "each process trains its workers on its own shard of the data, in the folder worker_R_of_P of "
                 "--data_dir, R being its rank among P with workers (scripts/hosts/split_dataset.sh makes them)")
-      .identity({.any_if_not_recorded = true})
       .needs(data_that_is_read(o))
       .needs(data_in_files(o))
       .needs(several_processes(o))
-      .needs(synchronous_strategy(o))
-      .alias("data_shares");
+      .needs(synchronous_strategy(o));
   options.add("train_dir", &o.train_dir, "folder for checkpoints, metrics and config; empty: a new one under runs/")
       .role(OptionRole::kPlace)
       .original(
@@ -102,7 +104,7 @@ void declare_run_options(OptionSet& options, TrainOptions& o) {
            "products of nets on GPUs: tf32 rounds factors to 10 bits of mantissa for tensor cores, fp32 does not",
            one_of({"tf32", "fp32"}))
       .identity({.value = [&o] { return computes_on_cpu(o) ? std::nullopt : std::optional(o.math); },
-                 .any_if_not_recorded = true})
+                 .is_same = was_on_other_device})
       .needs(gpu(o));
   options.add("threads", &o.threads, "threads of this process; 0: all of the machine", at_least(0))
       .role(OptionRole::kPlace);
@@ -114,8 +116,8 @@ void declare_run_options(OptionSet& options, TrainOptions& o) {
                      [&o] {
                        return computes_on_cpu(o) ? std::optional(std::to_string(threads_per_worker(o))) : std::nullopt;
                      },
-                 .any_if_not_recorded = true,
                  .is_compared_last = true,  // its default depends on the number of workers
+                 .is_same = was_on_other_device,
                  .advice =
                      [](const std::string& recorded) {
                        return "--threads_per_worker " + recorded + " (and --threads " + recorded + " or more)";
@@ -130,7 +132,6 @@ void declare_run_options(OptionSet& options, TrainOptions& o) {
       options, "shuffle", &o.shuffle,
       "order of an epoch's examples: exact: every order is equally likely; window, of records: reads shards from "
       "first to last, --num_readers at once, and draws each example from a window, for disks slow to seek")
-      .identity({.if_not_recorded = "exact"})
       .needs("--dataset imagenet, flowers or records, which are in shards",
              [&o] { return o.shuffle != Shuffle::kWindow || reads_records(o); });
   options.add("num_readers", &o.num_readers, "shards that a window shuffle reads at once", in_range(1, 100000))

@@ -39,7 +39,6 @@ void declare_worker_options(OptionSet& options, TrainOptions& o) {
              "simple: one worker, nothing exchanged; replicated: synchronous all-reduce; ps: "
              "synchronous parameter server; async: parameter server that applies each worker's gradient on arrival")
       .identity({.value = [&o] { return is_async(o) ? word_of(o.strategy) : kSynchronousStrategies; },
-                 .if_not_recorded = kSynchronousStrategies,
                  .shown =
                      [](const std::string& value) {
                        return value == kSynchronousStrategies ? "simple, replicated or ps" : value;
@@ -65,7 +64,6 @@ void declare_worker_options(OptionSet& options, TrainOptions& o) {
                                               ? kRoundedParameters
                                               : kAnyPull);
                      },
-                 .if_not_recorded = kAnyPull,
                  .shown =
                      [](const std::string& value) {
                        return value == kAnyPull             ? std::string("gradient, or parameters as fp32")
@@ -97,29 +95,24 @@ void declare_worker_options(OptionSet& options, TrainOptions& o) {
       "a worker's link; it may add codes up on the way, which no --ternary_format shortens. vendor: the baseline, "
       "an "
       "all-reduce of the library between processes, with bits of its own")
-      .identity({.value = [&o] { return o.exchange == TrainExchange::kVendor ? word_of(o.exchange) : kAnyExchange; },
-                 .if_not_recorded = kAnyExchange})
+      .identity({.value = [&o] { return o.exchange == TrainExchange::kVendor ? word_of(o.exchange) : kAnyExchange; }})
       .needs(exchanging_strategy(o))
       .needs("--num_nodes 2 or more: one worker shares and sends nothing",
              [&o] { return o.num_nodes > 1 || o.strategy == TrainStrategy::kParameterServers; })
       .needs("--strategy replicated or ps: of async workers push to a server, nothing is exchanged between them",
              [&o] { return !is_async(o); });
-  // Checkpoints have called it return_codec from the first on.
   add_choice(options, "downlink_codec", &o.downlink_codec,
              "what the mean goes through on its way back; sums and sparse change its bytes only, bf16 and ternary its "
              "bits")
-      .identity({.key = "return_codec"})
       .needs(own_exchange(o))
       .needs(exchanging_strategy(o))
       .needs("--num_nodes 2 or more, or --strategy ps, for sums and sparse: one worker sends nothing",
              [&o] {
                return (o.downlink_codec != DownlinkCodec::kSums && o.downlink_codec != DownlinkCodec::kSparse) ||
                       o.num_nodes > 1 || o.strategy == TrainStrategy::kParameterServers;
-             })
-      .alias("return_codec");
+             });
   add_choice(options, "reduce", &o.reduce,
              "what the update is given of the workers' gradients: their mean, or their sum")
-      .identity({.if_not_recorded = "average"})
       .needs(several_workers(o))
       .needs(
           "--strategy replicated or ps: of async gradients are applied one by one; for their sum give --async_scale 1",

@@ -21,11 +21,8 @@ std::optional<RecordedData> recorded_data(const std::filesystem::path& run_direc
   if (dataset == options->end() || !dataset->is_string()) return std::nullopt;
   if (data_dir == options->end() || !data_dir->is_string()) return std::nullopt;
   RecordedData data{.dataset = dataset->get<std::string>(), .data_dir = data_dir->get<std::string>()};
-  // The second is what earlier versions wrote.
-  for (const char* const name : {"data_shards", "data_shares"}) {
-    const auto shards = options->find(name);
-    data.data_shards |= shards != options->end() && *shards == true;
-  }
+  const auto shards = options->find("data_shards");
+  data.data_shards = shards != options->end() && *shards == true;
   return data;
 }
 

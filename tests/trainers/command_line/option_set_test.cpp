@@ -401,24 +401,23 @@ TEST_F(Options, TheIdentityHasWhatDecidesBits) {
   options.declaration("codec_for")
       .identity({.key = "spec", .value = [&] { return "of " + o.codec_for.at(0); }, .is_compared_last = true});
   options.declaration("optimizer")
-      .identity({.key = "rule", .name = "the rule", .if_not_recorded = "gd"})
+      .identity({.key = "rule", .name = "the rule"})
       .identity(part_of("other"));
   parse({"--codec_for=a=b", "--clip_factor=2.50", "--quantize_logits", "--seed=4"});
   options.set_default("momentum", "0.8");
   std::string text;
   for (const IdentityEntry& entry : options.identity()) {
-    text +=
-        entry.name + " " + entry.key + "=" + entry.value + " before " + entry.if_not_recorded.value_or("none") + "\n";
+    text += entry.name + " " + entry.key + "=" + entry.value + "\n";
   }
   EXPECT_EQ(text,
-            "--grad_bits grad_bits=32 before none\n"
-            "--clip_factor clip_factor=2.5 before none\n"
-            "--quantize_logits quantize_logits=true before none\n"
-            "--max_steps max_steps=10 before none\n"
-            "--seed seed=4 before none\n"
-            "--momentum momentum=0.8 before none\n"
-            "the rule rule=momentum before gd\n"
-            "--codec_for spec=of a=b before none\n");
+            "--grad_bits grad_bits=32\n"
+            "--clip_factor clip_factor=2.5\n"
+            "--quantize_logits quantize_logits=true\n"
+            "--max_steps max_steps=10\n"
+            "--seed seed=4\n"
+            "--momentum momentum=0.8\n"
+            "the rule rule=momentum\n"
+            "--codec_for spec=of a=b\n");
 }
 
 TEST_F(Options, PositionalArgumentsStandAnywhereAndAreNeeded) {

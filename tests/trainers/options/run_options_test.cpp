@@ -51,8 +51,17 @@ TEST(RunOptions, BenchmarkModeAndWarmStartsRefuseWhatTheyWouldIgnore) {
 
 TEST(RunOptions, AnotherNumberOfWorkersIsNamedBeforeTheThreadsThatItBrings) {
   EXPECT_THAT(testing::resume_refusal({"--device", "cpu", "--threads", "4", "--num_nodes", "2"},
-                                      {"--device", "cpu", "--threads", "4"}, {}),
+                                      {"--device", "cpu", "--threads", "4"}),
               HasSubstr("this run has --num_nodes '2', there it is '1'"));
+}
+
+TEST(RunOptions, ARunMayContinueOnTheOtherKindOfDevice) {
+  RunIdentity expected = testing::identity_of({"--device", "cpu", "--threads", "4"});
+  RecordedIdentity recorded = recorded_identity(expected);
+  recorded["threads_per_worker"] = "3";
+  EXPECT_THROW(check_same_run(expected, recorded, "there"), UsageError);
+  recorded.erase("threads_per_worker");
+  EXPECT_NO_THROW(check_same_run(expected, recorded, "there"));
 }
 
 TEST(RunOptions, TheIdentityHasTheDataAndHowItIsRead) {

@@ -294,13 +294,5 @@ TEST(TrainOptions, ThreadsAreTheMachinesUnlessGiven) {
   EXPECT_EQ(threads_per_worker(o), 1);
 }
 
-TEST(TrainOptions, EarlierNamesAreAliases) {
-  EXPECT_EQ(accept({"--num_nodes", "2", "--return_codec", "bf16"}).downlink_codec, DownlinkCodec::kBfloat16);
-  TrainOptions o;
-  OptionSet options("test");
-  testing::parse(options, o, {"--dataset", "mnist", "--data_dir", "d", "--data_shares"});
-  EXPECT_TRUE(o.data_shards);
-}
-
 }  // namespace
 }  // namespace terngrad::train_options_test

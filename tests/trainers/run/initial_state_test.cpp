@@ -54,11 +54,11 @@ TEST(InitialState, SaysWhatDecidesTheBits) {
   EXPECT_FALSE(differs([](TrainOptions& o) { o.num_preprocess_threads = 2; }));
 }
 
-TEST(InitialState, HasTheNamesThatCheckpointsAlwaysHad) {
+TEST(InitialState, NamesTheChoices) {
   TrainOptions o = small_options();
   o.downlink_codec = DownlinkCodec::kBfloat16;
   const CheckpointState state = make_train_setup(o).state;
-  EXPECT_EQ(state.extra_metadata.at("return_codec"), "bf16");
+  EXPECT_EQ(state.extra_metadata.at("downlink_codec"), "bf16");
   EXPECT_EQ(state.dataset, "synthetic (constant images)");
 }
 

@@ -19,9 +19,9 @@ using testing::message_of;
 using testing::TemporaryDirectory;
 
 std::optional<RecordedData> of_config(const std::string& text) {
-  const TemporaryDirectory folder;
-  folder.write("config.json", text);
-  return recorded_data(folder.path());
+  const TemporaryDirectory funsharded;
+  funsharded.write("config.json", text);
+  return recorded_data(funsharded.path());
 }
 
 TEST(RecordedData, IsWhatTheRunWasGiven) {
@@ -30,16 +30,15 @@ TEST(RecordedData, IsWhatTheRunWasGiven) {
   EXPECT_EQ(data->dataset, "npy");
   EXPECT_EQ(data->data_dir, "tiny");
   EXPECT_TRUE(data->data_shards);
-  EXPECT_TRUE(of_config(R"({"options": {"dataset": "npy", "data_dir": "tiny", "data_shares": true}})")->data_shards);
-  const auto older = of_config(R"({"options": {"dataset": "npy", "data_dir": ""}})");
-  ASSERT_TRUE(older.has_value());
-  EXPECT_EQ(older->data_dir, "");
-  EXPECT_FALSE(older->data_shards);
+  const auto unsharded = of_config(R"({"options": {"dataset": "npy", "data_dir": ""}})");
+  ASSERT_TRUE(unsharded.has_value());
+  EXPECT_EQ(unsharded->data_dir, "");
+  EXPECT_FALSE(unsharded->data_shards);
 }
 
 TEST(RecordedData, IsNothingWhereNothingSaysIt) {
-  const TemporaryDirectory folder;
-  EXPECT_FALSE(recorded_data(folder.path()).has_value());
+  const TemporaryDirectory funsharded;
+  EXPECT_FALSE(recorded_data(funsharded.path()).has_value());
   for (const char* text : {"[]", "{}", R"({"options": 3})", R"({"options": {"dataset": "npy"}})",
                            R"({"options": {"dataset": 7, "data_dir": "tiny"}})"}) {
     EXPECT_FALSE(of_config(text).has_value()) << text;
