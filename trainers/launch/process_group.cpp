@@ -48,8 +48,8 @@ Outcome outcome_of(const std::function<void()>& body) {
   }
 }
 
-/// Lets the chief print what it has to say before this rank ends it.
-void give_chief_time() { std::this_thread::sleep_for(std::chrono::seconds(2)); }
+/// Lets other ranks print their errors before this one ends them.
+void give_others_time() { std::this_thread::sleep_for(std::chrono::seconds(2)); }
 
 /// Processors that this process may run on.
 std::string processors() {
@@ -226,7 +226,8 @@ std::vector<std::string> ProcessGroup::all_gather_strings(std::string_view text)
 
 int ProcessGroup::run(const char* command, const std::function<int()>& body, const std::string& advice) const {
   if (is_alone()) return body();
-  // What all ranks meet is for the chief to say, which knows from where the run can continue: the others give it time.
+  // Every rank says which others it misses. An error that all ranks meet is for the chief to say.
+  bool misses_others = false;
   bool all_meet_it = false;
   Outcome outcome;
   try {
@@ -234,12 +235,12 @@ int ProcessGroup::run(const char* command, const std::function<int()>& body, con
   } catch (const GroupError& error) {
     if (error.is_chief()) print_error(command, error.what());
     if (launch_ == nullptr) return error.exit_code();
-    if (!error.is_chief()) give_chief_time();
+    if (!error.is_chief()) give_others_time();
     MpiSession::abort(error.exit_code());
   } catch (const UsageError& error) {
     outcome = {kExitUsage, error.what()};
   } catch (const CommunicationError& error) {
-    all_meet_it = true;
+    misses_others = true;
     outcome = {kExitFailure, error.what()};
   } catch (const NonFiniteError& error) {
     all_meet_it = true;
@@ -250,8 +251,9 @@ int ProcessGroup::run(const char* command, const std::function<int()>& body, con
     outcome = {kExitFailure, error.what()};
   }
   std::cout.flush();
-  if (all_meet_it && !is_chief()) give_chief_time();
+  if (all_meet_it && !is_chief()) give_others_time();
   print_error(command, own_name_ + ": " + outcome.message + (is_chief() ? "" : advice));
+  if (misses_others) give_others_time();
   MpiSession::abort(outcome.exit_code);
 }
 

@@ -21,21 +21,10 @@ std::string MpiGroup::name_of(int peer) const {
   return "rank " + std::to_string(peer) + " (host " + hosts.at(static_cast<std::size_t>(peer)) + ")";
 }
 
-std::string MpiGroup::silence_text(Silence silence, const std::string& peers, bool waits_itself) const {
+std::string MpiGroup::silence_text(const std::string& peers) const {
   std::ostringstream text;
-  const bool is_one = peers.find(", ") == std::string::npos;
-  if (silence == Silence::kSendsNothing) {
-    text << name_of(rank) << " has heard nothing from " << peers << " for " << timeout_seconds << " seconds";
-    if (waits_itself) text << ", which " << (is_one ? "waits" : "wait") << " for others";
-    return text.str();
-  }
-  text << peers << (is_one ? " has" : " have") << " taken nothing from " << name_of(rank) << " for " << timeout_seconds
-       << " seconds: " << (is_one ? "it " : "they ");
-  if (waits_itself) {
-    text << (is_one ? "waits" : "wait") << " for others";
-  } else {
-    text << (is_one ? "hangs or is gone" : "hang or are gone");
-  }
+  text << name_of(rank) << " has heard nothing from " << peers << " for " << timeout_seconds << " seconds";
+  if (peers.find(", ") != std::string::npos) text << "; of these, those that report no error hang or are gone";
   return text.str();
 }
 

@@ -20,12 +20,6 @@ struct MpiNote {
 };
 static_assert(sizeof(MpiNote) == 16);
 
-/// How a rank is found to be silent.
-enum class Silence {
-  kSendsNothing,  // what is waited for does not come
-  kTakesNothing,  // what is sent to it stays here
-};
-
 /// What all that uses one communicator shares: operations, or a mailbox.
 struct MpiGroup {
   MPI_Comm communicator = MPI_COMM_NULL;
@@ -36,8 +30,7 @@ struct MpiGroup {
   std::size_t chunk_bytes = 0;       // of long messages' pieces
   std::uint64_t num_operations = 0;  // begun so far
   bool is_broken = false;            // something failed: its messages may still be under way
-  MpiNote waiting_note;              // what a rank that waits sends; stays until MPI has taken it
-  MpiNote heartbeat;                 // sent between operations and in long ones, likewise
+  MpiNote heartbeat;                 // the last one that was sent; stays until MPI has taken it
 
   std::string name_of(int peer) const;  // "rank 2 (host node3)"
   /// The names of the other ranks for which is_named(peer), in order: "rank 2 (host node3), rank 5 (host node4)".
@@ -49,10 +42,8 @@ struct MpiGroup {
     }
     return names;
   }
-  /// Says that `peers`, as names_where lists them, have been silent for the time that they have. Its subject is the
-  /// rank that is waited for, or the one that takes nothing.
-  /// @param waits_itself  whether they said that they wait for others
-  std::string silence_text(Silence silence, const std::string& peers, bool waits_itself = false) const;
+  /// The error of a rank that misses others. @param peers  the missed ranks, as names_where lists them
+  std::string silence_text(const std::string& peers) const;
   /// @throws CommunicationError that names this rank, the operation and MPI's words
   void require_success(int result, const char* operation);
 
@@ -66,9 +57,9 @@ struct MpiGroup {
   std::chrono::steady_clock::time_point last_heartbeat = {};  // when the last one was sent
 };
 
-/// Of heartbeats: notes with the number of the operation in which a rank is, or to which it will come next.
+/// The tag of heartbeats: notes with the number of the operation to which a rank will come next.
 inline constexpr int kMpiHeartbeatTag = 5;
-/// Of those that MpiCommunicator::send_control sends.
+/// The tag of notes that MpiCommunicator::send_control sends.
 inline constexpr int kMpiControlTag = 6;
 
 /// Keeps memory that MPI may still use after a failure, to the end of the process.

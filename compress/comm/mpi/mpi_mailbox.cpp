@@ -97,8 +97,7 @@ class MpiMailbox final : public Mailbox {
 
   int receive(std::span<const int> awaited, Parcels& message) override {
     require_whole();
-    await([&] { return !arrived_.empty(); }, [&](int peer) { return std::ranges::count(awaited, peer) > 0; },
-          Silence::kSendsNothing);
+    await([&] { return !arrived_.empty(); }, [&](int peer) { return std::ranges::count(awaited, peer) > 0; });
     const int from = arrived_.front().first;
     message = std::move(arrived_.front().second);
     arrived_.pop_front();
@@ -112,9 +111,8 @@ class MpiMailbox final : public Mailbox {
     require_whole();
     await([&] { return memory_->outgoing.empty(); },
           [&](int peer) {
-            return std::ranges::any_of(memory_->outgoing, [&](const Outgoing& out) { return out.to == peer; });
-          },
-          Silence::kTakesNothing);
+      return std::ranges::any_of(memory_->outgoing, [&](const Outgoing& out) { return out.to == peer; });
+    });
   }
 
  private:
@@ -271,13 +269,13 @@ class MpiMailbox final : public Mailbox {
 
   /// Waits until `is_done`, but not for a rank that `is_awaited` and gives no sign of life for too long.
   template <class IsDone, class IsAwaited>
-  void await(const IsDone& is_done, const IsAwaited& is_awaited, Silence silence) {
+  void await(const IsDone& is_done, const IsAwaited& is_awaited) {
     PollBackoff patience;
     for (;;) {
       // What has come in meanwhile is heard before anybody is called silent; and who is silent is found also where
       // others keep this rank busy.
       const bool any = progress();
-      check_deadline(is_awaited, silence);
+      check_deadline(is_awaited);
       if (is_done()) return;
       if (any) {
         patience.reset();
@@ -296,14 +294,14 @@ class MpiMailbox final : public Mailbox {
   }
 
   template <class IsAwaited>
-  void check_deadline(const IsAwaited& is_awaited, Silence silence) {
+  void check_deadline(const IsAwaited& is_awaited) {
     liveness_.look();
     if (liveness_.in_grace_period() || silent_for(group_.timeout_seconds / 4, is_awaited).empty()) return;
     group_.read_notes(kMpiHeartbeatTag, kName, [this](int peer, std::uint64_t) { liveness_.record_activity(peer); });
     const std::string silent = silent_for(group_.timeout_seconds, is_awaited);
     if (silent.empty()) return;
     group_.is_broken = true;
-    TERNGRAD_THROW(CommunicationError, "[mpi] mailbox: ", group_.silence_text(silence, silent));
+    TERNGRAD_THROW(CommunicationError, "[mpi] mailbox: ", group_.silence_text(silent));
   }
 
   MpiGroup group_;

@@ -124,7 +124,6 @@ void MpiOperation::announce(std::span<const std::uint64_t> sizes, std::span<cons
   // long ones only while this rank waits.
   requests_.await({Purpose::kAnnouncementSend});
   for (int distance = 1; distance < group_.size; ++distance) {
-    requests_.record_activity(after(distance));
     require_same_operation(after(distance));
     if (place(after(distance)).header.root != header.root) {
       group_.is_broken = true;
@@ -233,7 +232,6 @@ void MpiOperation::receive(int peer, std::span<std::uint8_t> data) {
 
 void MpiOperation::finish() {
   requests_.await({Purpose::kHead, Purpose::kReceive, Purpose::kSend});
-  requests_.tell_that_it_has_ended();
   has_ended_ = true;
 }
 

@@ -88,7 +88,7 @@ class RandomFaults(SignalledTraining):
         self.check(signal.SIGKILL, lambda rank: rf"process rank {rank} .*exited on signal 9")
 
     def test_stopped_ranks(self):
-        self.check(signal.SIGSTOP, lambda rank: rf"\[mpi\] .*(heard nothing from rank {rank} \(host \S+\) for|rank {rank} \(host \S+\) has taken nothing from)")
+        self.check(signal.SIGSTOP, lambda rank: rf"\[mpi\] .*heard nothing from .*rank {rank} \(host \S+\).* for")
 
 
 class RandomFaultsWithMemory(RandomFaults):

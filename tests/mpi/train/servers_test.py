@@ -39,7 +39,7 @@ class Servers(SignalledTraining):
         run = self.start(3, "hangs", *ternary(max_steps=100000, log_steps=5, exchange_timeout=2, strategy="ps", num_servers=1))
         self.wait_for_steps(run, "hangs")
         _, err, _ = self.hung(run, 2)
-        self.assertRegex(err, r"(heard nothing from rank 2 \(host \S+\)|rank 2 \(host \S+\) has taken nothing from .*) for 2 seconds")
+        self.assertRegex(err, r"heard nothing from .*rank 2 \(host \S+\).* for 2 seconds")
 
     def test_launches_that_they_do_not_fit_are_refused(self):
         for ranks, options, words in [(3, ["--num_servers", "3"], "accepted: 0 to 2"),
