@@ -64,10 +64,6 @@ class Dataset {
   /// Whether what read() writes depends on the visit. A set that says no may be read once and kept.
   virtual bool is_augmented() const { return true; }
 
-  /// Bytes that the set keeps of its examples in host memory; 0 of one that reads or makes them when they are asked
-  /// for.
-  virtual std::int64_t memory_bytes() const { return 0; }
-
   /// The images that read() takes windows of, if it does nothing else. What it refers to lives as long as the set.
   virtual std::optional<CropSource> crop_source() const { return std::nullopt; }
 };

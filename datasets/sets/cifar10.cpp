@@ -42,7 +42,6 @@ class Cifar10 : public Dataset {
   std::int32_t label(std::int64_t index) const override { return record(index)[0]; }
 
   bool is_augmented() const override { return is_augmented_; }
-  std::int64_t memory_bytes() const override { return num_examples() * static_cast<std::int64_t>(kCifar10RecordBytes); }
 
  protected:
   /// Draws a window with offsets up to max_offset; not augmented the middle one.

@@ -22,7 +22,6 @@ class FirstExamples final : public Dataset {
     whole_->read(index, visit, image);
   }
   bool is_augmented() const override { return whole_->is_augmented(); }
-  std::int64_t memory_bytes() const override { return whole_->memory_bytes(); }
   std::optional<CropSource> crop_source() const override { return whole_->crop_source(); }
 
  private:

@@ -46,9 +46,6 @@ class GreyImages final : public Dataset {
   /// @throws InvalidArgument if index is not in [0, num_examples()) or image has not image_elements() values
   void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override;
   bool is_augmented() const override { return false; }
-  std::int64_t memory_bytes() const override {
-    return static_cast<std::int64_t>(grey_.pixels.size() + grey_.labels.size());
-  }
 
  private:
   void require_index(std::int64_t index) const;

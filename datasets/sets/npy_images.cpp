@@ -72,9 +72,6 @@ class NpyImages final : public Dataset {
   }
 
   bool is_augmented() const override { return false; }
-  std::int64_t memory_bytes() const override {
-    return static_cast<std::int64_t>(pixels_.bytes.size() + labels_.size() * sizeof(std::int32_t));
-  }
 
  private:
   void require_index(std::int64_t index) const {

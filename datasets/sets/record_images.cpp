@@ -85,7 +85,6 @@ class RecordImages final : public Dataset {
 
   bool is_augmented() const override { return preprocessing_->is_augmented(); }
   /// The index.
-  std::int64_t memory_bytes() const override { return static_cast<std::int64_t>(store_->size() * sizeof(RecordPlace)); }
 
  private:
   std::size_t record(std::int64_t index) const {

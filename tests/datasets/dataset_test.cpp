@@ -55,13 +55,5 @@ TEST(Dataset, NamesOpenTheirSets) {
   EXPECT_THROW(make_dataset("mnist", {.data_dir = "/no such folder"}), DataError);
 }
 
-TEST(Dataset, SaysWhatItKeepsInMemory) {
-  // A byte for each pixel and label, whatever size is read; of the beginning of a set, all of the set is kept.
-  auto set = make_dataset("synthetic", {.subset = Subset::kTest, .image_size = 32, .num_threads = 1});
-  EXPECT_EQ(set->memory_bytes(), 10'000 * (28 * 28 + 1));
-  EXPECT_EQ(first_examples(std::move(set), 5)->memory_bytes(), 10'000 * (28 * 28 + 1));
-  EXPECT_EQ(make_constant_images("mnist", 28, 1)->memory_bytes(), 0);
-}
-
 }  // namespace
 }  // namespace terngrad::dataset_test

@@ -24,7 +24,6 @@
 #include "trainers/options/dataset_recipes.h"
 #include "trainers/options/train_option_checks.h"
 #include "trainers/options/train_options.h"
-#include "trainers/run/memory_report.h"
 #include "trainers/run/rank_consistency.h"
 #include "trainers/run/train_run.h"
 
@@ -94,7 +93,7 @@ int run_rank(const TrainOptions& of_launch, RunDescription description, ProcessG
   const TrainOptions o = with_shard(of_launch, processes);
   processes.set_timeout(o.exchange_timeout);
   if (o.memory) {
-    std::cout << memory_report(o, processes);
+    std::cout << measure_memory(o, processes);
     return kExitSuccess;
   }
   if (!o.last_rank_evaluates) return train(o, std::move(description), processes);

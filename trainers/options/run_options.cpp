@@ -67,11 +67,11 @@ void declare_run_options(OptionSet& options, TrainOptions& o) {
       .original("same: images of 0.5, labels below the last class; data files are not read, nothing is evaluated");
   options
       .add_flag("memory", &o.memory,
-                "print what the run will allocate in host memory, part by part for each process, and exit: nothing "
-                "is trained or written")
+                "print the host memory that the run's first three steps take in each process, and exit: nothing is "
+                "written")
       .role(OptionRole::kReport)
       .needs("--device cpu: of GPUs the libraries that compute decide about most", [&o] { return computes_on_cpu(o); })
-      .needs("a run without --last_rank_evaluates, to one process less: what processes that train allocate is counted",
+      .needs("a run without --last_rank_evaluates, to one process less: processes that train are measured",
              [&o] { return !o.last_rank_evaluates; });
   options
       .add("stop_after_secs", &o.stop_after_secs,

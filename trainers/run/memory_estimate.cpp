@@ -8,7 +8,6 @@
 
 #include "kernels/runtime/errors.h"
 #include "nets/pass_memory.h"
-#include "trainers/evaluate/evaluate.h"
 
 namespace terngrad {
 namespace {
@@ -18,15 +17,6 @@ constexpr double kGigabyte = 1e9;
 constexpr double kFloat = sizeof(float);
 
 double as_double(std::int64_t number) { return static_cast<double>(number); }
-
-/// Of images and logits of a batch, and of the nets that predict it side by side.
-double evaluation_bytes(const NetPlan& plan, int num_threads) {
-  constexpr std::int64_t kChunks = (kEvaluationBatch + kCpuPredictExamples - 1) / kCpuPredictExamples;
-  const PassMemory::Elements one = PassMemory::elements(plan, kCpuPredictExamples, Mode::kInference);
-  const double predictors = as_double(std::min<std::int64_t>(kChunks, num_threads)) * as_double(one.activations);
-  const std::int64_t images = (kEvaluationBatch + kCpuPredictExamples) * plan.image.num_elements();
-  return kFloat * (predictors + as_double(images + kEvaluationBatch * plan.num_classes));
-}
 
 }  // namespace
 
@@ -46,45 +36,35 @@ std::vector<MemoryPart> estimate_memory(const NetPlan& plan, const MemoryUse& us
   const std::string computed = fmt::format("of {} examples", use.slices_at_once * use.examples_per_worker);
 
   std::vector<MemoryPart> parts;
-  const auto add = [&](std::string name, double bytes, std::string what, const std::string& lower) {
-    if (bytes > 0) parts.push_back({std::move(name), bytes, std::move(what), lower});
+  const auto add = [&](double bytes, std::string what, const std::string& lower) {
+    if (bytes > 0) parts.push_back({bytes, std::move(what), lower});
   };
-  add("parameters", shared, "the " + net, smaller_net);
-  add("averaged parameters", shared, "the averages of the parameters", smaller_net);
-  add("gradient to apply", shared, "the gradient that is applied", smaller_net);
-  add("optimizer state", use.num_slots * shared, "the slots of the optimizer " + use.optimizer, smaller_net);
-  add("served parameters", use.served_bytes, "the parameters that are served", smaller_net);
-  add("gradients of workers", num_workers * parameters,
+  add(shared, "the " + net, smaller_net);
+  add(shared, "the averages of the parameters", smaller_net);
+  add(shared, "the gradient that is applied", smaller_net);
+  add(use.num_slots * shared, "the slots of the optimizer " + use.optimizer, smaller_net);
+  add(num_workers * parameters,
       fmt::format("the gradients of {} workers, each of the {}", use.num_workers, net), fewer_workers);
-  add("memory of workers", use.memory_buffers * num_workers * parameters,
+  add(use.memory_buffers * num_workers * parameters,
       fmt::format("what {} workers keep from step to step and what is encoded with it", use.num_workers),
       fewer_workers);
-  add("parameters of workers", use.has_replicas ? num_workers * parameters : 0,
+  add(use.has_replicas ? num_workers * parameters : 0,
       fmt::format("the parameters of {} workers, each the {}", use.num_workers, net), fewer_workers);
-  add("moving statistics", (2 * num_workers + (use.has_parameters ? 1 : 0)) * state, "moving statistics",
+  add((2 * num_workers + (use.has_parameters ? 1 : 0)) * state, "moving statistics",
       fewer_workers);
-  add("activations", slices * as_double(slice.activations), "the activations " + computed, "--batch_size");
-  add("gradients of activations", slices * as_double(slice.gradients), "the gradients of activations " + computed,
+  add(slices * as_double(slice.activations), "the activations " + computed, "--batch_size");
+  add(slices * as_double(slice.gradients), "the gradients of activations " + computed,
       "--batch_size");
-  add("prepared batches", use.batches_at_once * kFloat * as_double(num_examples * (plan.image.num_elements() + 1)),
+  add(use.batches_at_once * kFloat * as_double(num_examples * (plan.image.num_elements() + 1)),
       fmt::format("{} batches of {} examples", use.batches_at_once, num_examples), "--batch_size");
-  add("messages", use.message_bytes, "messages", fewer_workers);
-  add("data sets", use.data_bytes, "examples of data set " + use.data, "the number of examples");
-  add("evaluation", use.evaluation_threads > 0 ? evaluation_bytes(plan, use.evaluation_threads) : 0, "evaluation",
-      "--threads");
   return parts;
-}
-
-double total_bytes(const std::vector<MemoryPart>& parts) {
-  double sum = 0;
-  for (const MemoryPart& part : parts) sum += part.bytes;
-  return sum;
 }
 
 void require_memory(const std::vector<MemoryPart>& parts, const MemoryLimit& limit) {
   std::vector<MemoryPart> sorted = parts;
   std::ranges::stable_sort(sorted, std::greater<>(), &MemoryPart::bytes);
-  const double sum = total_bytes(parts);
+  double sum = 0;
+  for (const MemoryPart& part : parts) sum += part.bytes;
   std::string text;
   for (const MemoryPart& part : sorted) {
     // What is less than a hundredth of the largest explains nothing.

@@ -22,28 +22,19 @@ struct MemoryUse {
   int batches_at_once = 0;               // prepared batches
   std::string data = "";                 // the set's name and folder, for messages
   int memory_buffers = 0;  // of each worker, of what it keeps from step to step and encodes (compress/memory)
-  // What is known only where the exchange and the data are; 0 leaves it out.
-  double served_bytes = 0;     // shards of the parameters that this process updates for others
-  double message_bytes = 0;    // of gradients and what comes back
-  double data_bytes = 0;       // examples that data sets keep
-  int evaluation_threads = 0;  // that evaluate during the run
 };
 
 /// One part of the sum.
 struct MemoryPart {
-  std::string name;  // in a table, e.g. "gradients of workers"
   double bytes = 0;
   std::string what;   // in a message, e.g. "the gradients of 8 workers"
   std::string lower;  // what to lower for less of it
 };
 
 /// Parts that every such run allocates and fills, none of 0 bytes: a lower bound, so that a run that fits is never
-/// refused. The program and its libraries, scratch memory of layers (oneDNN's, and weights in its formats), that of
-/// codecs, and what is only there while a checkpoint is read or written come on top.
+/// refused. Messages, data sets, evaluations, the program and its libraries, and scratch memory of layers and codecs come
+/// on top.
 std::vector<MemoryPart> estimate_memory(const NetPlan& plan, const MemoryUse& use);
-
-/// The sum of the parts.
-double total_bytes(const std::vector<MemoryPart>& parts);
 
 /// @throws UsageError unless the parts together fit: the sum, what there is, every part that matters and what to lower
 /// for the largest

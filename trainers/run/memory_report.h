@@ -1,30 +1,28 @@
-// What a run of terngrad_train allocates in host memory, as --memory prints it.
+// The resident memory of a run's first steps, as --memory prints it.
 #pragma once
 
 #include <span>
 #include <string>
-#include <vector>
 
-#include "trainers/run/memory_estimate.h"
 #include "trainers/run/memory_limit.h"
 
 namespace terngrad {
 
-class ProcessGroup;
-struct TrainOptions;
+/// Bytes of a process that are resident: at its start, and that each stage added.
+struct MemoryStages {
+  double program = 0;
+  double data = 0;   // the training set was opened
+  double setup = 0;  // test set, net, optimizer, workers
+  double steps = 0;  // the first steps: messages, batches, scratch memory
+  double peak = 0;   // of the whole process
+};
 
-/// The parts of this process, by options and data: gradients are not computed, and nothing is written. Opens the data
-/// sets, for their shape and size. Waits for no other rank.
-/// @throws UsageError, DataError for options and files that a run would be refused for
-std::vector<MemoryPart> memory_of_process(const TrainOptions& o, const ProcessGroup& processes);
+/// @throws Error where /proc/self/statm cannot be read
+double resident_bytes();
+/// The most that this process has had.
+double peak_resident_bytes();
 
-/// A table with a line for each part that any process has and a column for each group of equal neighbours among the
-/// processes, in MB (10^6 bytes), and the total beside what there is.
-/// @param limit  of one process
-std::string memory_table(std::span<const std::vector<MemoryPart>> of_processes, const MemoryLimit& limit);
-
-/// The table of all processes on the chief, nothing on others; a collective call.
-/// @throws as memory_of_process
-std::string memory_report(const TrainOptions& o, const ProcessGroup& processes);
+/// A line for each process, in MB (10^6 bytes), their sum, and the limit of one.
+std::string memory_table(std::span<const MemoryStages> of_processes, const MemoryLimit& limit);
 
 }  // namespace terngrad

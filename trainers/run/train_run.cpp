@@ -1,12 +1,14 @@
 #include "trainers/run/train_run.h"
 
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kernels/runtime/errors.h"
 #include "trainers/checkpoint/run_identity.h"
@@ -18,6 +20,7 @@
 #include "trainers/options/async_options.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/dataset_factory.h"
+#include "trainers/run/memory_report.h"
 #include "trainers/run/rank_consistency.h"
 #include "trainers/run/run_start.h"
 #include "trainers/run/train_factory.h"
@@ -34,10 +37,11 @@ std::uint64_t draw_run_id(const TrainOptions& o, const ProcessGroup& processes) 
   return std::stoull(processes.broadcast_string(std::to_string(drawn)));
 }
 
-/// This process's shard of the data, agreed on with the others.
-TrainingData open_shards(const TrainOptions& o, const ProcessGroup& processes) {
+/// The training set, or this process's shard of it, agreed on with the others.
+TrainingData open_data(const TrainOptions& o, const ProcessGroup& processes) {
   TrainingData shard;
   processes.run_collective([&] { shard = whole_data(open_dataset(o, Subset::kTrain)); });
+  if (!o.data_shards) return shard;
   std::exception_ptr failure;
   TrainingData data;
   try {
@@ -52,23 +56,26 @@ TrainingData open_shards(const TrainOptions& o, const ProcessGroup& processes) {
   return data;
 }
 
+TrainSetup set_up(const TrainOptions& o, RunContext& context, const ProcessGroup& processes) {
+  if (is_async(o) && !processes.is_alone()) context.mailbox = processes.make_mailbox();
+  TrainSetup setup;
+  processes.run_collective([&] { setup = make_train_setup(o, context); });
+  return setup;
+}
+
 }  // namespace
 
 int train(const TrainOptions& o, RunDescription description, const ProcessGroup& processes) {
   RunContext context = make_run_context(o, processes.communicator(), draw_run_id(o, processes));
-  if (o.data_shards) context.data = open_shards(o, processes);
+  context.data = open_data(o, processes);
   std::optional<Trace> trace;
   if (o.trace_steps > 0) context.trace = &trace.emplace(static_cast<std::uint64_t>(o.trace_steps));
   if (!o.dump_messages.empty()) {
     context.dump = std::make_shared<MessageDump>(o.dump_messages, processes.rank(), o.num_nodes,
                                                  static_cast<std::uint64_t>(o.dump_steps));
   }
-  if (is_async(o) && !processes.is_alone()) context.mailbox = processes.make_mailbox();
-  TrainSetup setup;
-  processes.run_collective([&] {
-    setup = make_train_setup(o, context);
-    if (o.last_rank_evaluates) setup.test_set.reset();
-  });
+  TrainSetup setup = set_up(o, context, processes);
+  if (o.last_rank_evaluates) setup.test_set.reset();
   description.identity = recorded_identity(setup.identity);
   description.device = setup.devices.model();
   description.hosts = processes.hosts();
@@ -84,6 +91,37 @@ int train(const TrainOptions& o, RunDescription description, const ProcessGroup&
   }
   const RunEnd end = run ? train_and_report(o, setup, *run, start, processes) : train_along(o, setup, processes);
   return agreed_exit_code(end, processes);
+}
+
+std::string measure_memory(const TrainOptions& o, const ProcessGroup& processes) {
+  constexpr std::uint64_t kSteps = 3;  // storage for messages has its size then
+  double last = 0;
+  const auto added = [&last] {
+    const double now = resident_bytes();
+    return now - std::exchange(last, now);
+  };
+  MemoryStages own;
+  own.program = added();
+  RunContext context = make_run_context(o, processes.communicator(), draw_run_id(o, processes));
+  context.data = open_data(o, processes);
+  own.data = added();
+  TrainSetup setup = set_up(o, context, processes);
+  own.setup = added();
+  if (setup.run_workers) {
+    setup.run_workers([] { return false; });
+  } else {
+    const auto stop = [](const TrainingView&, const StepView&) { return HookVerdict::kStop; };
+    setup.trainer->add_hook(at_step(kSteps, stop, HookRanks::kEvery));
+    setup.trainer->run();
+  }
+  own.steps = added();
+  own.peak = peak_resident_bytes();
+  std::vector<MemoryStages> of_processes;
+  for (const std::string& bytes :
+       processes.all_gather_strings({reinterpret_cast<const char*>(&own), sizeof(own)})) {
+    std::memcpy(&of_processes.emplace_back(), bytes.data(), sizeof(own));
+  }
+  return processes.is_chief() ? memory_table(of_processes, memory_limit()) : "";
 }
 
 }  // namespace terngrad

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "compress/exchange/device/device_all_reduce.h"
-#include "compress/exchange/exchange_memory.h"
 #include "compress/exchange/exchange_parts.h"
 #include "compress/exchange/memory_all_reduce.h"
 #include "compress/exchange/shard_update.h"
