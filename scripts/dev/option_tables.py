@@ -8,6 +8,7 @@
 
 import json
 import sys
+import textwrap
 
 from generated_tables import ROOT, answer, code, update, with_lines
 
@@ -73,8 +74,9 @@ def original_table(registry):
 
 
 def own_options(registry):
-    """One line with the names that only this program has."""
-    return [code("--" + option["name"] for option in registry["options"] if not option["original"]) + "."]
+    """The names that only this program has, in lines of at most 120 characters."""
+    return textwrap.wrap(code("--" + option["name"] for option in registry["options"] if not option["original"]) + ".", 120,
+                         break_on_hyphens=False)
 
 
 def not_compared(options):
