@@ -9,8 +9,8 @@
 #include <memory>
 #include <numbers>
 
+#include "kernels/random/philox.h"
 #include "kernels/runtime/parallel.h"
-#include "kernels/tensor/philox.h"
 
 namespace terngrad::bench {
 namespace {

@@ -11,7 +11,7 @@
 #include "bench/harness.h"
 #include "bench/typed_gradient.h"
 #include "kernels/codes/quantize_task.h"
-#include "kernels/tensor/philox.h"
+#include "kernels/random/philox.h"
 
 namespace terngrad::bench {
 

@@ -3,7 +3,7 @@
 
 #include "kernels/codes/rounding.h"
 #include "kernels/codes/ternary_pack.h"
-#include "kernels/tensor/philox.h"
+#include "kernels/random/philox.h"
 
 namespace terngrad::bench {
 

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "capi/arrays.h"
+#include "capi/call_guard.h"
 #include "capi/options.h"
 #include "capi/plan.h"
 #include "capi/status.h"
 #include "capi/stream.h"
-#include "capi/use.h"
 #include "compress/exchange/nonfinite.h"
 #include "compress/wire/worker_encoder.h"
 #include "kernels/statistics/scaler_limits.h"
@@ -81,7 +81,7 @@ tg_status tg_encoder_measure(tg_encoder* encoder, const tg_array* gradient, int3
                              const tg_stream* stream) {
   return guard([&] {
     tg_encoder& self = deref(encoder, "encoder");
-    const Use use(self.in_use);
+    const CallGuard guard(self.in_use);
     TERNGRAD_REQUIRE(step >> 40 == 0, "step: draws are keyed by 40 bits of it, got ", step);
     const TensorTable table = read_table(self.plan->layout, gradient, n, "gradient, ");
     Stream queue = stream_of(stream);
@@ -107,7 +107,7 @@ tg_status tg_encoder_scalers(const tg_encoder* encoder, float* out, int64_t n) {
 tg_status tg_encoder_set_scalers(tg_encoder* encoder, int32_t worker, const float* scalers, int64_t n) {
   return guard([&] {
     tg_encoder& self = deref(encoder, "encoder");
-    const Use use(self.in_use);
+    const CallGuard guard(self.in_use);
     TERNGRAD_REQUIRE(self.step.has_value(), "no gradient was measured");
     TERNGRAD_REQUIRE(n == self.plan->codecs.num_scalers(), "there are ", self.plan->codecs.num_scalers(),
                      " scalers, n is ", n);
@@ -130,7 +130,7 @@ tg_status tg_encoder_encode(tg_encoder* encoder, const tg_array* gradient, int32
                             int64_t* bytes, const tg_stream* stream) {
   return guard([&] {
     tg_encoder& self = deref(encoder, "encoder");
-    const Use use(self.in_use);
+    const CallGuard guard(self.in_use);
     const uint8_t*& begin = deref(message, "message");
     int64_t& size = deref(bytes, "bytes");
     TERNGRAD_REQUIRE(self.step.has_value(), "no gradient was measured");

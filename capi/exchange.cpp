@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "capi/arrays.h"
+#include "capi/call_guard.h"
 #include "capi/communicator.h"
 #include "capi/options.h"
 #include "capi/status.h"
 #include "capi/stream.h"
 #include "capi/structs.h"
-#include "capi/use.h"
 
 using namespace terngrad;
 using namespace terngrad::capi;
@@ -113,7 +113,7 @@ tg_status tg_exchange_get_info(const tg_exchange* exchange, tg_exchange_info* ou
 tg_status tg_exchange_begin(tg_exchange* exchange, uint64_t step) {
   return guard([&] {
     tg_exchange& self = deref(exchange, "exchange");
-    const Use use(self.in_use);
+    const CallGuard guard(self.in_use);
     self.parts.begin(step);
   });
 }
@@ -122,7 +122,7 @@ tg_status tg_exchange_part(tg_exchange* exchange, const int32_t* tensors, int32_
                            const tg_array* mean, tg_report* report) {
   return guard([&] {
     tg_exchange& self = deref(exchange, "exchange");
-    const Use use(self.in_use);
+    const CallGuard guard(self.in_use);
     if (report != nullptr) check_struct(report, "report");
     require_range("n", n, 1, self.plan->layout.num_segments());
     const std::span<const std::int32_t> segments(&deref(tensors, "tensors"), static_cast<std::size_t>(n));
@@ -143,7 +143,7 @@ tg_status tg_exchange_part(tg_exchange* exchange, const int32_t* tensors, int32_
 tg_status tg_exchange_finish(tg_exchange* exchange, tg_report* report) {
   return guard([&] {
     tg_exchange& self = deref(exchange, "exchange");
-    const Use use(self.in_use);
+    const CallGuard guard(self.in_use);
     if (report != nullptr) check_struct(report, "report");
     tell(self, self.parts.finish(), report);
   });
@@ -153,7 +153,7 @@ tg_status tg_exchange_decode_local(tg_exchange* exchange, int32_t worker, int32_
                                    float* scaler) {
   return guard([&] {
     tg_exchange& self = deref(exchange, "exchange");
-    const Use use(self.in_use);
+    const CallGuard guard(self.in_use);
     require_range("tensor", tensor, 0, self.plan->layout.num_segments() - 1);
     const int local = local_number(self, worker);
     const float largest = self.parts.decode_local(local, tensor, write_floats(deref(out, "out"), "out"));

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "capi/arrays.h"
+#include "capi/call_guard.h"
 #include "capi/exchange.h"
 #include "capi/status.h"
-#include "capi/use.h"
 #include "compress/memory/saved_states.h"
 
 using namespace terngrad;
@@ -61,7 +61,7 @@ extern "C" {
 tg_status tg_exchange_state(tg_exchange* exchange, tg_state_visitor visitor, void* self) {
   return guard([&] {
     tg_exchange& of = deref(exchange, "exchange");
-    const Use use(of.in_use);
+    const CallGuard guard(of.in_use);
     TERNGRAD_REQUIRE(visitor != nullptr, "visitor is NULL");
     for (const SavedState& each : states_of(of)) {
       const tg_named_array state{
@@ -81,7 +81,7 @@ tg_status tg_exchange_restore(tg_exchange* exchange, uint64_t fingerprint, const
                               const tg_named_array* states, int32_t n) {
   return guard([&] {
     tg_exchange& self = deref(exchange, "exchange");
-    const Use use(self.in_use);
+    const CallGuard guard(self.in_use);
     deref(memory, "memory");
     require_same_kind(self, fingerprint, memory);
     TERNGRAD_REQUIRE(n >= 0 && (states != nullptr || n == 0), "states is ", states == nullptr ? "NULL" : "given",

@@ -16,7 +16,7 @@ struct LastError {
 };
 thread_local LastError last_error;
 
-tg_status keep(tg_status status, const char* text) noexcept {
+tg_status record_error(tg_status status, const char* text) noexcept {
   try {
     last_error.text = text;
     last_error.shown = last_error.text.c_str();
@@ -32,29 +32,29 @@ tg_status keep_error() noexcept {
   try {
     throw;
   } catch (const CallbackFailed& error) {
-    return keep(TG_CALLBACK, error.what());
+    return record_error(TG_CALLBACK, error.what());
   } catch (const InvalidArgument& error) {
-    return keep(TG_INVALID_ARGUMENT, error.what());
+    return record_error(TG_INVALID_ARGUMENT, error.what());
   } catch (const UsageError& error) {
-    return keep(TG_INVALID_ARGUMENT, error.what());
+    return record_error(TG_INVALID_ARGUMENT, error.what());
   } catch (const DataError& error) {
-    return keep(TG_DATA, error.what());
+    return record_error(TG_DATA, error.what());
   } catch (const CommunicationError& error) {
-    return keep(TG_COMMUNICATION, error.what());
+    return record_error(TG_COMMUNICATION, error.what());
   } catch (const NonFiniteError& error) {
-    return keep(TG_NONFINITE, error.what());
+    return record_error(TG_NONFINITE, error.what());
   } catch (const NotSupported& error) {
-    return keep(TG_NOT_SUPPORTED, error.what());
+    return record_error(TG_NOT_SUPPORTED, error.what());
   } catch (const DeviceError& error) {
-    return keep(TG_DEVICE, error.what());
+    return record_error(TG_DEVICE, error.what());
   } catch (const std::bad_alloc&) {
-    return keep(TG_OUT_OF_MEMORY, "out of memory");
+    return record_error(TG_OUT_OF_MEMORY, "out of memory");
   } catch (const std::length_error&) {
-    return keep(TG_OUT_OF_MEMORY, "out of memory: more than a list can hold");
+    return record_error(TG_OUT_OF_MEMORY, "out of memory: more than a list can hold");
   } catch (const std::exception& error) {
-    return keep(TG_INTERNAL, error.what());
+    return record_error(TG_INTERNAL, error.what());
   } catch (...) {
-    return keep(TG_INTERNAL, "an exception of unknown type");
+    return record_error(TG_INTERNAL, "an exception of unknown type");
   }
 }
 

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "kernels/random/philox.h"
 #include "kernels/runtime/errors.h"
-#include "kernels/tensor/philox.h"
 
 namespace terngrad {
 namespace {

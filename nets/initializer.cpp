@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <stdexcept>
 
-#include "kernels/tensor/philox.h"
+#include "kernels/random/philox.h"
 
 namespace terngrad {
 namespace {

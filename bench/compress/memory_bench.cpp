@@ -74,18 +74,18 @@ Subject compensation(std::int64_t n, const std::string& codec, const char* kept,
 Subject commit(std::int64_t n, const std::string& codec, const char* kept, double bytes, int threads) {
   const auto state = std::make_shared<State>(n, codec, threads, kept);
   Subject subject = subject_of(n, bytes, [=] {
-    for (const KeptTables& tables : state->memory->kept()) {
-      state->exchange->keep(tables.what, tables.from, tables.into);
+    for (const MemoryTables& tables : state->memory->kept()) {
+      state->exchange->update_memory(tables.what, tables.from, tables.into);
     }
   });
   subject.check = [=] {
     std::vector<float> sent(static_cast<std::size_t>(n));
     state->exchange->decode_local(0, 0, sent);
-    const auto is_kept = [&](const KeptTables& tables) {
+    const auto is_kept = [&](const MemoryTables& tables) {
       const float* const from = tables.from[0].tensor(0);
       return state->all_are(tables.into[0].tensor(0), [&](std::int64_t i) {
         const float said = sent[static_cast<std::size_t>(i)];
-        if (tables.what == Kept::kMasked) return said == 0 ? from[i] : 0.0f;
+        if (tables.what == MemoryUpdate::kMasked) return said == 0 ? from[i] : 0.0f;
         return from[i] - said;
       });
     };

@@ -3,8 +3,8 @@
 
 #include "bench/harness.h"
 #include "bench/subjects.h"
+#include "kernels/random/philox.h"
 #include "kernels/runtime/parallel.h"
-#include "kernels/tensor/philox.h"
 
 #include <array>
 #include <cmath>

@@ -10,8 +10,8 @@
 #include "bench/cuda_subjects.h"
 #include "datasets/cuda/crop_images.h"
 #include "datasets/transforms/augmentation.h"
+#include "kernels/random/philox.h"
 #include "kernels/runtime/copy.h"
-#include "kernels/tensor/philox.h"
 
 namespace terngrad::bench {
 namespace {

@@ -19,8 +19,8 @@
 #include "datasets/formats/compressed_file.h"
 #include "datasets/formats/image_file.h"
 #include "datasets/formats/jpeg_image.h"
+#include "kernels/random/philox.h"
 #include "kernels/runtime/parallel.h"
-#include "kernels/tensor/philox.h"
 
 namespace terngrad::bench {
 namespace {

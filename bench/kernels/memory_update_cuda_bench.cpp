@@ -17,11 +17,11 @@ void register_cuda_memory_update() {
        }});
   register_cuda_elementwise(
       {.name = "memory_keep", .num_slots = 2, .bytes = 12, .apply = [](Arrays& a, Stream& stream) {
-         keep({.encoded = a.gradient.data(),
-               .sent = a.slots[0].data(),
-               .kept = a.slots[1].data(),
-               .count = a.gradient.num_elements()},
-              stream);
+         update_memory({.encoded = a.gradient.data(),
+                        .sent = a.slots[0].data(),
+                        .kept = a.slots[1].data(),
+                        .count = a.gradient.num_elements()},
+                       stream);
        }});
   register_cuda_elementwise(
       {.name = "memory_accumulate", .num_slots = 4, .bytes = 20, .apply = [](Arrays& a, Stream& stream) {
@@ -35,12 +35,12 @@ void register_cuda_memory_update() {
        }});
   register_cuda_elementwise(
       {.name = "memory_mask", .num_slots = 2, .bytes = 12, .apply = [](Arrays& a, Stream& stream) {
-         keep({.encoded = a.gradient.data(),
-               .sent = a.slots[0].data(),
-               .kept = a.slots[1].data(),
-               .count = a.gradient.num_elements(),
-               .masks = true},
-              stream);
+         update_memory({.encoded = a.gradient.data(),
+                        .sent = a.slots[0].data(),
+                        .kept = a.slots[1].data(),
+                        .count = a.gradient.num_elements(),
+                        .masks = true},
+                       stream);
        }});
 }
 

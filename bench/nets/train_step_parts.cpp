@@ -5,7 +5,7 @@
 #include <span>
 
 #include "bench/nets/train_step_subject.h"
-#include "compress/coding/coder.h"
+#include "compress/codec/coder.h"
 #include "compress/exchange/device/device_all_reduce.h"
 #include "compress/exchange/device/device_payloads.h"
 #include "datasets/device_examples.h"

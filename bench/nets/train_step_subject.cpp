@@ -11,8 +11,8 @@
 #include "datasets/device_examples.h"
 #include "datasets/sets/constant_images.h"
 #include "datasets/transforms/augmentation.h"
+#include "kernels/random/philox.h"
 #include "kernels/runtime/errors.h"
-#include "kernels/tensor/philox.h"
 #include "nets/device_net.h"
 
 namespace terngrad::bench {

@@ -1,7 +1,7 @@
 // Codecs that send every element as a floating-point number: fp32 and bf16, the baselines.
 #pragma once
 
-#include "compress/coding/codec.h"
+#include "compress/codec/codec.h"
 
 namespace terngrad {
 

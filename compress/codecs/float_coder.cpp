@@ -1,8 +1,8 @@
 // The work of codecs fp32 and bf16, on either device.
 #include <vector>
 
+#include "compress/codec/coder.h"
 #include "compress/codecs/float_codecs.h"
-#include "compress/coding/coder.h"
 #include "kernels/codes/float_payload.h"
 #include "kernels/codes/tree_sum.h"
 #include "kernels/runtime/errors.h"

@@ -1,7 +1,7 @@
 #include "compress/codecs/natural_codec.h"
 
-#include "compress/coding/block_coder.h"
-#include "compress/coding/scaled_runs.h"
+#include "compress/codec/block_coder.h"
+#include "compress/codec/scaled_runs.h"
 #include "kernels/codes/exponents.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/runtime/errors.h"

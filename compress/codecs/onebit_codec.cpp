@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compress/coding/scaled_runs.h"
-#include "compress/coding/slice_coder.h"
+#include "compress/codec/scaled_runs.h"
+#include "compress/codec/slice_coder.h"
 #include "kernels/codes/signs.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/codes/ternary_pack.h"

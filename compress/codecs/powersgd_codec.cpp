@@ -4,8 +4,8 @@
 #include <cstring>
 #include <sstream>
 
-#include "compress/coding/host_coder.h"
-#include "compress/coding/scaled_runs.h"
+#include "compress/codec/host_coder.h"
+#include "compress/codec/scaled_runs.h"
 #include "kernels/factors/factor_draws.h"
 #include "kernels/factors/low_rank.h"
 #include "kernels/runtime/errors.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "compress/coding/codec.h"
-#include "compress/coding/codec_spec.h"
+#include "compress/codec/codec.h"
+#include "compress/codec/codec_spec.h"
 
 namespace terngrad {
 

@@ -4,7 +4,7 @@
 #include <limits>
 #include <sstream>
 
-#include "compress/coding/scaled_runs.h"
+#include "compress/codec/scaled_runs.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/codes/lanes.h"
 #include "kernels/codes/rotate.h"

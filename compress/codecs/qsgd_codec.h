@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "compress/coding/codec.h"
-#include "compress/coding/codec_spec.h"
+#include "compress/codec/codec.h"
+#include "compress/codec/codec_spec.h"
 #include "kernels/codes/levels.h"
 #include "kernels/statistics/scaler.h"
 

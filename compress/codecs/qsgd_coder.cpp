@@ -2,8 +2,8 @@
 #include <utility>
 #include <vector>
 
+#include "compress/codec/block_coder.h"
 #include "compress/codecs/qsgd_codec.h"
-#include "compress/coding/block_coder.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/runtime/errors.h"
 

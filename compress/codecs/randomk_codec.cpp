@@ -5,8 +5,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "compress/coding/coder.h"
-#include "compress/coding/scaled_runs.h"
+#include "compress/codec/coder.h"
+#include "compress/codec/scaled_runs.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler.h"
 #include "kernels/statistics/statistics.h"

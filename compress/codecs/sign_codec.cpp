@@ -1,7 +1,7 @@
 #include "compress/codecs/sign_codec.h"
 
-#include "compress/coding/block_coder.h"
-#include "compress/coding/scaled_runs.h"
+#include "compress/codec/block_coder.h"
+#include "compress/codec/scaled_runs.h"
 #include "kernels/codes/lanes.h"
 #include "kernels/codes/rotate.h"
 #include "kernels/codes/ternarize.h"

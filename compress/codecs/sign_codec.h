@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "compress/coding/block_codec.h"
-#include "compress/coding/codec_spec.h"
+#include "compress/codec/block_codec.h"
+#include "compress/codec/codec_spec.h"
 #include "kernels/codes/signs.h"
 
 namespace terngrad {

@@ -1,8 +1,8 @@
 // The TernGrad codec: {-1, 0, +1} times one scaler.
 #pragma once
 
-#include "compress/coding/codec.h"
-#include "compress/coding/scaled_runs.h"
+#include "compress/codec/codec.h"
+#include "compress/codec/scaled_runs.h"
 #include "kernels/codes/rounding.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/codes/ternary.h"

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "compress/codec/coder.h"
 #include "compress/codecs/ternary_codec.h"
-#include "compress/coding/coder.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/codes/encode_blocks.h"
 #include "kernels/codes/ternarize.h"

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "compress/codec/codec_spec.h"
 #include "compress/codecs/ternary_codec.h"
-#include "compress/coding/codec_spec.h"
 
 namespace terngrad {
 

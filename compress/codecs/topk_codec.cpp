@@ -6,9 +6,9 @@
 #include <cstring>
 #include <sstream>
 
+#include "compress/codec/coder.h"
+#include "compress/codec/scaled_runs.h"
 #include "compress/codecs/float_codecs.h"
-#include "compress/coding/coder.h"
-#include "compress/coding/scaled_runs.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/sparse/sparse_encoder.h"
 #include "kernels/sparse/sparse_sum.h"

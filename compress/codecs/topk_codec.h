@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "compress/coding/codec.h"
-#include "compress/coding/codec_spec.h"
+#include "compress/codec/codec.h"
+#include "compress/codec/codec_spec.h"
 #include "kernels/sparse/sparse_payload.h"
 
 namespace terngrad {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/coding/codec_spec.h"
+#include "compress/codec/codec_spec.h"
 #include "compress/exchange/all_reduce_options.h"
 
 namespace terngrad {

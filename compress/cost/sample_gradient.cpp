@@ -1,7 +1,7 @@
 #include "compress/cost/sample_gradient.h"
 
+#include "kernels/random/philox.h"
 #include "kernels/runtime/parallel.h"
-#include "kernels/tensor/philox.h"
 
 namespace terngrad {
 namespace {

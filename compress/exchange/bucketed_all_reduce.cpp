@@ -72,9 +72,10 @@ float BucketedAllReduce::decode_local(int local_worker, int segment, std::span<f
   return parts_[place.bucket].exchange->decode_local(local_worker, place.segment, out);
 }
 
-void BucketedAllReduce::keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept) {
+void BucketedAllReduce::update_memory(MemoryUpdate what, std::span<const TensorTable> encoded,
+                                      std::span<const TensorTable> kept) {
   for (std::size_t bucket = 0; bucket < parts_.size(); ++bucket) {
-    parts_[bucket].exchange->keep(what, layout_.select(bucket, encoded), layout_.select(bucket, kept));
+    parts_[bucket].exchange->update_memory(what, layout_.select(bucket, encoded), layout_.select(bucket, kept));
   }
 }
 

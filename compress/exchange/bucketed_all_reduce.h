@@ -40,7 +40,7 @@ class BucketedAllReduce final : public GradientExchange, public BucketedExchange
   FactorState* factors() override { return &factors_; }
 
   /// CompressedAllReduce::keep of all buckets, for tables of all tensors.
-  void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept);
+  void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept);
 
   const Buckets& buckets() const override { return layout_.buckets(); }
   void begin(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;

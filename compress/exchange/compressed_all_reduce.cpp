@@ -505,10 +505,11 @@ float CompressedAllReduce::decode_local(int local_worker, int segment, std::span
   return max;
 }
 
-void CompressedAllReduce::keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept) {
+void CompressedAllReduce::update_memory(MemoryUpdate what, std::span<const TensorTable> encoded,
+                                        std::span<const TensorTable> kept) {
   TERNGRAD_REQUIRE(has_sent_, "[exchange] the last step sent nothing that could be kept");
   for (const auto& coder : coders_) {
-    coder->keep(what, encoded, kept, nullptr, stream_);
+    coder->update_memory(what, encoded, kept, nullptr, stream_);
   }
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/coding/coder.h"
+#include "compress/codec/coder.h"
 #include "compress/comm/communicator.h"
 #include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/downlink.h"
@@ -41,7 +41,8 @@ class CompressedAllReduce final : public GradientExchange, public PartExchange {
 
   ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step,
                                NonfiniteTensors& found) override;
-  void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept) override;
+  void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded,
+                     std::span<const TensorTable> kept) override;
   void commit() override {}
   std::vector<const CompressedAllReduce*> exchanges() const override { return {this}; }
 

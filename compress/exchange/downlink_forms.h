@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "compress/coding/codec.h"
+#include "compress/codec/codec.h"
 #include "compress/exchange/downlink_codec.h"
 #include "compress/plan/codec_plan.h"
 #include "kernels/codes/ternary.h"

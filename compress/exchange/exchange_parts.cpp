@@ -83,8 +83,8 @@ ExchangeReport ExchangeParts::finish() {
     if (report_.skipped) return;
     part.exchange->commit();
     if (!memory_.has_value()) return;
-    for (const KeptTables& tables : memory_->kept_of(part.layout, part.segments, part.encoded)) {
-      part.exchange->keep(tables.what, tables.from, tables.into);
+    for (const MemoryTables& tables : memory_->kept_of(part.layout, part.segments, part.encoded)) {
+      part.exchange->update_memory(tables.what, tables.from, tables.into);
     }
   });
   report_.encode_seconds += lap_seconds(mark);

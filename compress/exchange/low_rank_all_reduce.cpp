@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "compress/coding/kept.h"
+#include "compress/codec/memory_update.h"
 #include "compress/exchange/nonfinite.h"
 #include "compress/exchange/overflow.h"
 #include "kernels/runtime/errors.h"
@@ -81,10 +81,11 @@ float LowRankAllReduce::decode_local(int local_worker, int segment, std::span<fl
   return 0;
 }
 
-void LowRankAllReduce::keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept) {
+void LowRankAllReduce::update_memory(MemoryUpdate what, std::span<const TensorTable> encoded,
+                                     std::span<const TensorTable> kept) {
   TERNGRAD_REQUIRE(has_sent_, "[exchange] the last step sent nothing that could be kept");
-  first_->keep(what, factors_.first_tables(encoded), factors_.first_kept(kept));
-  factors_.keep(what, encoded, kept, nullptr, stream_);
+  first_->update_memory(what, factors_.first_tables(encoded), factors_.first_kept(kept));
+  factors_.update_memory(what, encoded, kept, nullptr, stream_);
 }
 
 void LowRankAllReduce::commit() {

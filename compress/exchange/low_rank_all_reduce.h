@@ -40,7 +40,8 @@ class LowRankAllReduce final : public PartExchange {
   ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step,
                                NonfiniteTensors& found) override;
   float decode_local(int local_worker, int segment, std::span<float> out) override;
-  void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept) override;
+  void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded,
+                     std::span<const TensorTable> kept) override;
   void commit() override;
   std::vector<const CompressedAllReduce*> exchanges() const override { return {first_.get(), second_.get()}; }
 

@@ -40,7 +40,7 @@ ExchangeReport MemoryAllReduce::finish() {
   ExchangeReport report = exchange_.finish();
   auto mark = std::chrono::steady_clock::now();
   if (!report.skipped) {
-    for (const KeptTables& tables : memory_.kept()) exchange_.keep(tables.what, tables.from, tables.into);
+    for (const MemoryTables& tables : memory_.kept()) exchange_.update_memory(tables.what, tables.from, tables.into);
   }
   report.encode_seconds += compensate_seconds_ + lap_seconds(mark);
   return report;

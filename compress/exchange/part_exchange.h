@@ -17,7 +17,7 @@ class CompressedAllReduce;
 class FactorState;
 class Layout;
 class NonfiniteTensors;
-enum class Kept;
+enum class MemoryUpdate;
 struct CompressedAllReduceOptions;
 
 class PartExchange {
@@ -31,7 +31,8 @@ class PartExchange {
   /// GradientExchange::decode_local.
   virtual float decode_local(int local_worker, int segment, std::span<float> out) = 0;
   /// Coder::keep of every tensor whose codec loses something, of the last step, which was not dropped.
-  virtual void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept) = 0;
+  virtual void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded,
+                             std::span<const TensorTable> kept) = 0;
   /// The last step is settled and was not dropped: what all ranks keep alike of it is kept.
   virtual void commit() = 0;
   /// Those that send its messages.

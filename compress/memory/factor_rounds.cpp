@@ -176,22 +176,23 @@ void FactorRounds::write_mean(const TensorTable& mean, Stream& stream) {
   mean_products_.write_products(written_, nullptr, stream);
 }
 
-void FactorRounds::keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-                        const std::uint32_t* skip, Stream& stream) {
-  TERNGRAD_REQUIRE(what != Kept::kMasked, "[low_rank] factors are of all elements, which leaves none to be masked");
+void FactorRounds::update_memory(MemoryUpdate what, std::span<const TensorTable> encoded,
+                                 std::span<const TensorTable> kept, const std::uint32_t* skip, Stream& stream) {
+  TERNGRAD_REQUIRE(what != MemoryUpdate::kMasked,
+                   "[low_rank] factors are of all elements, which leaves none to be masked");
   written_.clear();
   for (std::size_t worker = 0; worker < encoded.size(); ++worker) {
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
       const Tensor& tensor = tensors_[t];
       const float* const from = encoded[worker].tensor(tensor.segment);
       float* const to = kept[worker].tensor(tensor.segment);
-      if (what == Kept::kEncoded) {
-        terngrad::keep({.encoded = from,
-                        .kept = to,
-                        .count = layout_.segment(tensor.segment).num_elements,
-                        .flag = flag(worker, t),
-                        .skip = skip},
-                       stream);
+      if (what == MemoryUpdate::kEncoded) {
+        terngrad::update_memory({.encoded = from,
+                                 .kept = to,
+                                 .count = layout_.segment(tensor.segment).num_elements,
+                                 .flag = flag(worker, t),
+                                 .skip = skip},
+                                stream);
         continue;
       }
       written_.push_back({.sizes = tensor.sizes,
@@ -206,11 +207,11 @@ void FactorRounds::keep(Kept what, std::span<const TensorTable> encoded, std::sp
 }
 
 void FactorRounds::commit(const std::uint32_t* skip, Stream& stream) {
-  std::vector<FactorKeep> kept;
+  std::vector<FactorMemoryTask> kept;
   for (const Tensor& tensor : tensors_) {
     if (tensor.kept != nullptr) kept.push_back({mean_q_.data() + tensor.q_offset, tensor.kept, tensor.num_q()});
   }
-  steps_.keep(kept, skip, stream);
+  steps_.update_memory(kept, skip, stream);
 }
 
 void FactorRounds::decode(int local_worker, int segment, std::span<float> out, Stream& stream) {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "compress/coding/kept.h"
+#include "compress/codec/memory_update.h"
 #include "compress/memory/factor_state.h"
 #include "compress/plan/low_rank_rounds.h"
 #include "kernels/factors/factor_steps.h"
@@ -60,8 +60,8 @@ class FactorRounds {
 
   /// Coder::keep of tensors of low rank, of the step that turn was called for last.
   /// @param skip  [1] in the device's memory, or null: not 0, and nothing is kept
-  void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-            const std::uint32_t* skip, Stream& stream);
+  void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+                     const std::uint32_t* skip, Stream& stream);
   /// Q for the next step. @param skip  as keep
   void commit(const std::uint32_t* skip, Stream& stream);
 

@@ -59,12 +59,13 @@ std::vector<TensorTable> select(std::span<const TensorTable> tables, const Layou
   return selected;
 }
 
-std::vector<KeptTables> kept_by(MemoryKind kind, std::vector<TensorTable> encoded, std::vector<TensorTable> states,
-                                std::vector<TensorTable> next_velocities, std::vector<TensorTable> velocities) {
-  std::vector<KeptTables> kept;
-  kept.push_back(
-      {kind == MemoryKind::kMomentum ? Kept::kEncoded : Kept::kUnsent, std::move(encoded), std::move(states)});
-  if (kind == MemoryKind::kDgc) kept.push_back({Kept::kMasked, std::move(next_velocities), std::move(velocities)});
+std::vector<MemoryTables> kept_by(MemoryKind kind, std::vector<TensorTable> encoded, std::vector<TensorTable> states,
+                                  std::vector<TensorTable> next_velocities, std::vector<TensorTable> velocities) {
+  std::vector<MemoryTables> kept;
+  kept.push_back({kind == MemoryKind::kMomentum ? MemoryUpdate::kEncoded : MemoryUpdate::kUnsent, std::move(encoded),
+                  std::move(states)});
+  if (kind == MemoryKind::kDgc)
+    kept.push_back({MemoryUpdate::kMasked, std::move(next_velocities), std::move(velocities)});
   return kept;
 }
 
@@ -200,12 +201,12 @@ std::vector<TensorTable> WorkerMemory::compensate_part(const Layout& selection, 
   return encoded;
 }
 
-std::vector<KeptTables> WorkerMemory::kept() const {
+std::vector<MemoryTables> WorkerMemory::kept() const {
   return kept_by(options_.kind, encoded_, states_, next_velocities_, velocities_);
 }
 
-std::vector<KeptTables> WorkerMemory::kept_of(const Layout& selection, std::span<const int> segments,
-                                              std::span<const TensorTable> encoded) const {
+std::vector<MemoryTables> WorkerMemory::kept_of(const Layout& selection, std::span<const int> segments,
+                                                std::span<const TensorTable> encoded) const {
   return kept_by(options_.kind, {encoded.begin(), encoded.end()}, select(states_, selection, segments),
                  select(next_velocities_, selection, segments), select(velocities_, selection, segments));
 }

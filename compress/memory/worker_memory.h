@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/coding/kept.h"
+#include "compress/codec/memory_update.h"
 #include "compress/memory/memory_options.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/tensor/layout.h"
@@ -20,8 +20,8 @@ class CodecPlan;
 std::string default_memory(const std::string& codec, const CodecPlan& plan, int num_workers);
 
 /// What is kept of a settled step (Coder::keep), and where. One table per local worker.
-struct KeptTables {
-  Kept what;
+struct MemoryTables {
+  MemoryUpdate what;
   std::vector<TensorTable> from;  // what was encoded, or stands in its place
   std::vector<TensorTable> into;  // state
 };
@@ -61,10 +61,10 @@ class WorkerMemory {
   std::vector<TensorTable> compensate_part(const Layout& selection, std::span<const int> segments,
                                            std::span<const TensorTable> gradients, Stream& stream);
   /// What a settled step keeps, of all tensors, after begin.
-  std::vector<KeptTables> kept() const;
+  std::vector<MemoryTables> kept() const;
   /// The same of these tensors, after compensate_part. @param encoded  its result
-  std::vector<KeptTables> kept_of(const Layout& selection, std::span<const int> segments,
-                                  std::span<const TensorTable> encoded) const;
+  std::vector<MemoryTables> kept_of(const Layout& selection, std::span<const int> segments,
+                                    std::span<const TensorTable> encoded) const;
   std::span<const TensorTable> encoded() const { return encoded_; }
   /// What is added to the next gradient: the residual, or the moving average. With kDgc null of tensors whose codec
   /// loses nothing.

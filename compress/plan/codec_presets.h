@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "compress/coding/codec_spec.h"
+#include "compress/codec/codec_spec.h"
 
 namespace terngrad {
 

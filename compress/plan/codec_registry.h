@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "compress/coding/codec.h"
-#include "compress/coding/codec_spec.h"
+#include "compress/codec/codec.h"
+#include "compress/codec/codec_spec.h"
 
 namespace terngrad {
 
@@ -26,7 +26,7 @@ struct CodecEntry {
   /// it.
   std::unique_ptr<Codec> (*make)(SpecReader& reader, const CodecContext& context);
   const char* source = "";   // the publications that it is from
-  bool runs_on_gpus = true;  // by kernels; else its tensors' work is the host's (compress/coding/host_coder.h)
+  bool runs_on_gpus = true;  // by kernels; else its tensors' work is the host's (compress/codec/host_coder.h)
 };
 
 /// All codecs, in a fixed order.

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "compress/coding/coder.h"
+#include "compress/codec/coder.h"
 #include "compress/wire/gradient_message.h"
 #include "compress/wire/gradient_transport.h"
 #include "compress/wire/payload_rows.h"

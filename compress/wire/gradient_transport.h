@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "compress/coding/coder.h"
+#include "compress/codec/coder.h"
 #include "compress/comm/communicator.h"
 #include "compress/plan/codec_plan.h"
 #include "compress/wire/payload_rows.h"

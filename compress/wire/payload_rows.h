@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "compress/coding/coder.h"
-#include "compress/coding/payload_slots.h"
+#include "compress/codec/coder.h"
+#include "compress/codec/payload_slots.h"
 #include "compress/comm/communicator.h"
 #include "compress/plan/codec_plan.h"
 #include "kernels/runtime/buffer.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "compress/coding/coder.h"
+#include "compress/codec/coder.h"
 #include "compress/comm/communicator.h"
 #include "compress/plan/codec_plan.h"
 #include "compress/wire/wire_format.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "compress/coding/codec.h"
+#include "compress/codec/codec.h"
 
 namespace terngrad {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compress/coding/coder.h"
+#include "compress/codec/coder.h"
 #include "compress/wire/gradient_transport.h"
 #include "compress/wire/payload_rows.h"
 #include "kernels/runtime/errors.h"
@@ -88,9 +88,10 @@ std::span<const std::uint8_t> WorkerEncoder::gradient_message(const TensorTable&
   return parcels_.parcel(0);
 }
 
-void WorkerEncoder::keep(Kept what, const TensorTable& encoded, const TensorTable& kept, Stream& stream) {
+void WorkerEncoder::update_memory(MemoryUpdate what, const TensorTable& encoded, const TensorTable& kept,
+                                  Stream& stream) {
   for (const auto& coder : coders_) {
-    coder->keep(what, {&encoded, 1}, {&kept, 1}, nullptr, stream);
+    coder->update_memory(what, {&encoded, 1}, {&kept, 1}, nullptr, stream);
   }
 }
 

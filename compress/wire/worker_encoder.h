@@ -13,7 +13,7 @@
 namespace terngrad {
 
 class Coder;
-enum class Kept;
+enum class MemoryUpdate;
 class GradientTransport;
 class PayloadRows;
 
@@ -47,7 +47,7 @@ class WorkerEncoder {
   std::span<const std::uint8_t> gradient_message(const TensorTable& gradient, const MessageContext& context,
                                                  Stream& stream);
   /// Coder::keep of every tensor whose codec loses something, of the last message.
-  void keep(Kept what, const TensorTable& encoded, const TensorTable& kept, Stream& stream);
+  void update_memory(MemoryUpdate what, const TensorTable& encoded, const TensorTable& kept, Stream& stream);
 
  private:
   /// Calls body(first, row) for every tensor: its first place in the list of all scalers, and those of a worker.

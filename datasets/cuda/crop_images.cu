@@ -7,9 +7,9 @@
 #include "datasets/common/standardize.h"
 #include "datasets/cuda/slot_ring.cuh"
 #include "datasets/transforms/augmentation.h"
+#include "kernels/random/philox.h"
 #include "kernels/runtime/cuda/launch.cuh"
 #include "kernels/tensor/cuda/reduce.cuh"
-#include "kernels/tensor/philox.h"
 
 namespace terngrad::cuda {
 namespace {

@@ -8,8 +8,8 @@
 #include "datasets/sets/grey_images.h"
 #include "datasets/sets/synthetic.h"
 #include "datasets/sets/synthetic224.h"
+#include "kernels/random/philox.h"
 #include "kernels/runtime/errors.h"
-#include "kernels/tensor/philox.h"
 
 namespace terngrad {
 namespace {

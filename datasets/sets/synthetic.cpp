@@ -11,10 +11,10 @@
 #include "datasets/sets/grey_images.h"
 #include "datasets/sets/pen_strokes.h"
 #include "datasets/sets/stroke_canvas.h"
+#include "kernels/random/philox.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/parallel.h"
-#include "kernels/tensor/philox.h"
 
 namespace terngrad {
 namespace {

@@ -10,8 +10,8 @@
 #include "datasets/sets/glyphs.h"
 #include "datasets/sets/pen_strokes.h"
 #include "datasets/sets/stroke_canvas.h"
+#include "kernels/random/philox.h"
 #include "kernels/runtime/errors.h"
-#include "kernels/tensor/philox.h"
 
 namespace terngrad {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstddef>
 
 #include "datasets/common/standardize.h"
+#include "kernels/random/philox.h"
 #include "kernels/runtime/errors.h"
-#include "kernels/tensor/philox.h"
 
 namespace terngrad {
 namespace {

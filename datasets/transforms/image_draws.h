@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "datasets/dataset.h"
-#include "kernels/tensor/philox.h"
+#include "kernels/random/philox.h"
 
 namespace terngrad {
 

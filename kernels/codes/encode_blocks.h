@@ -5,10 +5,10 @@
 #include <memory>
 #include <span>
 
+#include "kernels/random/philox.h"
 #include "kernels/runtime/device.h"
 #include "kernels/statistics/scaler.h"
 #include "kernels/tensor/element_type.h"
-#include "kernels/tensor/philox.h"
 
 namespace terngrad {
 

@@ -8,8 +8,8 @@
 #include "kernels/codes/quantize_task.h"
 #include "kernels/codes/rounding.h"
 #include "kernels/codes/ternary.h"
+#include "kernels/random/philox.h"
 #include "kernels/runtime/device.h"
-#include "kernels/tensor/philox.h"
 
 namespace terngrad {
 

@@ -10,8 +10,8 @@
 #include "kernels/codes/rounding.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/codes/ternary.h"
+#include "kernels/random/philox.h"
 #include "kernels/runtime/device.h"
-#include "kernels/tensor/philox.h"
 
 namespace terngrad {
 

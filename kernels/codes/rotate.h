@@ -5,9 +5,9 @@
 #include <memory>
 #include <span>
 
+#include "kernels/random/philox.h"
 #include "kernels/runtime/device.h"
 #include "kernels/tensor/element_type.h"
-#include "kernels/tensor/philox.h"
 
 namespace terngrad {
 

@@ -9,9 +9,9 @@
 
 #include "kernels/codes/rounding.h"
 #include "kernels/codes/ternary.h"
+#include "kernels/random/philox.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/tensor/element_type.h"
-#include "kernels/tensor/philox.h"
 #include "kernels/tensor/slice.h"
 
 namespace terngrad {

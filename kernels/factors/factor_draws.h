@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/tensor/philox.h"
+#include "kernels/random/philox.h"
 
 namespace terngrad {
 

@@ -97,11 +97,11 @@ void FactorSteps::round_mean(std::span<const FactorRounding> tasks, Stream& stre
   for (const FactorRounding& task : tasks) round_on_cpu(task);
 }
 
-void FactorSteps::keep(std::span<const FactorKeep> tasks, const std::uint32_t* skip, Stream& stream) {
+void FactorSteps::update_memory(std::span<const FactorMemoryTask> tasks, const std::uint32_t* skip, Stream& stream) {
   require(stream);
-  if (device_.is_cuda()) return cuda_->keep(tasks, skip, stream);
+  if (device_.is_cuda()) return cuda_->update_memory(tasks, skip, stream);
   if (skip != nullptr && *skip != 0) return;
-  for (const FactorKeep& task : tasks) std::copy_n(task.from, task.count, task.to);
+  for (const FactorMemoryTask& task : tasks) std::copy_n(task.from, task.count, task.to);
 }
 
 }  // namespace terngrad

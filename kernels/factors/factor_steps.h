@@ -35,7 +35,7 @@ struct FactorRounding {
 };
 
 /// A factor that the next step begins with.
-struct FactorKeep {
+struct FactorMemoryTask {
   const float* from = nullptr;  // [count]
   float* to = nullptr;          // [count] out
   std::int64_t count = 0;
@@ -65,7 +65,7 @@ class FactorSteps {
   void round_mean(std::span<const FactorRounding> tasks, Stream& stream);
 
   /// @param skip  [1] in the tasks' memory, or null: not 0, and nothing is kept
-  void keep(std::span<const FactorKeep> tasks, const std::uint32_t* skip, Stream& stream);
+  void update_memory(std::span<const FactorMemoryTask> tasks, const std::uint32_t* skip, Stream& stream);
 
  private:
   void require(const Stream& stream) const;

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "kernels/codes/tree_sum.h"
+#include "kernels/random/philox.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/device.h"
 #include "kernels/sparse/sparse_payload.h"
 #include "kernels/tensor/element_type.h"
-#include "kernels/tensor/philox.h"
 
 namespace terngrad {
 

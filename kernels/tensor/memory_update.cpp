@@ -41,8 +41,8 @@ void accumulate(const AccumulateTask& task, float momentum, bool nesterov, Strea
   });
 }
 
-void keep(const KeepTask& task, Stream& stream) {
-  if (stream.device().is_cuda()) return cuda::keep(task, stream);
+void update_memory(const MemoryUpdateTask& task, Stream& stream) {
+  if (stream.device().is_cuda()) return cuda::update_memory(task, stream);
   if (task.skip != nullptr && *task.skip != 0) return;
   if (task.flag != nullptr && std::isnan(*task.flag)) return;
   parallel_for(stream.num_threads(), task.count, kElementGrain, [&](std::int64_t begin, std::int64_t end) {

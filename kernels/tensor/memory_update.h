@@ -43,7 +43,7 @@ struct AccumulateTask {
 void accumulate(const AccumulateTask& task, float momentum, bool nesterov, Stream& stream);
 
 /// One tensor after its message was settled. Pointers are device memory on a GPU's stream.
-struct KeepTask {
+struct MemoryUpdateTask {
   const float* encoded = nullptr;  // [count] what the codec was given
   const float* sent = nullptr;     // [count] what the message says; null: what was encoded is kept whole
   float* kept = nullptr;           // [count] out; may be `sent`, except for one that masks
@@ -56,6 +56,6 @@ struct KeepTask {
 /// kept[i] = fl(encoded[i] - sent[i]), or encoded[i] without `sent`. One that masks: encoded[i] where sent[i] is 0,
 /// else +0. `kept` is left as it is where the flag is NaN or the step is dropped. Bit-equal on every backend. On a GPU
 /// the host does not wait.
-void keep(const KeepTask& task, Stream& stream);
+void update_memory(const MemoryUpdateTask& task, Stream& stream);
 
 }  // namespace terngrad

@@ -48,7 +48,7 @@ HWY_INLINE VLanes Multiply(std::uint32_t factor, VLanes words) {
 }
 HWY_INLINE VLanes Broadcast(std::uint32_t word) { return hn::Set(DLanes(), word); }
 
-/// Philox4x32-10 (kernels/tensor/philox.h) of a vector of blocks from `first_block`: their words in natural order.
+/// Philox4x32-10 (kernels/random/philox.h) of a vector of blocks from `first_block`: their words in natural order.
 HWY_INLINE void DrawWords(const DrawKey& key, std::uint64_t first_block, std::uint32_t* HWY_RESTRICT words) {
   const DLanes d;
   const VLanes blocks = hn::Add(hn::Set(d, first_block), hn::Iota(d, std::uint64_t{0}));

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/tensor/philox.h"
+#include "kernels/random/philox.h"
 
 namespace terngrad::cpu {
 

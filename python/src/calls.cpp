@@ -39,7 +39,7 @@ void wait_for_calls(double seconds) {
   }
 }
 
-Use::Use(std::atomic<bool>& in_use) : in_use_(in_use) {
+CallGuard::CallGuard(std::atomic<bool>& in_use) : in_use_(in_use) {
   TERNGRAD_REQUIRE(!in_use.exchange(true), "it is in use: another thread, or a method of its communicator, calls it");
 }
 

@@ -26,12 +26,12 @@ void wait_for_calls(double seconds);
 
 /// Marks an object as in use as long as it lives. @throws InvalidArgument if it is: an exchange serves one call at a
 /// time, from any thread
-class Use {
+class CallGuard {
  public:
-  explicit Use(std::atomic<bool>& in_use);
-  ~Use() { in_use_ = false; }
-  Use(const Use&) = delete;
-  Use& operator=(const Use&) = delete;
+  explicit CallGuard(std::atomic<bool>& in_use);
+  ~CallGuard() { in_use_ = false; }
+  CallGuard(const CallGuard&) = delete;
+  CallGuard& operator=(const CallGuard&) = delete;
 
  private:
   std::atomic<bool>& in_use_;

@@ -50,13 +50,13 @@ class DeviceExchange {
   nb::object& communicator() { return communicator_; }
 
   void begin(std::uint64_t step) {
-    const Use use(in_use_);
+    const CallGuard guard(in_use_);
     const UnlockedCall unlocked;
     parts_.begin(step);
   }
 
   nb::dict exchange(const std::vector<int>& segments, const nb::list& gradients, const nb::list& out) {
-    const Use use(in_use_);
+    const CallGuard guard(in_use_);
     TERNGRAD_REQUIRE(communicator_.is_valid(), "the exchange was taken apart by the garbage collector");
     const Layout& selection = parts_.layout_of(segments);
     const ExchangeTensors tensors = read_exchange_tensors(plan_, selection, workers_, gradients, out, stream_.device());
@@ -69,7 +69,7 @@ class DeviceExchange {
   }
 
   nb::dict finish() {
-    const Use use(in_use_);
+    const CallGuard guard(in_use_);
     {
       const UnlockedCall unlocked;
       parts_.finish();
@@ -78,7 +78,7 @@ class DeviceExchange {
   }
 
   nb::dict report() {
-    const Use use(in_use_);
+    const CallGuard guard(in_use_);
     ExchangeReport report;
     {
       const UnlockedCall unlocked;
@@ -88,7 +88,7 @@ class DeviceExchange {
   }
 
   float decode_local(int local_worker, int segment, nb::handle out) {
-    const Use use(in_use_);
+    const CallGuard guard(in_use_);
     TERNGRAD_REQUIRE(segment >= 0 && segment < plan_.layout.num_segments(), "there is no tensor ", segment);
     const Tensor tensor = write_tensor(out, "out");
     const UnlockedCall unlocked;
@@ -111,7 +111,7 @@ class DeviceExchange {
 
   auto states() const { return describe_states(states_); }
   void copy_state(int index, nb::handle array, bool restores) {
-    const Use use(in_use_);
+    const CallGuard guard(in_use_);
     terngrad::python::copy_state(states_, index, array, restores, stream_);
   }
 

@@ -46,7 +46,7 @@ class Exchange {
   int num_local_workers() const { return workers_.num_local_workers; }
 
   void begin(std::uint64_t step) {
-    const Use use(in_use_);
+    const CallGuard guard(in_use_);
     parts_.begin(step);
   }
 
@@ -54,7 +54,7 @@ class Exchange {
 
   /// @param gradients  [local workers] of the tensors of `segments`, in their order; @param out  likewise
   nb::dict exchange(const std::vector<int>& segments, const nb::list& gradients, const nb::list& out) {
-    const Use use(in_use_);
+    const CallGuard guard(in_use_);
     TERNGRAD_REQUIRE(communicator_.is_valid(), "the exchange was taken apart by the garbage collector");
     const Layout& selection = parts_.layout_of(segments);
     const ExchangeTensors tensors = read_exchange_tensors(plan_, selection, workers_, gradients, out);
@@ -67,7 +67,7 @@ class Exchange {
   }
 
   nb::dict finish() {
-    const Use use(in_use_);
+    const CallGuard guard(in_use_);
     ExchangeReport report;
     {
       const UnlockedCall unlocked;
@@ -77,7 +77,7 @@ class Exchange {
   }
 
   float decode_local(int local_worker, int segment, nb::handle out) {
-    const Use use(in_use_);
+    const CallGuard guard(in_use_);
     TERNGRAD_REQUIRE(segment >= 0 && segment < plan_.layout.num_segments(), "there is no tensor ", segment);
     const Tensor tensor = write_tensor(out, "out");
     return parts_.decode_local(local_worker, segment,
@@ -86,7 +86,7 @@ class Exchange {
 
   auto states() const { return describe_states(states_); }
   void copy_state(int index, nb::handle array, bool restores) {
-    const Use use(in_use_);
+    const CallGuard guard(in_use_);
     Stream stream(Device::cpu(), 1);
     terngrad::python::copy_state(states_, index, array, restores, stream);
   }

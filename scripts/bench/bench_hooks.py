@@ -251,7 +251,7 @@ def parse():
 def main(options):
     settings = settings_of(options)
     differs = "another commit, other versions, --steps, --warmup, --batch_size or --width"
-    kept = link_launch.Kept(options.out, settings, differs, options.dry_run)
+    kept = link_launch.SavedResults(options.out, settings, differs, options.dry_run)
     code = link_launch.measure_all(launches_of(options), kept, lambda results: write_results(options, settings, results), outcome)
     if not options.dry_run:
         report = write_results(options, settings, kept.results)

@@ -251,7 +251,7 @@ def parse():
 
 
 def main(options):
-    kept = link_launch.Kept(options.out, settings_of(options), "another build, other --steps or --seconds", options.dry_run)
+    kept = link_launch.SavedResults(options.out, settings_of(options), "another build, other --steps or --seconds", options.dry_run)
     code = link_launch.measure_all(rows_of(options), kept, lambda rows: write_results(options, rows), slow_link_report.outcome)
     if not options.dry_run:
         write_results(options, kept.results)

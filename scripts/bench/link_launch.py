@@ -231,7 +231,7 @@ def version_of(program):
     return done.stdout.splitlines()[0]
 
 
-class Kept:
+class SavedResults:
     """The results of launches by key, in the files OUT/rows/KEY.json, of one build and equal settings (OUT/settings.json)."""
 
     def __init__(self, out, settings, differs, is_read_only):
@@ -250,7 +250,7 @@ class Kept:
         known = self.results.get(key)
         return known is not None and "error" not in known and not lost_too_much(known, max_stolen)
 
-    def keep(self, key, result):
+    def save(self, key, result):
         """Adds a result, unless a known one lost less time. @returns the one that counts"""
         known = self.results.get(key)
         if known is None or result.get("stolen_percent", 100) <= known.get("stolen_percent", 100):
@@ -272,7 +272,7 @@ def measure_all(launches, kept, write, outcome):
             print(shlex.join(launch.line()))
             continue
         start = time.monotonic()
-        result = kept.keep(launch.key, launch.measure())
+        result = kept.save(launch.key, launch.measure())
         write(kept.results)
         failed = failed or "error" in result
         print(f"{launch.key}: {outcome(result)} [{time.monotonic() - start:.0f} s]", flush=True)

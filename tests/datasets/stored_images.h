@@ -11,7 +11,7 @@
 
 #include "datasets/dataset.h"
 #include "datasets/transforms/augmentation.h"
-#include "kernels/tensor/philox.h"
+#include "kernels/random/philox.h"
 
 namespace terngrad::testing {
 

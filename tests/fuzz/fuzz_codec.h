@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "compress/coding/coder.h"
+#include "compress/codec/coder.h"
 #include "compress/plan/codec_registry.h"
 #include "kernels/runtime/errors.h"
 #include "tests/fuzz/fuzz_exchange.h"

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/tensor/philox.h"
+#include "kernels/random/philox.h"
 #include "nets/net_plan.h"
 
 namespace terngrad::test {

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/tensor/philox.h"
+#include "kernels/random/philox.h"
 #include "nets/net_plan.h"
 #include "tests/nets/reference_layers.h"
 

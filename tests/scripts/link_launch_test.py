@@ -55,7 +55,7 @@ class InAFolder(unittest.TestCase):
         self.folder = pathlib.Path(temporary.name)
 
     def kept(self, settings, is_read_only=False):
-        return link_launch.Kept(self.folder / "out", settings, "another build", is_read_only)
+        return link_launch.SavedResults(self.folder / "out", settings, "another build", is_read_only)
 
     def test_processor_time_is_counted_from_the_start(self):
         stat = self.folder / "stat"
@@ -70,7 +70,7 @@ class InAFolder(unittest.TestCase):
     def test_results_are_kept_and_found_again(self):
         kept = self.kept({"a": 1})
         self.assertFalse(kept.is_done("one", 3))
-        self.assertEqual(kept.keep("one", {"stolen_percent": 2, "n": 1}), {"stolen_percent": 2, "n": 1})
+        self.assertEqual(kept.save("one", {"stolen_percent": 2, "n": 1}), {"stolen_percent": 2, "n": 1})
         again = self.kept({"a": 1})
         self.assertTrue(again.is_done("one", 3))
         self.assertFalse(again.is_done("one", 1))
@@ -78,11 +78,11 @@ class InAFolder(unittest.TestCase):
 
     def test_the_result_that_lost_less_time_counts(self):
         kept = self.kept({})
-        kept.keep("one", {"error": "why"})
+        kept.save("one", {"error": "why"})
         self.assertFalse(kept.is_done("one", 100))
         for result, stolen_percent in (({"stolen_percent": 8}, 8), ({"stolen_percent": 9}, 8), ({"error": "why"}, 8),
                                        ({"stolen_percent": 5}, 5)):
-            self.assertEqual(kept.keep("one", result), {"stolen_percent": stolen_percent})
+            self.assertEqual(kept.save("one", result), {"stolen_percent": stolen_percent})
 
     def test_results_of_other_settings_are_refused(self):
         self.kept({"a": 1})

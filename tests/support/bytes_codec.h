@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "compress/coding/host_coder.h"
+#include "compress/codec/host_coder.h"
+#include "kernels/random/philox.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler.h"
 #include "kernels/statistics/statistics.h"
-#include "kernels/tensor/philox.h"
 
 namespace terngrad::testing {
 

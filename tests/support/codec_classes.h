@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/coding/codec_spec.h"
+#include "compress/codec/codec_spec.h"
 #include "compress/plan/codec_registry.h"
 
 namespace terngrad::testing {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/coding/codec.h"
+#include "compress/codec/codec.h"
 #include "kernels/runtime/errors.h"
 #include "support/bits.h"
 #include "support/codec_messages.h"

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "compress/coding/codec.h"
-#include "compress/coding/coder.h"
+#include "compress/codec/codec.h"
+#include "compress/codec/coder.h"
 #include "support/coder_scalers.h"
 #include "support/gradients.h"
 #include "support/reference.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "compress/coding/coder.h"
+#include "compress/codec/coder.h"
 
 namespace terngrad::testing {
 

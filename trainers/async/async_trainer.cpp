@@ -13,7 +13,7 @@
 #include "kernels/runtime/parallel.h"
 #include "kernels/runtime/stopwatch.h"
 #include "trainers/checkpoint/checkpoint.h"
-#include "trainers/loop/step_summary.h"
+#include "trainers/loop/step_reduction.h"
 
 namespace terngrad {
 namespace {
@@ -228,10 +228,10 @@ void AsyncTrainer::end_step() {
   step_begin_ = std::chrono::steady_clock::now();
 }
 
-TrainingView::Kept AsyncTrainer::kept() {
-  TrainingView::Kept kept;
+TrainingView::Memories AsyncTrainer::memories() {
+  TrainingView::Memories kept;
   for (const auto& worker : parts_.workers) {
-    TrainingView::Kept own = kept_of(worker->memory());
+    TrainingView::Memories own = memories_of(worker->memory());
     if (own.layout == nullptr) return kept;
     own.of_workers.insert(own.of_workers.begin(), kept.of_workers.begin(), kept.of_workers.end());
     kept = std::move(own);

@@ -42,7 +42,7 @@ class AsyncTrainer final : public Trainer {
   std::uint64_t run() override;
   std::vector<Optimizer::Slot> slots() override { return parts_.optimizer->slots(); }
   /// Of the workers in this process: over ranks nothing, since what other ranks keep begins anew with them.
-  TrainingView::Kept kept() override;
+  TrainingView::Memories memories() override;
   bool keeps_what_is_saved() const override { return false; }
   /// Counters, and alone the parameters that workers had pulled, if they are there: else they pull from scratch.
   void restore_extra(const Checkpoint& checkpoint) override;

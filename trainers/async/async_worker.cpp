@@ -124,8 +124,8 @@ void AsyncWorker::write_push(bool asks_to_stop, Parcels& parcels, Stream& stream
   sent_ = encoder_.gradient_message(encoded, parts_.protocol->at(push_), stream);
   parcels.append(sent_);
   if (memory_ != nullptr) {
-    for (const KeptTables& tables : memory_->kept()) {
-      encoder_.keep(tables.what, tables.from[0], tables.into[0], stream);
+    for (const MemoryTables& tables : memory_->kept()) {
+      encoder_.update_memory(tables.what, tables.from[0], tables.into[0], stream);
     }
   }
   if (state_.num_elements() > 0) messages_.add_state(push_, parts_.worker, state_.span(), parcels, stream);

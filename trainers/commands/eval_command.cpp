@@ -36,7 +36,7 @@
 #include "trainers/launch/out_of_memory.h"
 #include "trainers/launch/stop_signal.h"
 #include "trainers/loop/data_fingerprint.h"
-#include "trainers/options/device_choice.h"
+#include "trainers/options/train_devices.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/dataset_factory.h"
 #include "trainers/run/recorded_data.h"
@@ -204,7 +204,7 @@ std::string math_of(const EvalOptions& o, const Checkpoint& checkpoint) {
 }
 
 /// The net of a checkpoint: on the first GPU of `choice` if it has any.
-std::unique_ptr<Net> make_net_on(const DeviceChoice& choice, const std::string& name, const ImageShape& shape,
+std::unique_ptr<Net> make_net_on(const TrainDevices& choice, const std::string& name, const ImageShape& shape,
                                  int num_classes, const NetOptions& options) {
   if (choice.is_cpu()) return make_net(name, shape, num_classes, options);
   return make_device_net(name, shape, num_classes, options, choice.math, Stream(choice.gpus[0]));

@@ -24,7 +24,7 @@ StateGatherTimes CheckpointHook::gather_times() const {
 void CheckpointHook::gather(const TrainingView& training) {
   if (gathered_ == training.steps_done) return;
   states_ = gather_states(training);
-  kept_ = gather_kept(training);
+  kept_ = gather_memories(training);
   gathered_ = training.steps_done;
 }
 
@@ -72,7 +72,7 @@ void CheckpointHook::save(const TrainingView& training) {
   view.groups.push_back({"ema", training.ema});
   for (const Optimizer::Slot& slot : training.slots) view.groups.push_back({"slots/" + slot.name, slot.values});
   std::ranges::move(state_groups(training, states_), std::back_inserter(view.groups));
-  std::ranges::move(kept_groups(training, kept_), std::back_inserter(view.groups));
+  std::ranges::move(memory_groups(training, kept_), std::back_inserter(view.groups));
   std::ranges::move(factor_groups(training), std::back_inserter(view.groups));
   save_checkpoint(options_.folder, view, options_.keep_last);
   // As large as the gradients of all workers: not to be held until the next save.

@@ -35,16 +35,17 @@ void restore_states(const Checkpoint& checkpoint, Trainer& trainer) {
   checkpoint.read_group(kEmaStateGroup, layout, trainer.state_ema().shadow());
 }
 
-std::string kept_group(const std::string& memory, int worker) {
+std::string memory_group(const std::string& memory, int worker) {
   return fmt::format("memory/{}/worker-{:04}", memory, worker);
 }
 
-std::vector<CheckpointGroup> kept_groups(const TrainingView& training, std::span<const Buffer<float>> kept) {
+std::vector<CheckpointGroup> memory_groups(const TrainingView& training, std::span<const Buffer<float>> kept) {
   std::vector<CheckpointGroup> groups;
   for (const Buffer<float>& state : kept) {
     const auto worker = static_cast<int>(groups.size());
-    groups.push_back(
-        {.name = kept_group(training.kept.name, worker), .values = state.span(), .layout = training.kept.layout});
+    groups.push_back({.name = memory_group(training.memories.name, worker),
+                      .values = state.span(),
+                      .layout = training.memories.layout});
   }
   return groups;
 }
@@ -60,17 +61,17 @@ void restore_factors(const Checkpoint& checkpoint, Trainer& trainer) {
 }
 
 void restore_kept(const Checkpoint& checkpoint, Trainer& trainer) {
-  const TrainingView::Kept kept = trainer.kept();
+  const TrainingView::Memories kept = trainer.memories();
   // Asynchronous workers of several processes save nothing of it.
   if (!checkpoint.has_group("memory")) {
     if (trainer.keeps_what_is_saved() && !kept.of_workers.empty()) {
-      checkpoint.check_matches(*kept.layout, kept_group(kept.name, trainer.first_local_worker()));
+      checkpoint.check_matches(*kept.layout, memory_group(kept.name, trainer.first_local_worker()));
     }
     return;
   }
   int worker = trainer.first_local_worker();
   for (const std::span<float> state : kept.of_workers) {
-    checkpoint.read_group(kept_group(kept.name, worker++), *kept.layout, state);
+    checkpoint.read_group(memory_group(kept.name, worker++), *kept.layout, state);
   }
 }
 

@@ -28,12 +28,12 @@ void restore_states(const Checkpoint& checkpoint, Trainer& trainer);
 
 /// Checkpoint group of what a worker keeps, by the memory's name and the worker's global number:
 /// "memory/ef/worker-0003".
-std::string kept_group(const std::string& memory, int worker);
+std::string memory_group(const std::string& memory, int worker);
 
-/// The groups to save of what workers keep. @param kept  of every worker, as gather_kept gives them
-std::vector<CheckpointGroup> kept_groups(const TrainingView& training, std::span<const Buffer<float>> kept);
+/// The groups to save of what workers keep. @param kept  of every worker, as gather_memories gives them
+std::vector<CheckpointGroup> memory_groups(const TrainingView& training, std::span<const Buffer<float>> kept);
 
-/// Reads what kept_groups saved of a trainer's own workers. @throws DataError if something is missing, unless it is
+/// Reads what memory_groups saved of a trainer's own workers. @throws DataError if something is missing, unless it is
 /// all and the trainer allows for that (Trainer::keeps_what_is_saved)
 void restore_kept(const Checkpoint& checkpoint, Trainer& trainer);
 

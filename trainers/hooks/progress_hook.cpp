@@ -72,7 +72,7 @@ class ProgressHook final : public Hook {
       state.examples_per_second = interval.examples_per_second(static_cast<std::uint64_t>(training.batch_size));
       show_bytes(training, interval.bytes, state);
       display_.log(state);
-      tell_of_slow_data();
+      warn_of_slow_data();
     }
     return HookVerdict::kContinue;
   }
@@ -87,7 +87,7 @@ class ProgressHook final : public Hook {
   void restore_state(const std::map<std::string, std::string>& entries) override { interval_ = interval_of(entries); }
 
  private:
-  void tell_of_slow_data() {
+  void warn_of_slow_data() {
     if (seconds_ < kMinSeconds || data_seconds_ <= kMaxDataPart * seconds_ || std::exchange(has_told_of_data_, true)) {
       return;
     }

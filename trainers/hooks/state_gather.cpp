@@ -58,7 +58,7 @@ class StateSenderHook final : public Hook {
  private:
   void send(const TrainingView& training) {
     static_cast<void>(gather_states(training));
-    static_cast<void>(gather_kept(training));
+    static_cast<void>(gather_memories(training));
     sent_ = training.steps_done;
   }
   StateGatherTimes times_;
@@ -83,19 +83,19 @@ std::vector<Buffer<float>> gather_states(const TrainingView& training) {
   return read_all(all, training.num_workers, num_elements);
 }
 
-std::vector<Buffer<float>> gather_kept(const TrainingView& training) {
+std::vector<Buffer<float>> gather_memories(const TrainingView& training) {
   std::vector<Buffer<float>> kept;
-  if (training.kept.layout == nullptr) return kept;
+  if (training.memories.layout == nullptr) return kept;
   if (training.services.communicator == nullptr || training.services.communicator->size() == 1) {
-    for (const std::span<const float> state : training.kept.of_workers) kept.push_back(copy_of(state));
+    for (const std::span<const float> state : training.memories.of_workers) kept.push_back(copy_of(state));
     return kept;
   }
   std::vector<Parcels> outgoing(static_cast<std::size_t>(training.services.communicator->size()));
   Parcels all;
-  for (const std::span<const float> state : training.kept.of_workers) append(state, outgoing[0]);
+  for (const std::span<const float> state : training.memories.of_workers) append(state, outgoing[0]);
   training.services.communicator->all_to_all(outgoing, all);
   if (training.services.communicator->rank() != 0) return kept;
-  return read_all(all, training.num_workers, static_cast<std::size_t>(training.kept.layout->flat_elements()));
+  return read_all(all, training.num_workers, static_cast<std::size_t>(training.memories.layout->flat_elements()));
 }
 
 std::unique_ptr<Hook> make_state_sender_hook(const StateGatherTimes& times) {

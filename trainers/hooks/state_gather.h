@@ -15,10 +15,10 @@ namespace terngrad {
 /// @throws CommunicationError
 std::vector<Buffer<float>> gather_states(const TrainingView& training);
 
-/// What every worker keeps (TrainingView::kept), in order of workers, on rank 0 and nothing elsewhere; a collective
+/// What every worker keeps (TrainingView::memories), in order of workers, on rank 0 and nothing elsewhere; a collective
 /// call where workers keep something. Rank 0 holds 4 bytes for each element and worker meanwhile.
 /// @throws CommunicationError
-std::vector<Buffer<float>> gather_kept(const TrainingView& training);
+std::vector<Buffer<float>> gather_memories(const TrainingView& training);
 
 /// When the ranks gather: what every rank can tell by itself, whatever becomes of the checkpoint.
 struct StateGatherTimes {

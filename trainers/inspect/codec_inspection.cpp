@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "compress/coding/codec_spec.h"
+#include "compress/codec/codec_spec.h"
 #include "compress/memory/worker_memory.h"
 #include "compress/plan/codec_plan.h"
 #include "compress/plan/codec_presets.h"
@@ -130,9 +130,9 @@ struct CodecInspection::Parts {
   }
   /// Takes over what the step leaves in the memory.
   void settle(std::span<const TensorTable> gradients) {
-    for (const KeptTables& tables : memory->kept()) {
+    for (const MemoryTables& tables : memory->kept()) {
       for (std::size_t w = 0; w < encoders.size(); ++w) {
-        encoders[w].keep(tables.what, tables.from[w], tables.into[w], stream);
+        encoders[w].update_memory(tables.what, tables.from[w], tables.into[w], stream);
       }
     }
     DistortionSums all;

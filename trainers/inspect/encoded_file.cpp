@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "compress/coding/codec_spec.h"
+#include "compress/codec/codec_spec.h"
 #include "compress/plan/codec_plan.h"
 #include "compress/wire/gradient_message.h"
 #include "compress/wire/worker_encoder.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "trainers/launch/process_group.h"
-#include "trainers/options/device_choice.h"
+#include "trainers/options/train_devices.h"
 
 namespace terngrad {
 

@@ -186,7 +186,7 @@ void DeviceReplica::submit_step(std::size_t index) {
     compute_then_exchange(exchange, memory);
   }
   if (memory != nullptr) {
-    for (const KeptTables& tables : memory->kept()) exchange.keep(tables.what, tables.from, tables.into);
+    for (const MemoryTables& tables : memory->kept()) exchange.update_memory(tables.what, tables.from, tables.into);
   }
   submit_update(exchange);
   ring_.submit_end(losses_.data(), exchange.skip());

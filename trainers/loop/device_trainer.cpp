@@ -15,7 +15,7 @@
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/stopwatch.h"
 #include "trainers/loop/device_replica.h"
-#include "trainers/loop/step_summary.h"
+#include "trainers/loop/step_reduction.h"
 #include "trainers/optim/ema.h"
 
 namespace terngrad {
@@ -83,7 +83,7 @@ DeviceTrainer::DeviceTrainer(DeviceTrainerParts parts, const TrainerOptions& opt
     copy<float>(slot.values, slots_.back().span(), chief().net().stream());
   }
   chief().net().stream().synchronize();
-  if (const TrainingView::Kept kept = kept_of(chief().memory()); kept.layout != nullptr) {
+  if (const TrainingView::Memories kept = memories_of(chief().memory()); kept.layout != nullptr) {
     for (int worker = 0; worker < workers().num_local_workers; ++worker) {
       kept_.push_back(zeros<float>(kept.layout->flat_elements()));
     }
@@ -100,8 +100,8 @@ std::vector<Optimizer::Slot> DeviceTrainer::slots() {
   return slots;
 }
 
-TrainingView::Kept DeviceTrainer::kept() {
-  TrainingView::Kept kept = kept_of(chief().memory());
+TrainingView::Memories DeviceTrainer::memories() {
+  TrainingView::Memories kept = memories_of(chief().memory());
   kept.of_workers.clear();
   for (Buffer<float>& state : kept_) kept.of_workers.push_back(state.span());
   return kept;

@@ -52,7 +52,7 @@ class DeviceTrainer final : public Trainer {
   /// lost is named
   std::uint64_t run() override;
   std::vector<Optimizer::Slot> slots() override;
-  TrainingView::Kept kept() override;
+  TrainingView::Memories memories() override;
   TrainingView::Factors factors() override;
 
  private:

@@ -45,8 +45,8 @@ std::function<TensorTelemetry(int segment)> telemetry_of(
   };
 }
 
-TrainingView::Kept kept_of(WorkerMemory* memory) {
-  TrainingView::Kept kept;
+TrainingView::Memories memories_of(WorkerMemory* memory) {
+  TrainingView::Memories kept;
   if (memory == nullptr) return kept;
   kept.name = memory->name();
   kept.layout = &memory->layout();

@@ -72,12 +72,12 @@ struct TrainingView {
   std::vector<ExtraTensor> extra_tensors = {};
   /// What local workers keep of their gradients from step to step (compress/memory), one buffer for each. The layout is
   /// that of the tensors that have state; null: they keep nothing.
-  struct Kept {
+  struct Memories {
     std::string name = {};  // of the memory
     const Layout* layout = nullptr;
     std::vector<std::span<float>> of_workers = {};
   };
-  Kept kept = {};
+  Memories memories = {};
   /// What all ranks keep alike of it (compress/memory/factor_state.h). The layout is that of the factors; null: they
   /// keep nothing.
   struct Factors {
@@ -131,7 +131,7 @@ std::function<TensorTelemetry(int segment)> telemetry_of(
     std::function<float(int segment, std::span<float> out)> decode_sent);
 
 /// A memory as TrainingView has it; nullptr: nothing is kept.
-TrainingView::Kept kept_of(WorkerMemory* memory);
+TrainingView::Memories memories_of(WorkerMemory* memory);
 /// Factors as TrainingView has them; nothing if the layout has no tensors.
 TrainingView::Factors factors_of(const Layout& layout, std::span<float> values);
 

@@ -15,7 +15,7 @@
 #include "kernels/tensor/transform.h"
 #include "trainers/loop/exchange_thread.h"
 #include "trainers/loop/ready_buckets.h"
-#include "trainers/loop/step_summary.h"
+#include "trainers/loop/step_reduction.h"
 #include "trainers/loop/trace.h"
 #include "trainers/optim/flat_range.h"
 #include "trainers/optim/worker_gradients.h"
@@ -89,7 +89,7 @@ TrainingView::Factors HostTrainer::factors() {
   return factors != nullptr ? factors_of(factors->layout(), factors->values()) : TrainingView::Factors{};
 }
 
-TrainingView::Kept HostTrainer::kept() { return kept_of(parts_.strategy->memory()); }
+TrainingView::Memories HostTrainer::memories() { return memories_of(parts_.strategy->memory()); }
 
 std::function<void()> HostTrainer::slot_gatherer() {
   if (parts_.served == nullptr) return {};

@@ -41,7 +41,7 @@ class HostTrainer final : public Trainer {
   ~HostTrainer() override;
   std::uint64_t run() override;
   std::vector<Optimizer::Slot> slots() override;
-  TrainingView::Kept kept() override;
+  TrainingView::Memories memories() override;
   TrainingView::Factors factors() override;
 
  private:

@@ -9,7 +9,7 @@
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/device_step.h"
 #include "nets/net.h"
-#include "trainers/loop/step_memory.h"
+#include "trainers/loop/step_ring_memory.h"
 
 namespace terngrad {
 

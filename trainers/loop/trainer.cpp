@@ -5,7 +5,7 @@
 
 #include "datasets/pipeline.h"
 #include "trainers/io/xxhash64.h"
-#include "trainers/loop/step_summary.h"
+#include "trainers/loop/step_reduction.h"
 
 namespace terngrad {
 namespace {
@@ -61,7 +61,7 @@ TrainingView Trainer::view() {
                     .batch_size = options_.batch_size,
                     .states = std::move(states),
                     .ema_state = state_ema_.shadow(),
-                    .kept = kept(),
+                    .memories = memories(),
                     .factors = factors(),
                     .services = {.communicator = workers_.communicator.get(),
                                  .send_heartbeat = [this] { workers_.communicator->send_heartbeat(); },

@@ -60,7 +60,7 @@ class Trainer {
   /// The optimizer's slots, and what else of the parameters' state a checkpoint keeps.
   virtual std::vector<Optimizer::Slot> slots() = 0;
   /// What local workers keep from step to step besides the net's state, in host memory; its layout is null for nothing.
-  virtual TrainingView::Kept kept() { return {}; }
+  virtual TrainingView::Memories memories() { return {}; }
   /// TrainingView::factors, to restore.
   virtual TrainingView::Factors factors() { return {}; }
   /// Whether a checkpoint of the run always has it; else it begins anew where a checkpoint has none.

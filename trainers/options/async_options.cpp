@@ -5,7 +5,7 @@
 #include "kernels/runtime/errors.h"
 #include "trainers/command_line/option_set.h"
 #include "trainers/options/choice_words.h"
-#include "trainers/options/codec_choice.h"
+#include "trainers/options/chosen_codecs.h"
 
 namespace terngrad {
 

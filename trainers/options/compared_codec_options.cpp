@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compress/coding/codec_spec.h"
+#include "compress/codec/codec_spec.h"
 #include "compress/cost/compared_codecs.h"
 #include "compress/plan/codec_registry.h"
 #include "kernels/runtime/errors.h"

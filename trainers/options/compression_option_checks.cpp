@@ -16,10 +16,10 @@
 #include "kernels/runtime/errors.h"
 #include "trainers/command_line/option_set.h"
 #include "trainers/options/choice_words.h"
-#include "trainers/options/codec_choice.h"
-#include "trainers/options/device_choice.h"
-#include "trainers/options/gradient_choice.h"
+#include "trainers/options/chosen_codecs.h"
+#include "trainers/options/gradient_handling.h"
 #include "trainers/options/train_conditions.h"
+#include "trainers/options/train_devices.h"
 #include "trainers/options/train_options.h"
 
 namespace terngrad {

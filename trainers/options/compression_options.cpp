@@ -8,9 +8,9 @@
 #include "trainers/command_line/option_set.h"
 #include "trainers/options/async_options.h"
 #include "trainers/options/choice_words.h"
-#include "trainers/options/codec_choice.h"
+#include "trainers/options/chosen_codecs.h"
 #include "trainers/options/codec_list.h"
-#include "trainers/options/gradient_choice.h"
+#include "trainers/options/gradient_handling.h"
 #include "trainers/options/train_conditions.h"
 #include "trainers/options/train_options.h"
 
@@ -31,9 +31,7 @@ void declare_compression_options(OptionSet& options, TrainOptions& o) {
           "codec by a spec, NAME or NAME:KEY=VALUE,KEY=VALUE (--list_codecs); auto: what --grad_bits says. fp16 is for "
           "--exchange vendor")
       .identity({.name = "--grad_bits or --codec", .value = [&o] { return o.codec_name(); }})
-      .identity({.key = "codec_spec",
-                 .value = [&o] { return codec_identity(o); },
-                 .is_compared_last = true});
+      .identity({.key = "codec_spec", .value = [&o] { return codec_identity(o); }, .is_compared_last = true});
   options.add("codec_for", &o.codec_for, "PATTERN=SPEC for tensors by name (* and ?); repeatable, first match wins")
       .identity({.value = [&o] { return codec_rules_identity(o); }});
   declare_codec_list(options);

@@ -2,7 +2,7 @@
 
 #include "datasets/dataset.h"
 #include "trainers/options/async_options.h"
-#include "trainers/options/device_choice.h"
+#include "trainers/options/train_devices.h"
 #include "trainers/options/train_options.h"
 
 namespace terngrad {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "trainers/command_line/option_declaration.h"
-#include "trainers/options/codec_choice.h"
+#include "trainers/options/chosen_codecs.h"
 
 namespace terngrad {
 

@@ -16,9 +16,9 @@
 #include "trainers/loop/floating_epochs.h"
 #include "trainers/optim/optimizer.h"
 #include "trainers/options/async_options.h"
-#include "trainers/options/codec_choice.h"
+#include "trainers/options/chosen_codecs.h"
 #include "trainers/options/codec_list.h"
-#include "trainers/options/device_choice.h"
+#include "trainers/options/train_devices.h"
 #include "trainers/options/train_option_groups.h"
 
 namespace terngrad {
@@ -149,7 +149,7 @@ int threads_per_worker(const TrainOptions& o) {
   return o.num_nodes == 1 ? num_threads(o) : 1;
 }
 
-DeviceChoice devices_of(const TrainOptions& o) { return choose_devices(o.device, o.gpus, o.math); }
+TrainDevices devices_of(const TrainOptions& o) { return choose_devices(o.device, o.gpus, o.math); }
 
 CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads) {
   CompressedAllReduceOptions result;

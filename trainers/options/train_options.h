@@ -17,7 +17,7 @@ struct ShuffleOptions;
 
 class OptionSet;
 struct CompressedAllReduceOptions;
-struct DeviceChoice;
+struct TrainDevices;
 
 /// Values of all options; the initial ones are the defaults for the data set `synthetic`. Names are the original's
 /// where it has the option.
@@ -174,7 +174,7 @@ int num_threads(const TrainOptions& o);
 int threads_per_worker(const TrainOptions& o);
 
 /// What --device, --num_gpus and --math come to for this process. @throws UsageError as choose_devices
-DeviceChoice devices_of(const TrainOptions& o);
+TrainDevices devices_of(const TrainOptions& o);
 
 /// The exchange's part of the options, for any but --exchange vendor. @param run_id  of this run, the same on all ranks
 CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads);

@@ -9,7 +9,7 @@
 #include "trainers/async/async_trainer.h"
 #include "trainers/options/async_options.h"
 #include "trainers/options/compression_option_checks.h"
-#include "trainers/options/gradient_choice.h"
+#include "trainers/options/gradient_handling.h"
 #include "trainers/options/train_options.h"
 
 namespace terngrad {

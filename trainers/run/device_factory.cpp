@@ -24,7 +24,7 @@ std::string process_text(const Communicator& processes) {
   return "terngrad_train: error" + (processes.size() == 1 ? "" : ": rank " + std::to_string(processes.rank()));
 }
 
-std::vector<std::unique_ptr<NcclCommunicator>> join(const DeviceChoice& choice, Communicator& processes,
+std::vector<std::unique_ptr<NcclCommunicator>> join(const TrainDevices& choice, Communicator& processes,
                                                     double timeout_seconds) {
   if (timeout_seconds == 0) return join_nccl_communicators(choice.gpus, processes);
   std::vector<std::unique_ptr<NcclCommunicator>> joined;
@@ -38,7 +38,7 @@ std::vector<std::unique_ptr<NcclCommunicator>> join(const DeviceChoice& choice, 
 
 }  // namespace
 
-std::vector<std::shared_ptr<DeviceCommunicator>> connect_gpus(const DeviceChoice& choice, Communicator& processes,
+std::vector<std::shared_ptr<DeviceCommunicator>> connect_gpus(const TrainDevices& choice, Communicator& processes,
                                                               double timeout_seconds) {
   if (processes.size() == 1 && choice.gpus.size() == 1) return {make_self_device_communicator()};
   try {
@@ -50,7 +50,7 @@ std::vector<std::shared_ptr<DeviceCommunicator>> connect_gpus(const DeviceChoice
   }
 }
 
-DeviceSetup make_device_setup(const TrainOptions& o, const DeviceChoice& choice,
+DeviceSetup make_device_setup(const TrainOptions& o, const TrainDevices& choice,
                               std::span<const std::shared_ptr<DeviceCommunicator>> communicators,
                               const TrainingData& data, const WorkerGroup& workers, const Schedule& schedule,
                               const TrainerOptions& options, double timeout_seconds) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compress/comm/communicator.h"
-#include "trainers/options/device_choice.h"
+#include "trainers/options/train_devices.h"
 
 namespace terngrad {
 
@@ -31,7 +31,7 @@ struct DeviceSetup {
 /// @param timeout_seconds  after which a process that still waits for the others' GPUs ends; 0: never
 /// @returns for each GPU of `choice` its place among all of them, which are in the order of their processes
 /// @throws UsageError in a build without NCCL, CommunicationError
-std::vector<std::shared_ptr<DeviceCommunicator>> connect_gpus(const DeviceChoice& choice, Communicator& processes,
+std::vector<std::shared_ptr<DeviceCommunicator>> connect_gpus(const TrainDevices& choice, Communicator& processes,
                                                               double timeout_seconds);
 
 /// Makes a trainer of the GPUs of `choice`: each of all GPUs holds a contiguous range of all workers.
@@ -39,7 +39,7 @@ std::vector<std::shared_ptr<DeviceCommunicator>> connect_gpus(const DeviceChoice
 /// @param timeout_seconds  for which one of several GPUs, of this process or others, waits for the others in a burst of
 /// steps; 0: for ever
 /// @throws UsageError for options that a part refuses, NotSupported where a GPU cannot do what they ask for
-DeviceSetup make_device_setup(const TrainOptions& o, const DeviceChoice& choice,
+DeviceSetup make_device_setup(const TrainOptions& o, const TrainDevices& choice,
                               std::span<const std::shared_ptr<DeviceCommunicator>> communicators,
                               const TrainingData& data, const WorkerGroup& workers, const Schedule& schedule,
                               const TrainerOptions& options, double timeout_seconds);

@@ -14,8 +14,8 @@
 #include "trainers/loop/trainer_options.h"
 #include "trainers/optim/gradient_transform.h"
 #include "trainers/options/compression_option_checks.h"
-#include "trainers/options/device_choice.h"
-#include "trainers/options/gradient_choice.h"
+#include "trainers/options/gradient_handling.h"
+#include "trainers/options/train_devices.h"
 #include "trainers/options/train_options.h"
 
 namespace terngrad {
@@ -51,7 +51,7 @@ int max_burst(const Dataset& dataset, const WorkerRange& workers, const TrainerO
 
 }  // namespace
 
-std::unique_ptr<DeviceReplica> make_device_replica(const TrainOptions& o, const DeviceChoice& choice,
+std::unique_ptr<DeviceReplica> make_device_replica(const TrainOptions& o, const TrainDevices& choice,
                                                    const ReplicaPlace& place,
                                                    const std::shared_ptr<const Dataset>& dataset,
                                                    const TrainerOptions& options) {

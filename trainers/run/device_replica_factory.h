@@ -11,7 +11,7 @@ namespace terngrad {
 class Dataset;
 class DeviceCommunicator;
 class DeviceReplica;
-struct DeviceChoice;
+struct TrainDevices;
 struct TrainOptions;
 struct TrainerOptions;
 
@@ -25,7 +25,7 @@ struct ReplicaPlace {
 };
 
 /// @throws UsageError for options that a part refuses, NotSupported where a GPU cannot do what they ask for
-std::unique_ptr<DeviceReplica> make_device_replica(const TrainOptions& o, const DeviceChoice& choice,
+std::unique_ptr<DeviceReplica> make_device_replica(const TrainOptions& o, const TrainDevices& choice,
                                                    const ReplicaPlace& place,
                                                    const std::shared_ptr<const Dataset>& dataset,
                                                    const TrainerOptions& options);

@@ -11,7 +11,7 @@
 #include "kernels/runtime/errors.h"
 #include "nets/net_plan.h"
 #include "trainers/options/async_options.h"
-#include "trainers/options/gradient_choice.h"
+#include "trainers/options/gradient_handling.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/dataset_factory.h"
 #include "trainers/run/memory_estimate.h"

@@ -16,7 +16,7 @@ NetSpec net_spec_of(const TrainOptions& o) {
 }
 
 std::unique_ptr<Net> make_host_net(const TrainOptions& o, const Dataset& dataset, const WorkerGroup& workers,
-                                   const DeviceChoice& devices, std::vector<std::string>& notes) {
+                                   const TrainDevices& devices, std::vector<std::string>& notes) {
   NetOptions options;
   // A server computes no gradients, but may evaluate.
   options.num_local_workers = std::max(workers.num_local_workers, 1);

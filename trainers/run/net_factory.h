@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compress/comm/communicator.h"
-#include "trainers/options/device_choice.h"
+#include "trainers/options/train_devices.h"
 
 namespace terngrad {
 
@@ -22,6 +22,6 @@ NetSpec net_spec_of(const TrainOptions& o);
 /// @param notes    appended to: what was found out about GPUs
 /// @throws UsageError for a net that the data set does not fit
 std::unique_ptr<Net> make_host_net(const TrainOptions& o, const Dataset& dataset, const WorkerGroup& workers,
-                                   const DeviceChoice& devices, std::vector<std::string>& notes);
+                                   const TrainDevices& devices, std::vector<std::string>& notes);
 
 }  // namespace terngrad

@@ -11,7 +11,7 @@
 #include "nets/net.h"
 #include "trainers/loop/floating_epochs.h"
 #include "trainers/options/compression_option_checks.h"
-#include "trainers/options/gradient_choice.h"
+#include "trainers/options/gradient_handling.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/host_exchange.h"
 

@@ -16,7 +16,7 @@
 #include "trainers/launch/out_of_memory.h"
 #include "trainers/loop/host_trainer.h"
 #include "trainers/options/compression_option_checks.h"
-#include "trainers/options/gradient_choice.h"
+#include "trainers/options/gradient_handling.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/async_factory.h"
 #include "trainers/run/dataset_factory.h"
@@ -71,7 +71,7 @@ std::uint64_t make_async(const TrainOptions& o, const RunContext& context,
   parts.mailbox = context.mailbox;
   parts.run_id = context.run_id;
   // The GPUs take turns in computing workers' nets; the first one evaluates.
-  std::vector<DeviceChoice> places;
+  std::vector<TrainDevices> places;
   for (const Device& gpu : context.devices.gpus) places.push_back({.gpus = {gpu}, .math = context.devices.math});
   if (places.empty()) places.emplace_back();
   std::vector<std::string> known;  // of other workers than the first: what is found out is the same for all
@@ -79,7 +79,7 @@ std::uint64_t make_async(const TrainOptions& o, const RunContext& context,
     TrainOptions own = o;
     own.threads = own.threads_per_worker = threads_per_worker(o);
     one.first_local_worker = worker;
-    const DeviceChoice& its_place = places[static_cast<std::size_t>(worker) % places.size()];
+    const TrainDevices& its_place = places[static_cast<std::size_t>(worker) % places.size()];
     return make_host_net(own, *dataset, one, its_place, worker == 0 ? setup.notes : known);
   };
   parts.make_evaluation_net = [&] {
@@ -87,7 +87,7 @@ std::uint64_t make_async(const TrainOptions& o, const RunContext& context,
     none.num_local_workers = 0;
     // On ranks of workers it says what the net is made of, and no more.
     const bool evaluates = context.mailbox == nullptr || context.mailbox->rank() == 0;
-    return make_host_net(o, *dataset, none, evaluates ? places.front() : DeviceChoice{}, known);
+    return make_host_net(o, *dataset, none, evaluates ? places.front() : TrainDevices{}, known);
   };
   parts.make_transforms = [&](const Net& net) { return make_transforms(o, net, 1, Device::cpu()); };
   parts.schedule = schedule;

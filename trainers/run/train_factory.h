@@ -10,7 +10,7 @@
 #include "compress/comm/communicator.h"
 #include "trainers/checkpoint/checkpoint.h"
 #include "trainers/loop/training_data.h"
-#include "trainers/options/device_choice.h"
+#include "trainers/options/train_devices.h"
 
 namespace terngrad {
 
@@ -27,7 +27,7 @@ struct TrainSetup {
   /// Of --strategy async, on ranks with workers: as AsyncSetup::run_workers.
   std::function<void(const std::function<bool()>& asks_to_stop)> run_workers;
   std::shared_ptr<const Dataset> test_set;  // nullptr in benchmark mode
-  DeviceChoice devices;                     // where it computes
+  TrainDevices devices;                     // where it computes
   std::string data_summary;                 // human-readable: see data_summary
   std::vector<std::string> notes;           // human-readable: what was found out about the devices
   std::function<std::string()> conclusion;  // human-readable, when the run has ended; may be empty
@@ -47,7 +47,7 @@ struct RunContext {
   /// Between its ranks, with --strategy async; nullptr for one rank.
   std::shared_ptr<Mailbox> mailbox = nullptr;
   /// Where it computes, and of GPUs their places among those of all ranks.
-  DeviceChoice devices = {};
+  TrainDevices devices = {};
   std::vector<std::shared_ptr<DeviceCommunicator>> gpu_communicators = {};
 };
 

@@ -18,7 +18,7 @@
 #include "trainers/launch/command_main.h"
 #include "trainers/launch/process_group.h"
 #include "trainers/loop/trainer.h"
-#include "trainers/options/gradient_choice.h"
+#include "trainers/options/gradient_handling.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/run_reports.h"
 #include "trainers/run/run_start.h"
@@ -28,7 +28,7 @@
 namespace terngrad {
 namespace {
 
-std::string place_text(const TrainOptions& o, const DeviceChoice& devices, const ProcessGroup& processes) {
+std::string place_text(const TrainOptions& o, const TrainDevices& devices, const ProcessGroup& processes) {
   std::string text = devices.is_cpu() ? "" : devices.description();
   if (devices.is_cpu() || o.exchanges_on_host()) {
     text += (text.empty() ? "" : " and ") + std::to_string(num_threads(o)) + " threads";
@@ -47,7 +47,7 @@ std::string memory_text(const TrainOptions& o) {
 void show_start(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, std::uint64_t first_step,
                 const ProcessGroup& processes, ProgressDisplay& display) {
   const Layout& layout = setup.trainer->net().layout();
-  const DeviceChoice& devices = setup.devices;
+  const TrainDevices& devices = setup.devices;
   display.message(setup.data_summary);
   display.message("training " + o.net + " on " + o.dataset + ": " + std::to_string(layout.num_elements()) +
                   " parameters, " + std::to_string(o.num_nodes) + (o.num_nodes == 1 ? " worker of " : " workers of ") +

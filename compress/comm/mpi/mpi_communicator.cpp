@@ -73,7 +73,7 @@ class ParcelKeepAlive {
       : parcels_(parcels),
         kept_(std::make_shared<std::vector<Parcels>>(parcels.size())),
         exceptions_before_(std::uncaught_exceptions()) {
-    operation.keep(kept_);
+    operation.keep_alive(kept_);
   }
   ParcelKeepAlive(const ParcelKeepAlive&) = delete;
   ParcelKeepAlive& operator=(const ParcelKeepAlive&) = delete;
@@ -271,7 +271,7 @@ class Mpi final : public MpiCommunicator {
   /// Receives everybody's parcels, in order of ranks, this rank's own among them.
   void take(MpiOperation& operation, Parcels& own, Parcels& all) {
     const auto received = std::make_shared<Parcels>(std::move(kept_));
-    operation.keep(received);
+    operation.keep_alive(received);
     Parcels& result = *received;
     result.clear();
     std::vector<std::size_t> begins;
@@ -335,7 +335,7 @@ class Mpi final : public MpiCommunicator {
     for_each_peer([&](int peer) { operation.require_bytes(peer, values.size_bytes()); });
     operation.await_heads([&](int) { return !is_small; });
     const auto theirs = std::make_shared<std::vector<std::vector<T>>>(static_cast<std::size_t>(group_.size));
-    operation.keep(theirs);
+    operation.keep_alive(theirs);
     for_each_peer([&](int peer) {
       std::vector<T>& part = (*theirs)[static_cast<std::size_t>(peer)];
       part.resize(own.size());

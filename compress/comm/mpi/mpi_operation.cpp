@@ -44,7 +44,7 @@ MpiOperation::MpiOperation(MpiGroup& group, MpiOperationKind kind)
   }
   memory_->places.resize(index(group_.size));
   memory_->announcements = Buffer<std::uint8_t>(static_cast<std::int64_t>(kHeadBytes) * group_.size);
-  keep(memory_);
+  keep_alive(memory_);
 }
 
 MpiOperation::~MpiOperation() {

@@ -37,7 +37,7 @@ enum class MpiOperationKind : std::uint32_t { kAllGather, kAllToAll, kSum, kMax,
 /// and data that do not fit into it follow by themselves, data in pieces.
 ///
 /// Memory that was passed in must stay until finish; after a failure, which leaves messages under way, to the end of
-/// the process, which should come soon: MPI may still read and write it. What is given to `keep` does.
+/// the process, which should come soon: MPI may still read and write it. What is given to `keep_alive` does.
 class MpiOperation {
  public:
   /// The most bytes of a head and its content.
@@ -72,7 +72,7 @@ class MpiOperation {
   /// @throws CommunicationError unless the peer's sizes are those of parcels that make up its data
   void require_parcels(int peer) const;
   /// Takes a share in memory that is received into or sent from, so that it stays for as long as MPI may use it.
-  void keep(std::shared_ptr<void> memory) { requests_.keep(std::move(memory)); }
+  void keep_alive(std::shared_ptr<void> memory) { requests_.keep_alive(std::move(memory)); }
   /// @param data  [data_bytes(peer)] filled when finish returns
   void receive(int peer, std::span<std::uint8_t> data);
   void finish();

@@ -25,11 +25,11 @@ class MpiRequests {
   MpiRequests(MpiGroup& group, const char* operation, std::uint64_t number);
   MpiRequests(const MpiRequests&) = delete;
   MpiRequests& operator=(const MpiRequests&) = delete;
-  /// Leaves what is under way to MPI, with all memory that was given to `keep`, and the group is broken then.
+  /// Leaves what is under way to MPI, with all memory that was given to `keep_alive`, and the group is broken then.
   ~MpiRequests();
 
   /// Memory that is sent from or received into must stay until the request has ended, or to the end of the process.
-  void keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
+  void keep_alive(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
   void send(int peer, std::span<const std::uint8_t> data, int tag, Purpose purpose = Purpose::kSend);
   /// @param purpose  kHead for what is at most of this size, kReceive for what is
   void receive(int peer, std::span<std::uint8_t> data, int tag, Purpose purpose);

@@ -185,11 +185,11 @@ void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const Tenso
   });
 }
 
-void DeviceAllReduce::keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-                           Stream& stream) {
+void DeviceAllReduce::update_memory(MemoryUpdate what, std::span<const TensorTable> encoded,
+                                    std::span<const TensorTable> kept, Stream& stream) {
   TERNGRAD_REQUIRE(has_sent_, "[exchange] no step has run that could be kept");
   for (const auto& coder : coders_) {
-    coder->keep(what, encoded, kept, nonfinite_->skip(), stream);
+    coder->update_memory(what, encoded, kept, nonfinite_->skip(), stream);
   }
 }
 

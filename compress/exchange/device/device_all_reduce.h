@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/coding/coder.h"
+#include "compress/codec/coder.h"
 #include "compress/comm/communicator.h"
 #include "compress/comm/device_communicator.h"
 #include "compress/exchange/all_reduce_options.h"
@@ -77,8 +77,8 @@ class DeviceAllReduce final : public GradientExchange, public DevicePartExchange
   /// Submits the beginning of a new run: what an earlier one met that was not finite is forgotten.
   void forget_nonfinite() { nonfinite_->forget(stream_); }
 
-  void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-            Stream& stream) override;
+  void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+                     Stream& stream) override;
   void commit(Stream& /*stream*/) override {}
 
   const CodecPlan& plan() const { return plan_; }

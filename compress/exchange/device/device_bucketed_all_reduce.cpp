@@ -103,9 +103,11 @@ ExchangeReport DeviceBucketedAllReduce::exchange(std::span<const TensorTable> gr
   return sum;
 }
 
-void DeviceBucketedAllReduce::keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept) {
+void DeviceBucketedAllReduce::update_memory(MemoryUpdate what, std::span<const TensorTable> encoded,
+                                            std::span<const TensorTable> kept) {
   for (std::size_t bucket = 0; bucket < parts_.size(); ++bucket) {
-    parts_[bucket].exchange->keep(what, layout_.select(bucket, encoded), layout_.select(bucket, kept), stream_);
+    parts_[bucket].exchange->update_memory(what, layout_.select(bucket, encoded), layout_.select(bucket, kept),
+                                           stream_);
   }
 }
 

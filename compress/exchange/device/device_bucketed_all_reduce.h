@@ -76,7 +76,7 @@ class DeviceBucketedAllReduce final : public GradientExchange {
   /// @throws InvalidArgument unless all buckets are submitted
   void finish();
   /// DeviceAllReduce::keep of all buckets, for tables of all tensors, in the stream: after finish.
-  void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept);
+  void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept);
   /// Gives the step up where it cannot be finished: the stream waits for the buckets that were submitted.
   void cancel() noexcept;
 

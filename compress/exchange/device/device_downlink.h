@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "compress/coding/coder.h"
+#include "compress/codec/coder.h"
 #include "compress/comm/device_communicator.h"
 #include "compress/exchange/device/downlink_payloads.h"
 #include "compress/exchange/downlink_forms.h"

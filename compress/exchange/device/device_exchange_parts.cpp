@@ -66,8 +66,8 @@ void DeviceExchangeParts::finish() {
   parts_.finish([&](auto& part) {
     part.exchange->commit(stream_);
     if (!memory_.has_value()) return;
-    for (const KeptTables& tables : memory_->kept_of(part.layout, part.segments, part.encoded)) {
-      part.exchange->keep(tables.what, tables.from, tables.into, stream_);
+    for (const MemoryTables& tables : memory_->kept_of(part.layout, part.segments, part.encoded)) {
+      part.exchange->update_memory(tables.what, tables.from, tables.into, stream_);
     }
   });
 }

@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "compress/coding/coder.h"
+#include "compress/codec/coder.h"
 #include "compress/exchange/low_rank_all_reduce.h"
 #include "compress/exchange/overflow.h"
 #include "kernels/runtime/copy.h"
@@ -82,11 +82,11 @@ ExchangeReport DeviceLowRankAllReduce::exchange_part(std::span<const TensorTable
   return report;
 }
 
-void DeviceLowRankAllReduce::keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-                                  Stream& stream) {
+void DeviceLowRankAllReduce::update_memory(MemoryUpdate what, std::span<const TensorTable> encoded,
+                                           std::span<const TensorTable> kept, Stream& stream) {
   TERNGRAD_REQUIRE(has_sent_, "[exchange] no step has run that could be kept");
-  first_->keep(what, factors_.first_tables(encoded), factors_.first_kept(kept), stream);
-  factors_.keep(what, encoded, kept, nonfinite_->skip(), stream);
+  first_->update_memory(what, factors_.first_tables(encoded), factors_.first_kept(kept), stream);
+  factors_.update_memory(what, encoded, kept, nonfinite_->skip(), stream);
 }
 
 ExchangeReport DeviceLowRankAllReduce::bytes() const {

@@ -28,8 +28,8 @@ class DeviceLowRankAllReduce final : public DevicePartExchange {
                    Stream& stream) override;
   ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean,
                                std::uint64_t step) override;
-  void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-            Stream& stream) override;
+  void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+                     Stream& stream) override;
   void commit(Stream& stream) override { factors_.commit(nonfinite_->skip(), stream); }
   ExchangeReport bytes() const override;
   float decode_local(int local_worker, int segment, std::span<float> out) override;

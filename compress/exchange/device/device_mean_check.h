@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "compress/coding/coder.h"
+#include "compress/codec/coder.h"
 #include "kernels/codes/float_payload.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/statistics/scaler_sharing.h"

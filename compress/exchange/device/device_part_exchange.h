@@ -19,7 +19,7 @@ class DeviceNonfinite;
 class FactorState;
 class Layout;
 class Stream;
-enum class Kept;
+enum class MemoryUpdate;
 struct CompressedAllReduceOptions;
 struct WorkerRange;
 
@@ -39,8 +39,8 @@ class DevicePartExchange {
                                        std::uint64_t step) = 0;
   /// Submits Coder::keep of every tensor whose codec loses something, of the step that was submitted last: nothing is
   /// kept of a step that is to be dropped.
-  virtual void keep(Kept what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-                    Stream& stream) = 0;
+  virtual void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+                             Stream& stream) = 0;
   /// Submits that what all ranks keep alike of the step is kept, unless it is to be dropped.
   virtual void commit(Stream& stream) = 0;
   /// The bytes of every step, and nothing else: payloads have fixed places, so they are known without asking the GPU.

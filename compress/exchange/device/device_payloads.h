@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "compress/coding/codec.h"
-#include "compress/coding/payload_slots.h"
+#include "compress/codec/codec.h"
+#include "compress/codec/payload_slots.h"
 #include "compress/comm/communicator.h"
 #include "compress/comm/device_communicator.h"
 #include "compress/exchange/gradient_exchange.h"

@@ -17,7 +17,7 @@
 #include <span>
 #include <type_traits>
 
-#include "kernels/tensor/philox.h"
+#include "kernels/random/philox.h"
 #include "kernels/tensor/slice.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,11 +1,11 @@
-// Draws inside kernels: kernels/tensor/philox.h with what is the same for all threads worked out by the host.
+// Draws inside kernels: kernels/random/philox.h with what is the same for all threads worked out by the host.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
-#include "kernels/tensor/philox.h"
+#include "kernels/random/philox.h"
 
 namespace terngrad::cuda {
 
@@ -40,7 +40,7 @@ __device__ inline std::uint64_t step_of(const DrawStream& stream) {
   return stream.device_step == nullptr ? stream.step : *stream.device_step;
 }
 
-/// 128 random bits: draw_block() of kernels/tensor/philox.h for block `block` of worker `stream.worker + worker`.
+/// 128 random bits: draw_block() of kernels/random/philox.h for block `block` of worker `stream.worker + worker`.
 __device__ inline uint4 draw_block(const DrawStream& stream, std::uint64_t step, std::uint32_t worker,
                                    std::uint32_t purpose, std::uint64_t block) {
   uint4 c = {static_cast<std::uint32_t>(block), stream.worker + worker, static_cast<std::uint32_t>(step),

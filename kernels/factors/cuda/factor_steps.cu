@@ -131,9 +131,9 @@ class Runner final : public FactorStepRunner {
     if (which == FactorRound::kMean) run(factor_round_kernel<FactorRound::kMean>);
   }
 
-  void keep(std::span<const FactorKeep> tasks, const std::uint32_t* skip, Stream& stream) override {
+  void update_memory(std::span<const FactorMemoryTask> tasks, const std::uint32_t* skip, Stream& stream) override {
     columns_.clear();
-    for (const FactorKeep& task : tasks) {
+    for (const FactorMemoryTask& task : tasks) {
       for (std::int64_t first = 0; first < task.count; first += kCopiedPerBlock) {
         columns_.push_back({task.from + first, task.to + first, std::min(kCopiedPerBlock, task.count - first), 0});
       }

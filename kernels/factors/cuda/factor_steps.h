@@ -6,7 +6,7 @@
 #include <span>
 
 #include "kernels/factors/factor_steps.h"
-#include "kernels/tensor/philox.h"
+#include "kernels/random/philox.h"
 
 namespace terngrad::cuda {
 
@@ -20,7 +20,7 @@ class FactorStepRunner {
   virtual void begin(std::span<const FactorBegin> tasks, const DrawKey& key, const std::uint64_t* device_step,
                      Stream& stream) = 0;
   virtual void round(std::span<const FactorRounding> tasks, FactorRound which, Stream& stream) = 0;
-  virtual void keep(std::span<const FactorKeep> tasks, const std::uint32_t* skip, Stream& stream) = 0;
+  virtual void update_memory(std::span<const FactorMemoryTask> tasks, const std::uint32_t* skip, Stream& stream) = 0;
 };
 
 std::shared_ptr<FactorStepRunner> make_factor_step_runner(const Device& device);

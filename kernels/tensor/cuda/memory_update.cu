@@ -93,7 +93,7 @@ void compensate(const CompensateTask& task, float decay, float weight, const Str
   });
 }
 
-void keep(const KeepTask& task, const Stream& stream) {
+void update_memory(const MemoryUpdateTask& task, const Stream& stream) {
   const auto count = static_cast<std::size_t>(task.count);
   const Keeps when{task.flag, task.skip};
   const float* encoded = task.encoded;

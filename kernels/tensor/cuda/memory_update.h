@@ -7,6 +7,6 @@ namespace terngrad::cuda {
 
 void compensate(const CompensateTask& task, float decay, float weight, const Stream& stream);
 void accumulate(const AccumulateTask& task, float momentum, bool nesterov, const Stream& stream);
-void keep(const KeepTask& task, const Stream& stream);
+void update_memory(const MemoryUpdateTask& task, const Stream& stream);
 
 }  // namespace terngrad::cuda

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "compress/codec/coder.h"
 #include "compress/codecs/klevel_codec.h"
-#include "compress/coding/coder.h"
 #include "compress/plan/codec_registry.h"
 #include "kernels/runtime/errors.h"
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "compress/plan/codec_registry.h"
+#include "kernels/random/philox.h"
 #include "kernels/runtime/errors.h"
-#include "kernels/tensor/philox.h"
 #include "support/bits.h"
 #include "support/codec_messages.h"
 #include "support/exchanges.h"

@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
-#include "compress/coding/coder.h"
+#include "compress/codec/coder.h"
 #include "compress/exchange/memory_all_reduce.h"
 #include "compress/plan/codec_registry.h"
+#include "kernels/random/philox.h"
 #include "kernels/runtime/errors.h"
-#include "kernels/tensor/philox.h"
 #include "support/exchanges.h"
 
 namespace terngrad::reference_vectors_test {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "compress/coding/kept.h"
+#include "compress/codec/memory_update.h"
 #include "kernels/runtime/errors.h"
 #include "support/codes/low_rank_tensors.h"
 
@@ -63,7 +63,7 @@ TEST(FactorRounds, KeepTheMeanOfTheSecondFactorForTheNextStep) {
 
 TEST(FactorRounds, RefuseMasking) {
   Fixture f;
-  EXPECT_THROW(f.rounds.keep(Kept::kMasked, {}, {}, nullptr, f.stream), InvalidArgument);
+  EXPECT_THROW(f.rounds.update_memory(MemoryUpdate::kMasked, {}, {}, nullptr, f.stream), InvalidArgument);
 }
 
 }  // namespace

@@ -114,8 +114,8 @@ TEST(WorkerMemory, HasAVelocityOfEveryTensorWithDgc) {
   EXPECT_EQ(memory.states()[0].tensor(1), nullptr) << "nothing of it is left out";
   const auto kept = memory.kept();
   ASSERT_EQ(kept.size(), 2u);
-  EXPECT_EQ(kept[0].what, Kept::kUnsent);
-  EXPECT_EQ(kept[1].what, Kept::kMasked);
+  EXPECT_EQ(kept[0].what, MemoryUpdate::kUnsent);
+  EXPECT_EQ(kept[1].what, MemoryUpdate::kMasked);
   EXPECT_EQ(kept[1].into[0].tensor(0), memory.state(0).data() + memory.layout().segment(1).offset);
 }
 

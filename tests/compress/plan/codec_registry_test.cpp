@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "compress/coding/coder.h"
-#include "compress/coding/host_coder.h"
+#include "compress/codec/coder.h"
+#include "compress/codec/host_coder.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad::codec_registry_test {

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "datasets/formats/compressed_file.h"
-#include "kernels/tensor/philox.h"
+#include "kernels/random/philox.h"
 #include "tests/datasets/image_files.h"
 #include "tests/datasets/imagenet_sample.h"
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/tensor/philox.h"
+#include "kernels/random/philox.h"
 
 namespace terngrad::pen_strokes_test {
 namespace {

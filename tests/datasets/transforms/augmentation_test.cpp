@@ -1,8 +1,8 @@
 #include "datasets/transforms/augmentation.h"
 
+#include "kernels/random/philox.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/crc32c.h"
-#include "kernels/tensor/philox.h"
 
 #include <gtest/gtest.h>
 

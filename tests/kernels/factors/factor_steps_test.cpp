@@ -131,10 +131,10 @@ TEST(FactorSteps, KeepsUnlessTheStepIsSkipped) {
   Stream stream(Device::cpu(), 1);
   for (const std::uint32_t skip : {0u, 1u}) {
     std::vector<float> to(100, 7);
-    const FactorKeep task{from.data(), to.data(), 100};
-    FactorSteps().keep({&task, 1}, &skip, stream);
+    const FactorMemoryTask task{from.data(), to.data(), 100};
+    FactorSteps().update_memory({&task, 1}, &skip, stream);
     EXPECT_EQ(to, skip == 0 ? from : std::vector<float>(100, 7));
-    FactorSteps().keep({&task, 1}, nullptr, stream);
+    FactorSteps().update_memory({&task, 1}, nullptr, stream);
     EXPECT_EQ(to, from);
   }
 }

@@ -96,12 +96,12 @@ TEST(Keep, MasksWhatWasSent) {
     std::vector<float> sent = testing::gaussian(n + start, 2);
     for (std::size_t i = 0; i < sent.size(); i += 3) sent[i] = i % 2 == 0 ? 0.0f : -0.0f;
     std::vector<float> kept(n, 7.0f);
-    keep({.encoded = velocity.data() + start,
-          .sent = sent.data() + start,
-          .kept = kept.data(),
-          .count = static_cast<std::int64_t>(n),
-          .masks = true},
-         stream);
+    update_memory({.encoded = velocity.data() + start,
+                   .sent = sent.data() + start,
+                   .kept = kept.data(),
+                   .count = static_cast<std::int64_t>(n),
+                   .masks = true},
+                  stream);
     for (std::size_t i = 0; i < n; ++i) {
       ASSERT_EQ(bits_of(kept[i]), bits_of(sent[start + i] == 0 ? velocity[start + i] : 0.0f)) << n << ' ' << start;
     }
@@ -118,11 +118,11 @@ TEST(Keep, IsWhatWasNotSentOrAll) {
     for (std::size_t i = 0; i < n; ++i) unsent[i] = of[i] - said[i];
     std::vector<float> kept(n, 7.0f);
     const auto count = static_cast<std::int64_t>(n);
-    keep({.encoded = of.data(), .sent = said.data(), .kept = kept.data(), .count = count}, stream);
+    update_memory({.encoded = of.data(), .sent = said.data(), .kept = kept.data(), .count = count}, stream);
     ASSERT_EQ(bits_of(kept), bits_of(unsent));
-    keep({.encoded = of.data(), .kept = kept.data(), .count = count}, stream);
+    update_memory({.encoded = of.data(), .kept = kept.data(), .count = count}, stream);
     ASSERT_EQ(bits_of(kept), bits_of(of));
-    keep({.encoded = of.data(), .sent = said.data(), .kept = said.data(), .count = count}, stream);
+    update_memory({.encoded = of.data(), .sent = said.data(), .kept = said.data(), .count = count}, stream);
     ASSERT_EQ(bits_of(said), bits_of(unsent)) << "in place";
   });
 }
@@ -136,7 +136,8 @@ TEST(Keep, LeavesTheStateOfADroppedStepAndOfATensorThatIsNotFinite) {
       const std::uint32_t skip = is_dropped ? 1 : 0;
       const float flag = is_flagged ? std::numeric_limits<float>::quiet_NaN() : 0.5f;
       float kept = 7.0f;
-      keep({.encoded = &encoded, .sent = &sent, .kept = &kept, .count = 1, .flag = &flag, .skip = &skip}, stream);
+      update_memory({.encoded = &encoded, .sent = &sent, .kept = &kept, .count = 1, .flag = &flag, .skip = &skip},
+                    stream);
       EXPECT_EQ(kept, is_dropped || is_flagged ? 7.0f : 2.0f);
     }
   }

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "kernels/random/philox.h"
 #include "kernels/runtime/errors.h"
-#include "kernels/tensor/philox.h"
 #include "nets/cpu/dropout_mask.h"
 #include "support/bits.h"
 #include "support/cuda_device.h"

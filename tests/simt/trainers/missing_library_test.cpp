@@ -4,7 +4,7 @@
 
 #include "kernels/runtime/errors.h"
 #include "tests/simt/nets/stand_in.h"
-#include "trainers/options/device_choice.h"
+#include "trainers/options/train_devices.h"
 
 namespace terngrad::missing_library_test {
 namespace {
@@ -19,7 +19,7 @@ class MissingLibrary : public ::testing::Test {
 };
 
 TEST_F(MissingLibrary, AutoTakesTheCpuAndSaysWhy) {
-  const DeviceChoice choice = choose_devices("auto", {}, "tf32");
+  const TrainDevices choice = choose_devices("auto", {}, "tf32");
   EXPECT_TRUE(choice.is_cpu());
   EXPECT_EQ(choice.note, "no GPU: cannot load libcublasLt.so.0");
 }

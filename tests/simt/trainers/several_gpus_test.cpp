@@ -18,7 +18,7 @@
 #include "tests/simt/trainers/stream_communicator.h"
 #include "tests/support/bits.h"
 #include "tests/trainers/device_runs.h"
-#include "trainers/options/device_choice.h"
+#include "trainers/options/train_devices.h"
 
 namespace terngrad::trainers_several_gpus_test {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "kernels/codes/quantize_task.h"
 #include "kernels/codes/ternary.h"
+#include "kernels/random/philox.h"
 #include "kernels/tensor/bfloat16.h"
 #include "kernels/tensor/float16.h"
-#include "kernels/tensor/philox.h"
 #include "support/gradients.h"
 #include "support/guarded_array.h"
 #include "support/reference.h"

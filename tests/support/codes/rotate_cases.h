@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/codes/rotate.h"
-#include "kernels/tensor/philox.h"
+#include "kernels/random/philox.h"
 
 namespace terngrad::testing {
 

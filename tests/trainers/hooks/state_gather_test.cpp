@@ -65,13 +65,13 @@ TEST(GatherKept, GivesTheFirstRankEveryWorkersInOrder) {
       TrainingView training{.net = net, .parameters = {}, .ema = {}, .slots = {}};
       training.num_workers = workers.num_workers;
       training.services.communicator = communicator.get();
-      training.kept.layout = &net.layout();
+      training.memories.layout = &net.layout();
       for (int w = 0; w < workers.num_local_workers; ++w) {
         own.emplace_back(static_cast<std::size_t>(net.layout().flat_elements()),
                          static_cast<float>(workers.first_local_worker + w));
       }
-      for (std::vector<float>& state : own) training.kept.of_workers.emplace_back(state);
-      for (const Buffer<float>& state : gather_kept(training)) {
+      for (std::vector<float>& state : own) training.memories.of_workers.emplace_back(state);
+      for (const Buffer<float>& state : gather_memories(training)) {
         ASSERT_EQ(communicator->rank(), 0);
         first.emplace_back(state.span().begin(), state.span().end());
       }
@@ -84,7 +84,7 @@ TEST(GatherKept, GivesTheFirstRankEveryWorkersInOrder) {
 
 TEST(GatherKept, GivesNothingWhereNothingIsKept) {
   testing::IdentityNet net(2);
-  EXPECT_THAT(gather_kept({.net = net, .parameters = {}, .ema = {}, .slots = {}}), IsEmpty());
+  EXPECT_THAT(gather_memories({.net = net, .parameters = {}, .ema = {}, .slots = {}}), IsEmpty());
 }
 
 TEST(StateSenderHook, SendsWhenACheckpointIsDue) {

@@ -27,7 +27,7 @@ TrainOptions options_with(int num_nodes) {
 
 std::unique_ptr<Net> net_of(const TrainOptions& o, std::vector<std::string>& notes) {
   const WorkerGroup workers = make_worker_group(o.num_nodes, make_self_communicator());
-  return make_host_net(o, *open_dataset(o, Subset::kTrain), workers, DeviceChoice{}, notes);
+  return make_host_net(o, *open_dataset(o, Subset::kTrain), workers, TrainDevices{}, notes);
 }
 
 TEST(MakeHostNet, IsTheNetOfTheOptionsOnTheCpu) {

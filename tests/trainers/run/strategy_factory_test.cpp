@@ -7,7 +7,7 @@
 #include "nets/net.h"
 #include "tests/trainers/temporary_directory.h"
 #include "trainers/loop/message_dump.h"
-#include "trainers/options/device_choice.h"
+#include "trainers/options/train_devices.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/dataset_factory.h"
 #include "trainers/run/net_factory.h"
@@ -31,7 +31,7 @@ TrainOptions options_with(int num_nodes, int grad_bits) {
 /// What a process alone combines gradients with.
 struct Alone {
   explicit Alone(const TrainOptions& options) : o(options) {
-    net = make_host_net(o, *open_dataset(o, Subset::kTrain), workers, DeviceChoice{}, notes);
+    net = make_host_net(o, *open_dataset(o, Subset::kTrain), workers, TrainDevices{}, notes);
   }
   HostStrategy strategy(const HostStrategyContext& context = {}) const {
     return make_host_strategy(o, *net, workers, context);

@@ -5,7 +5,7 @@
 
 #include "kernels/runtime/device.h"
 #include "nets/net.h"
-#include "trainers/loop/step_memory.h"
+#include "trainers/loop/step_ring_memory.h"
 
 namespace terngrad::cuda {
 

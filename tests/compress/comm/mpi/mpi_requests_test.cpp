@@ -25,7 +25,7 @@ std::string failure_of_wait_for_next(MpiGroup& group, int num_arrived) {
   MpiRequests requests(group, "test", 7);
   requests.set_num_arrived(num_arrived);
   const auto memory = std::make_shared<std::vector<std::uint8_t>>(8);
-  requests.keep(memory);
+  requests.keep_alive(memory);
   requests.receive(after(group, 1), *memory, kTag, Purpose::kHead);
   try {
     requests.await({Purpose::kHead});
@@ -64,7 +64,7 @@ TEST(MpiRequests, ThoseThatAreGivenUpBreakTheGroupAndKeepTheirMemory) {
   {
     MpiRequests requests(group, "test", 0);
     requests.receive(after(group, 1), *memory, kTag, Purpose::kReceive);
-    requests.keep(std::move(memory));
+    requests.keep_alive(std::move(memory));
   }
   EXPECT_TRUE(group.is_broken);
   EXPECT_FALSE(watched.expired());
@@ -139,7 +139,7 @@ TEST(MpiRequests, ThePeerThatTakesNothingIsNamed) {
     MpiRequests requests(group, "test", 0);
     const auto data =
         std::make_shared<std::vector<std::uint8_t>>(8 << 20);  // more than is taken before it is asked for
-    requests.keep(data);
+    requests.keep_alive(data);
     requests.send(stopped, *data, kTag);
     try {
       requests.await({Purpose::kSend});

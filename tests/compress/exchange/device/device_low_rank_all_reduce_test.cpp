@@ -95,7 +95,7 @@ class OnGpu {
       exchange.submit_bucket(static_cast<int>(bucket));
     }
     exchange.finish();
-    for (const KeptTables& kept : memory.kept()) exchange.keep(kept.what, kept.from, kept.into);
+    for (const MemoryTables& kept : memory.kept()) exchange.update_memory(kept.what, kept.from, kept.into);
   }
   void step(const std::vector<Tensors>& of_all, std::uint64_t number) {
     write(of_all);

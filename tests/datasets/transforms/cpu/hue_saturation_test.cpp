@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/tensor/philox.h"
+#include "kernels/random/philox.h"
 #include "tests/support/simd_targets.h"
 
 namespace terngrad::hue_saturation_test {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/tensor/philox.h"
+#include "kernels/random/philox.h"
 #include "tests/datasets/data_files.h"
 #include "tests/support/simd_targets.h"
 

@@ -106,11 +106,11 @@ TEST_F(CudaFactorSteps, KeepsUnlessTheStepIsSkippedAndFromAGraph) {
   GuardedArray<float> to_there(std::vector<float>(3000, 7), 2, stream);
   std::uint32_t skip = 1;
   Buffer<std::uint32_t> skip_there = testing::to_device<std::uint32_t>({&skip, 1}, stream);
-  const FactorKeep task{from_there.data(), to_there.data(), 3000};
+  const FactorMemoryTask task{from_there.data(), to_there.data(), 3000};
   FactorSteps steps(Device::cuda());
-  const auto keep = [&] { steps.keep({&task, 1}, skip_there.data(), stream); };
+  const auto keep = [&] { steps.update_memory({&task, 1}, skip_there.data(), stream); };
   EXPECT_THROW(CapturedGraph(stream, keep), InvalidArgument);
-  keep();
+  update_memory();
   EXPECT_EQ(to_there.values(), std::vector<float>(3000, 7));
   CapturedGraph graph(stream, keep);
   skip = 0;

@@ -61,17 +61,17 @@ TEST_F(CudaMemoryUpdate, KeepsAsTheCpuDoes) {
           GuardedArray<float> sent_there(sent, 1, cuda);
           const Buffer<float> flag_there = testing::to_device<float>(std::vector<float>{flag}, cuda);
           const Buffer<std::uint32_t> skip_there = testing::to_device<std::uint32_t>(std::vector{skip}, cuda);
-          KeepTask task{
+          MemoryUpdateTask task{
               .encoded = encoded.data(), .kept = expected.data(), .count = kCount, .flag = &flag, .skip = &skip};
           if (subtracts) task.sent = in_place ? expected.data() : sent.data();
-          keep(task, cpu);
+          update_memory(task, cpu);
           task = {.encoded = encoded_there.span().data(),
                   .kept = kept.span().data(),
                   .count = kCount,
                   .flag = flag_there.data(),
                   .skip = skip_there.data()};
           if (subtracts) task.sent = in_place ? kept.span().data() : sent_there.span().data();
-          keep(task, cuda);
+          update_memory(task, cuda);
           ASSERT_EQ(bits_of(kept.values()), bits_of(expected)) << subtracts << in_place << flag << skip;
         }
       }
@@ -112,15 +112,16 @@ TEST_F(CudaMemoryUpdate, AccumulatesAndMasksAsTheCpuDoes) {
       ASSERT_EQ(bits_of(next_there.values()), bits_of(next)) << n;
       ASSERT_EQ(bits_of(out_there.values()), bits_of(out)) << n;
       std::vector<float> masked(n);
-      keep({.encoded = next.data(), .sent = values[0].data(), .kept = masked.data(), .count = count, .masks = true},
-           cpu);
+      update_memory(
+          {.encoded = next.data(), .sent = values[0].data(), .kept = masked.data(), .count = count, .masks = true},
+          cpu);
       GuardedArray<float> masked_there(std::vector<float>(n, 7.0f), 3, cuda);
-      keep({.encoded = next_there.span().data(),
-            .sent = there[0].span().data(),
-            .kept = masked_there.span().data(),
-            .count = count,
-            .masks = true},
-           cuda);
+      update_memory({.encoded = next_there.span().data(),
+                     .sent = there[0].span().data(),
+                     .kept = masked_there.span().data(),
+                     .count = count,
+                     .masks = true},
+                    cuda);
       ASSERT_EQ(bits_of(masked_there.values()), bits_of(masked)) << n;
     }
   }

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/random/philox.h"
 #include "kernels/runtime/errors.h"
-#include "kernels/tensor/philox.h"
 #include "nets/net.h"
 #include "tests/support/cuda_device.h"
 #include "trainers/optim/flat_range.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "compress/coding/host_coder.h"
-#include "compress/coding/scaled_runs.h"
+#include "compress/codec/host_coder.h"
+#include "compress/codec/scaled_runs.h"
 #include "kernels/codes/rounds_up.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/parallel.h"

@@ -1,0 +1,24 @@
+// CallGuard: one call at a time.
+#pragma once
+
+#include <atomic>
+
+#include "kernels/runtime/errors.h"
+
+namespace terngrad::capi {
+
+/// Marks a handle as in use as long as it lives. @throws InvalidArgument if it is
+class CallGuard {
+ public:
+  explicit CallGuard(std::atomic<bool>& in_use) : in_use_(in_use) {
+    TERNGRAD_REQUIRE(!in_use.exchange(true), "the handle is in use: by another thread, or it is called by a callback");
+  }
+  ~CallGuard() { in_use_ = false; }
+  CallGuard(const CallGuard&) = delete;
+  CallGuard& operator=(const CallGuard&) = delete;
+
+ private:
+  std::atomic<bool>& in_use_;
+};
+
+}  // namespace terngrad::capi
