@@ -43,13 +43,17 @@ def codec_differences(cell, identity, given):
             if name not in cell.options and name in given and not same_value(expected, given[name])]
 
 
+def compared_values(config):
+    """{option: value} of a run's identity. The keys of its codec, which the identity has as one spec, are those it was given."""
+    given = config.get("options") or {}
+    return {name: given[name] for name in BESIDE_SPEC if name in given} | config["identity"]
+
+
 def differences(cell, config):
     """The options of `cell` that the config.json of a run contradicts, as text. What the cell leaves open must be the
     default."""
-    given = config.get("options") or {}
-    found = codec_differences(cell, config["identity"], given)
-    # The identity has the keys of a codec as one spec.
-    identity = {name: given[name] for name in BESIDE_SPEC if name in given} | config["identity"]
+    found = codec_differences(cell, config["identity"], config.get("options") or {})
+    identity = compared_values(config)
     for name, expected in cell.options.items():
         if name in NOT_COMPARED:
             continue

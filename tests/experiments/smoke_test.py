@@ -47,7 +47,7 @@ class Smoke(InFolder):
         self.experiment("report", "smoke", "-o", self.folder / "report.html")
         self.assertIn("smoke", (self.folder / "report.html").read_text())
         # The defaults that imports go by are those of the command.
-        identity = run_folder.read_config(self.folder / "out" / "runs/smoke/n2-float/seed-1")["identity"]
+        identity = importing.compared_values(run_folder.read_config(self.folder / "out" / "runs/smoke/n2-float/seed-1"))
         for name, value in importing.DEFAULTS.items():
             self.assertTrue(importing.same_value(value, identity[name]), f"{name}: {value}, the command has {identity[name]}")
         # A run is found again by its options alone.

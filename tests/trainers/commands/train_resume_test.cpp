@@ -78,7 +78,7 @@ TEST(TrainCommand, ResumeMayNameTheSameCodecInAnotherWay) {
   ASSERT_EQ(start({"--grad_bits", "1", "--clip_factor", "2.5", "--max_steps", "2"}).exit_code, kExitSuccess);
   EXPECT_EQ(start({"--codec", "ternary:clip_factor=2.5", "--max_steps", "3", "--resume"}).exit_code, kExitSuccess);
   expect_usage_error(start({"--codec", "ternary:clip_factor=2", "--max_steps", "4", "--resume"}),
-                     {"--clip_factor '2'", "'2.5'"});
+                     {"--codec 'ternary:clip_factor=2,", "'ternary:clip_factor=2.5,"});
   expect_usage_error(start({"--grad_bits", "1", "--clip_factor", "2.5", "--codec_for", "conv*=ternary:clip_factor=0",
                             "--max_steps", "4", "--resume"}),
                      {"--codec_for 'conv*=ternary:clip_factor=0,", "''"});
@@ -206,7 +206,7 @@ TEST(TrainCommand, ResumeOfAnotherRunIsRefused) {
   expect_usage_error(resume({"--num_nodes", "4", "--grad_bits", "1"}), {"--num_nodes '4'", "'2'"});
   expect_usage_error(resume({"--num_nodes", "2"}), {"codec 'fp32'", "'ternary'"});
   expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--clip_factor", "2"}),
-                     {"--clip_factor '2'", "'0'"});
+                     {"--codec 'ternary:clip_factor=2,", "'ternary:clip_factor=0,"});
   expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--seed", "2"}), {"seed '2'", "'1'"});
   expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--optimizer", "gd"}), {"optimizer 'gd'"});
   expect_usage_error(resume({"--num_nodes", "2", "--grad_bits", "1", "--clip_by_global_norm", "3"}),

@@ -42,8 +42,8 @@ TEST(CompressionOptions, TheIdentityNamesTheOptionsOfTernaryHoweverTheyWereGiven
       {"codec", "ternary"},
       {"codec_for", ""},
       {"codec_spec",
-       "ternary:clip_factor=250000,sharing=max,clip_scope=shared,scaler=paper,scope=block,block=128,format=t5,rounding="
-       "stochastic"},
+       "ternary:clip_factor=250000,scaler=paper,sharing=max,clip_scope=shared,scope=block,block=128,format=t5,rounding="
+       "stochastic,levels=symmetric"},
       {"quantize_logits", "false"},
       {"size_to_binarize", "1"}};
   for (const auto& [key, value] : entries) {

@@ -77,11 +77,6 @@ TEST(AsyncSetup, IsAnotherRunThanASynchronousOne) {
     EXPECT_THAT(message_of<UsageError>([&] { check_same_run(ours, recorded_identity(theirs), "there"); }),
                 AllOf(HasSubstr("--strategy"), HasSubstr("'async'"), HasSubstr("'simple, replicated or ps'")));
   }
-  // Runs from before there was a difference are synchronous ones.
-  RecordedIdentity old = recorded_identity(replicated);
-  old.erase("strategy");
-  EXPECT_NO_THROW(check_same_run(replicated, old, "there"));
-  EXPECT_THROW(check_same_run(async, old, "there"), UsageError);
 }
 
 TEST(AsyncSetup, SharedScalersAreRefused) {

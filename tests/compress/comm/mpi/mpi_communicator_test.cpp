@@ -188,7 +188,7 @@ TEST(MpiCommunicator, NamesAllRanksThatDoNotCome) {
       ADD_FAILURE() << "nothing was missed";
     } catch (const CommunicationError& error) {
       const auto name = [&](int rank) { return "rank " + std::to_string(rank) + " (host " + c->hosts().front() + ")"; };
-      EXPECT_THAT(error.what(), HasSubstr("barrier (operation 1): " + name(c->rank()) + " has heard nothing from " +
+      EXPECT_THAT(error.what(), HasSubstr("barrier (operation 0): " + name(c->rank()) + " has heard nothing from " +
                                           name(c->size() - 2) + ", " + name(c->size() - 1) + " for 1 seconds"));
     }
   }
