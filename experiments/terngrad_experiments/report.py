@@ -28,13 +28,18 @@ def table_section(experiment, results, labels, experiments):
     table = tables.make_table(experiment, results, labels=labels, experiments=experiments)
     if not table.rows:
         return "<p>It has no runs.</p>"
-    classes = ["scaled" if row.is_scaled else "" for row in table.rows]
-    scaled = ""
-    if any(classes):
-        scaled = "<p class=soft>Grey rows are scaled runs, which are not comparable with the paper.</p>"
-    return (f'<p class="soft">{escape(table_text.units_of(experiment))}</p>' +
-            html_table(table_text.HEADER, [table_text.cells_of(row) for row in table.rows], classes) + scaled +
-            html_list(table_text.notes_of(table)) + same_images_section(table))
+    # Rows without runs are one line, below.
+    rows = [row for row in table.rows if row.is_scaled or row.is_run]
+    shown = ""
+    if rows:
+        scales = " and ".join(dict.fromkeys(row.scale for row in rows if row.is_scaled))
+        scaled = f" Grey rows are runs of {scales} of the steps, which are not comparable with the paper." if scales else ""
+        shown = (f'<p class="soft">{escape(table_text.units_of(experiment) + scaled)}</p>' +
+                 html_table(table_text.HEADER, [table_text.cells_of(row) for row in rows],
+                            ["scaled" if row.is_scaled else "" for row in rows]))
+    reading = table_text.reading_notes(table)
+    return (shown + html_list(table_text.not_run_notes(table)) +
+            (details("Intervals, commits and assumptions", html_list(reading)) if reading else "") + same_images_section(table))
 
 
 def same_images_section(table):
@@ -139,14 +144,21 @@ def section(experiment, results, labels, experiments):
     return "\n".join(part for part in parts if part)
 
 
-def where_text(results):
+def order_of(experiment, results):
+    """0 for experiments with runs of all steps, 1 for those with scaled runs alone, 2 for those without runs."""
+    scales = {result["scale"] for result in views.results_for([experiment], results)}
+    return 0 if "1" in scales or experiment.kind == "model" else 1 if scales else 2
+
+
+def where_section(results):
     machines = dict.fromkeys(f"{result['machine'].get('cores')} cores of {result['machine'].get('cpu')}, {result['backend']}"
                              for result in results if result.get("machine"))
     commits = dict.fromkeys(commit_of(result) for result in results)
     seconds = sum(result.get("seconds") or 0 for result in results)
     done = sum(result["status"] == "done" for result in results)
-    return (f"{done} runs, {seconds / 3600:.1f} hours where the time is known; on {'; '.join(machines) or 'no machine'}; "
-            f"commits {', '.join(commits) or '-'}.")
+    lines = [f"machines: {'; '.join(machines) or 'none'}", f"commits: {', '.join(commits) or 'none'}"]
+    return (f'<p class="soft">{done} runs, {seconds / 3600:.1f} hours where the time is known.</p>' +
+            details("Machines and commits", html_list(lines)))
 
 
 def make_page(experiments, results, left_out=None, labels=None, all_experiments=None):
@@ -154,7 +166,8 @@ def make_page(experiments, results, left_out=None, labels=None, all_experiments=
     @param labels    a labels.Labels, for what predictions say; None to leave that
     @param all_experiments  by name, for cells that look at runs of others; without them those have no rows
     @throws ReportError for a page above MAX_BYTES"""
-    sections = {experiment.name: section(experiment, results, labels, all_experiments) for experiment in experiments}
+    ordered = sorted(experiments, key=lambda experiment: order_of(experiment, results))
+    sections = {experiment.name: section(experiment, results, labels, all_experiments) for experiment in ordered}
     links = "\n".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in sections)
     body = "\n".join(sections.values())
     page = f"""<!DOCTYPE html>
@@ -164,7 +177,7 @@ def make_page(experiments, results, left_out=None, labels=None, all_experiments=
 <p>TernGrad: Ternary Gradients to Reduce Communication in Distributed Deep Learning (Wen et al., NIPS 2017), its tables and figures as
 runs of terngrad_train. The paper has one run of each cell; ours are several, whose seeds give equal initial weights, data order and
 augmentation to float and ternary. Intervals are 95 % intervals over seeds; gaps are paired by seed.</p>
-<p class="soft">{escape(where_text(results))}{escape(f" {left_out}." if left_out else "")}</p>
+{where_section(results)}{f'<p class="soft">{escape(left_out)}.</p>' if left_out else ""}
 <nav>{links}</nav>
 {body}
 </body></html>

@@ -143,7 +143,7 @@ def not_run_notes(table):
     """Which rows of all steps nothing is recorded of, and why."""
     names = {}
     for row in table.rows:
-        if not (row.is_scaled or row.values or row.failed or row.unfinished):
+        if not (row.is_scaled or row.is_run):
             names.setdefault(row.needs, []).append(name_of(row))
     return [f"not run: {', '.join(own)}: {'needs' if len(own) == 1 else 'need'} {', '.join(needs)}" if needs else
             f"not run yet: {', '.join(own)}; terngrad_experiment run {table.experiment.name}" for needs, own in names.items()]
@@ -172,7 +172,12 @@ def interval_notes(table):
 
 
 def notes_of(table):
-    notes = [*not_run_notes(table), *interval_notes(table), *no_gap_notes(table)]
+    return [*not_run_notes(table), *reading_notes(table)]
+
+
+def reading_notes(table):
+    """Intervals, commits and assumptions: how the rows that have runs are to be read."""
+    notes = [*interval_notes(table), *no_gap_notes(table)]
     for num in dict.fromkeys(row.test_examples for row in table.rows):
         deviations = sorted({round(row.test_set_deviation, 2) for row in table.rows
                              if row.test_examples == num and row.test_set_deviation is not None})

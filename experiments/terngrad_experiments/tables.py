@@ -48,6 +48,10 @@ class Row:
         return self.scale != "1"
 
     @property
+    def is_run(self):
+        return bool(self.values or self.failed or self.unfinished)
+
+    @property
     def mixes_commits(self):
         """Whether something else than options and seeds may differ between the runs of this row."""
         return len({*self.commits, *self.baseline_commits}) > 1

@@ -96,6 +96,17 @@ class Report(unittest.TestCase):
             self.assertEqual(note in table_text.notes_of(tables.make_table(experiment, results)), has_note)
 
 
+class Order(unittest.TestCase):
+    def test_whole_runs_come_first_and_rows_without_runs_are_one_line(self):
+        second = dataclasses.replace(EXPERIMENT, name="other", cells=tuple(
+            dataclasses.replace(cell, experiment="other") for cell in EXPERIMENT.cells))
+        runs = [result("table1/float", 1, 0.5, "1/30"), result("other/float", 1, 0.5)]
+        text = report.make_page([EXPERIMENT, second], runs)
+        self.assertEqual(re.findall('<h2 id="([^"]*)"', text), ["other", "table1"])
+        self.assertIn("Grey rows are runs of 1/30 of the steps", text)
+        self.assertNotIn("<td>not run</td>", text)
+
+
 class Elements(unittest.TestCase):
     def test_columns_that_say_nothing_are_left_out(self):
         self.assertEqual(re.findall("<t[hd]>([^<]*)<", page.html_table(("a", "b", "c"), [("1", "-", "-"), ("2", "-", "3")])),
@@ -125,7 +136,7 @@ class Recorded(InFolder):
         made = self.folder / "report.html"
         run_driver("report", "-o", made, "--out", self.folder, "--results", self.folder)
         self.assertEqual(re.findall('<h2 id="([^"]*)"', made.read_text(encoding="utf-8")),
-                         ["table1", "table2", "table3", "fig2", "fig3", "fig4", "fig5", "codecs", "codecs-cifar", "open-questions",
+                         ["fig5", "table1", "table2", "table3", "fig2", "fig3", "fig4", "codecs", "codecs-cifar", "open-questions",
                           "resnet", "time-to-accuracy", "text-claims"])
         store.append(self.folder / "runs.jsonl", result("smoke/n2-float", 1, 0.5))
         run_driver("report", "-o", made, "--out", self.folder, "--results", self.folder)
