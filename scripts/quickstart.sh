@@ -73,7 +73,7 @@ echo "== ${evaluate[*]}"
 "${evaluate[@]}" 2>&1 | tee "$logs/eval"
 
 accuracy=$(grep -E '^top-1 = ' "$logs/eval" | tail -n 1 || true)
-compression=$(grep -oE 'worker sent [0-9.]+ [kMGT]?B received [0-9.]+ [kMGT]?B/step ratio [0-9.]+x' "$logs/train" | tail -n 1 || true)
+compression=$(grep -oE 'worker sent [0-9.]+ [kMGT]?B received [0-9.]+ [kMGT]?B/step [0-9.]+x fp32, [0-9.]+x bf16' "$logs/train" | tail -n 1 || true)
 if [[ -z $accuracy || -z $compression ]]; then
   echo "quickstart.sh: the commands ended without reporting accuracy and compression" >&2
   exit 1

@@ -64,7 +64,7 @@ def counted(counters, steps):
 
 def shown_in(said):
     """The bytes and the ratio of the last progress line."""
-    found = re.findall(r"((?:worker|server) sent .*?/step)(?: ratio ([0-9.]+)x)?", said)
+    found = re.findall(r"((?:worker|server) sent .*?/step)(?: ([0-9.]+)x fp32)?", said)
     return found[-1] if found else ("", "")
 
 

@@ -27,8 +27,8 @@ class BenchWireBytes(unittest.TestCase):
         self.assertEqual(bench_wire_bytes.counted({"hosts": hosts}, 20), (20, 10))
 
     def test_what_was_shown_is_of_the_last_line(self):
-        said = ("step 10/20 worker sent 9 B received 9 B/step ratio 9.0x eta 3s\n"
-                "step 20/20 1 examples/s worker sent 2.34 MB received 2.30 MB/step ratio 3.8x eta 0s\nrun directory: x\n")
+        said = ("step 10/20 worker sent 9 B received 9 B/step 9.0x fp32, 4.5x bf16 eta 3s\n"
+                "step 20/20 1 examples/s worker sent 2.34 MB received 2.30 MB/step 3.8x fp32, 1.9x bf16 eta 0s\nrun directory: x\n")
         self.assertEqual(bench_wire_bytes.shown_in(said), ("worker sent 2.34 MB received 2.30 MB/step", "3.8"))
         self.assertEqual(bench_wire_bytes.shown_in("x"), ("", ""))
 

@@ -50,7 +50,10 @@ std::vector<Part> progress_parts(const ProgressState& state) {
                      format_bytes(*state.sent_bytes_per_step), format_bytes(*state.received_bytes_per_step)),
          7});
   }
-  if (state.compression_ratio) parts.push_back({fmt::format("ratio {:.1f}x", *state.compression_ratio), 6});
+  if (state.compression_ratio) {
+    const double ratio = *state.compression_ratio;
+    parts.push_back({fmt::format("{:.1f}x fp32, {:.1f}x bf16", ratio, ratio / 2), 6});
+  }
   if (state.seconds_left) parts.push_back({fmt::format("eta {}", format_duration(*state.seconds_left)), 2});
   return parts;
 }

@@ -38,7 +38,7 @@ TEST(ProgressHook, LogsOneLinePerInterval) {
   EXPECT_THAT(text, HasSubstr("loss 2.0"));  // the mean of the losses 1, 2, 3
   EXPECT_THAT(text, HasSubstr("step 6/7"));
   EXPECT_THAT(text, HasSubstr("128 examples/s"));
-  EXPECT_THAT(text, HasSubstr("worker sent 44 B received 47 B/step ratio 0.9x"));
+  EXPECT_THAT(text, HasSubstr("worker sent 44 B received 47 B/step 0.9x fp32, 0.5x bf16"));
 }
 
 TEST(ProgressHook, LogsMeanBytesOfTheInterval) {
@@ -50,7 +50,7 @@ TEST(ProgressHook, LogsMeanBytesOfTheInterval) {
     run.report.num_workers = 2;
     run.step(*hook);
   });
-  EXPECT_THAT(text, HasSubstr("worker sent 22 B received 24 B/step ratio 1.9x"));
+  EXPECT_THAT(text, HasSubstr("worker sent 22 B received 24 B/step 1.9x fp32, 0.9x bf16"));
 }
 
 TEST(ProgressHook, SaysHowManyStepsWereSkipped) {

@@ -59,15 +59,16 @@ TEST(Progress, FormatsDurationsInTwoUnits) {
 TEST(Progress, FullLine) {
   EXPECT_EQ(
       format_progress(full_state()),
-      "step 500/10000 5% loss 0.1234 accuracy 0.981 4512 examples/s worker sent 320 kB received 45.0 kB/step ratio "
-      "15.9x eta 1m32s");
+      "step 500/10000 5% loss 0.1234 accuracy 0.981 4512 examples/s worker sent 320 kB received 45.0 kB/step 15.9x "
+      "fp32, 7.9x bf16 eta 1m32s");
 }
 
 TEST(Progress, SaysWhoseBytesTheyAreAndWhatWasSkipped) {
   ProgressState state = full_state();
   state.is_server = true;
   state.skipped_steps = 12;
-  EXPECT_THAT(format_progress(state), HasSubstr(" skipped 12 server sent 320 kB received 45.0 kB/step ratio 15.9x "));
+  EXPECT_THAT(format_progress(state),
+              HasSubstr(" skipped 12 server sent 320 kB received 45.0 kB/step 15.9x fp32, 7.9x bf16 "));
   // What was skipped is as important as the loss.
   EXPECT_EQ(format_progress(state, 51), "step 500/10000 loss 0.1234 skipped 12 eta 1m32s");
   EXPECT_THAT(format_progress(full_state()), Not(HasSubstr("skipped")));
