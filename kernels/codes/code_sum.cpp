@@ -23,8 +23,8 @@
 namespace terngrad {
 namespace {
 
-/// Calls body(block, begin, end) for runs of [first, first + count) that share one scale; begin and end count from
-/// `first`.
+/// Calls body(block, begin, end) for each run of [begin, begin + count) that shares one scale; positions are relative
+/// to the slice.
 template <class Body>
 void for_each_block(std::int64_t slice_first, std::int64_t block_elements, std::int64_t begin, std::int64_t count,
                     const Body& body) {
@@ -38,7 +38,7 @@ void for_each_block(std::int64_t slice_first, std::int64_t block_elements, std::
   }
 }
 
-/// out = scale * float(sums) for a tile, each block by its scale.
+/// out[i] = scale * float(sums[i]) for a tile, with each block's own scale.
 template <class Int>
 void scale_tile(const CodeSumTask& task, std::int64_t begin, std::int64_t count, const Int* sums) {
   for_each_block(task.first, task.block_elements, begin, count,
@@ -47,7 +47,7 @@ void scale_tile(const CodeSumTask& task, std::int64_t begin, std::int64_t count,
                  });
 }
 
-/// Ternary codes of any number of workers.
+/// Sums ternary codes of any number of workers.
 void sum_tile_ternary(const CodeSumTask& task, std::int64_t begin, std::int64_t count) {
   std::array<std::int16_t, kChunkElements> sums{};
   std::array<std::int16_t, kChunkElements> codes;
@@ -62,7 +62,7 @@ void sum_tile_ternary(const CodeSumTask& task, std::int64_t begin, std::int64_t 
   scale_tile(task, begin, count, sums.data());
 }
 
-/// Lanes: the bias of all workers is in all payloads together once.
+/// Sums lanes. All payloads together contain the bias of all workers once.
 void sum_tile_lanes(const CodeSumTask& task, std::int64_t begin, std::int64_t count) {
   const int bits = lane_bits(task.num_workers, task.lane_levels);
   std::array<std::int32_t, kChunkElements> sums;
@@ -75,7 +75,7 @@ void sum_tile_lanes(const CodeSumTask& task, std::int64_t begin, std::int64_t co
   scale_tile(task, begin, count, sums.data());
 }
 
-/// q4 and q8: codes + L are added up in 16 bits, which are emptied before they overflow.
+/// Sums q4 and q8: codes + L are added in 16 bits, which are flushed to 32 bits before they overflow.
 void sum_tile_levels(const CodeSumTask& task, std::int64_t begin, std::int64_t count) {
   constexpr std::size_t kMostBytes = 257;  // 255 * 257 = 65535
   const auto num_payloads = static_cast<int>(task.payloads.size());
@@ -99,10 +99,10 @@ void sum_tile_levels(const CodeSumTask& task, std::int64_t begin, std::int64_t c
   scale_tile(task, begin, count, sums.data());
 }
 
-/// Words of a chunk in t2.
+/// Number of t2 words per chunk.
 constexpr std::size_t kChunkWords = std::size_t{kChunkElements} / 16;
 
-/// The chunk of payload k that begins `begin` codes into the task, as t2 words: where they are, or decoded from trans
+/// The chunk of payload k that begins `begin` codes into the task, as t2 words: in the payload, or decoded from trans
 /// into `room`.
 const std::uint32_t* chunk_as_t2(const CodeSumTask& task, std::size_t k, std::int64_t begin, std::uint32_t* room) {
   const std::uint8_t* payload = task.payloads[k];
@@ -112,14 +112,14 @@ const std::uint32_t* chunk_as_t2(const CodeSumTask& task, std::size_t k, std::in
   return room;
 }
 
-/// t2, and trans by way of it: the fewest operations of all formats.
+/// Sums t2, and trans decoded to t2: the fewest operations of all formats.
 void sum_tile_t2(const CodeSumTask& task, std::int64_t begin, std::int64_t count, cpu::Stores stores) {
   std::array<const std::uint32_t*, cpu::kMaxPackedPayloads> chunks;
   std::array<const std::uint32_t*, cpu::kMaxPackedPayloads> words;
-  // Kept from call to call: a step allocates nothing.
+  // Kept between calls, so that a step allocates nothing.
   static thread_local std::vector<std::uint32_t> room;
   const std::size_t n = task.payloads.size();
-  // t2 needs no room, and may find none: a null pointer takes no offset.
+  // t2 needs no room, and stride 0 avoids adding an offset to a null pointer.
   const std::size_t stride = task.format == TernaryFormat::kT2 ? 0 : kChunkWords;
   if (room.size() < n * stride) room.resize(n * stride);
   for (std::size_t k = 0; k < n; ++k) chunks[k] = chunk_as_t2(task, k, begin, room.data() + k * stride);
@@ -131,7 +131,7 @@ void sum_tile_t2(const CodeSumTask& task, std::int64_t begin, std::int64_t count
                  });
 }
 
-/// The chunk of payload k that begins `begin` codes into a task in tmask.
+/// The chunk of payload k that begins `begin` codes into a tmask task.
 cpu::TMaskChunk tmask_chunk(const CodeSumTask& task, std::size_t k, std::int64_t begin) {
   const std::uint8_t* payload = task.payloads[k];
   const TMaskParts parts = tmask_parts(task.count);
@@ -142,7 +142,7 @@ cpu::TMaskChunk tmask_chunk(const CodeSumTask& task, std::size_t k, std::int64_t
           .signs = {payload + parts.signs_offset + first_sign, payload + task.payload_bytes[k]}};
 }
 
-/// t5 and tmask: sums as bytes, then scaled.
+/// t5 and tmask: sums codes in bytes, then scales.
 void sum_tile_bytes(const CodeSumTask& task, std::int64_t begin, std::int64_t count, cpu::Stores stores) {
   std::array<std::int8_t, cpu::kT5SumRoom> room;
   const std::int8_t* sums = room.data();
@@ -159,14 +159,15 @@ void sum_tile_bytes(const CodeSumTask& task, std::int64_t begin, std::int64_t co
                  });
 }
 
-/// How many workers each leaf of a tree has.
+/// Number of workers per leaf of a tree.
 struct LeafSizes {
-  std::span<const int> workers;  // empty: one each
+  std::span<const int> workers;  // empty: one per leaf
   int of(int leaf) const { return workers.empty() ? 1 : workers[static_cast<std::size_t>(leaf)]; }
 };
 
-/// The sum over one tile of the subtree of m workers that begins with leaf `at`, in `scratch`: one tile for every level
-/// of the tree. @returns the leaf behind it
+/// Sums the subtree of m workers that begins with leaf `at` over one tile, into `scratch`, which has one tile per level
+/// of the tree.
+/// @returns the index of the leaf after the subtree
 int tree_tile(int at, int m, LeafSizes sizes, std::int64_t first, std::int64_t count, const DecodeLeaf& leaf,
               float* scratch) {
   if (sizes.of(at) == m) {
@@ -188,7 +189,7 @@ void sum_tree(int num_workers, LeafSizes sizes, std::int64_t count, const Decode
   const auto levels = static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(num_workers))) + 1;
   const std::int64_t num_tiles = (count + kChunkElements - 1) / kChunkElements;
   parallel_for(stream.num_threads(), num_tiles, 1, [&](std::int64_t begin, std::int64_t end) {
-    // Kept from call to call: a step allocates nothing.
+    // Kept between calls, so that a step allocates nothing.
     static thread_local std::vector<float> scratch;
     if (scratch.size() < levels * kChunkElements) scratch.resize(levels * kChunkElements);
     for (std::int64_t tile = begin; tile < end; ++tile) {
@@ -200,7 +201,7 @@ void sum_tree(int num_workers, LeafSizes sizes, std::int64_t count, const Decode
   });
 }
 
-/// Whether a payload of `bytes` bytes can be read as the task's codes.
+/// True if a payload of `bytes` bytes has a valid length for the task's codes.
 bool fits(const CodeSumTask& task, std::int64_t bytes) {
   const std::int64_t most = payload_bytes(task.format, task.count, task.num_workers, task.lane_levels);
   return has_fixed_size(task.format) ? bytes == most

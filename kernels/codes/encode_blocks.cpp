@@ -16,7 +16,7 @@
 namespace terngrad {
 namespace {
 
-/// Statistics of one block, chunk by chunk.
+/// Statistics of one block, computed chunk by chunk.
 Statistics block_statistics(const EncodeBlocksTask& task, std::int64_t first, std::int64_t count,
                             cpu::WidenedChunk& widened) {
   const auto num_chunks = static_cast<std::size_t>((count + kChunkElements - 1) / kChunkElements);
@@ -44,7 +44,7 @@ void encode_block(const EncodeBlocksTask& task, std::int64_t block, double clip_
   cpu::CodePlanes planes;
   for (std::int64_t begin = first; begin < first + count; begin += kChunkElements) {
     const std::int64_t chunk_count = std::min(kChunkElements, first + count - begin);
-    // The chunk itself is in the cache: meanwhile the one in its place in the next block comes.
+    // The chunk itself is in the cache; prefetch the corresponding chunk of the next block.
     const std::int64_t ahead = std::min(begin + task.block_elements, task.count);
     const std::int64_t ahead_count = std::min(kChunkElements, task.count - ahead);
     cpu::ternarize_chunk(ternarize_task, widened.of(task.gradient, task.type, begin, chunk_count), begin, chunk_count,
@@ -78,7 +78,7 @@ void BlockEncoder::run(std::span<const EncodeBlocksTask> tasks, double clip_fact
   }
   if (device_.is_cuda()) return cuda_->run(tasks, type, clip_factor, rule, key, device_step, stream);
   parallel_for(stream.num_threads(), total, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t index = 0;  // of the task's first block
+    std::int64_t index = 0;  // first block of the task
     for (const EncodeBlocksTask& task : tasks) {
       const std::int64_t blocks = num_blocks(0, task.count, task.block_elements);
       for (std::int64_t block = std::max(begin, index); block < std::min(end, index + blocks); ++block) {
@@ -92,7 +92,7 @@ void BlockEncoder::run(std::span<const EncodeBlocksTask> tasks, double clip_fact
 void encode_blocks(std::span<const EncodeBlocksTask> tasks, double clip_factor, ScalerRule rule, const DrawKey& key,
                    Stream& stream) {
   BlockEncoder(stream.device()).run(tasks, clip_factor, rule, key, stream);
-  stream.synchronize();  // the tables on a GPU are gone then
+  stream.synchronize();  // frees the GPU tables only after their use
 }
 
 }  // namespace terngrad

@@ -1,4 +1,4 @@
-// Encode blocks: statistics, scaler and t2 codes of one block after the other, while the block is in the cache.
+// Block-wise encoding: statistics, scaler and t2 codes of one block after another, while the block is in the cache.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,26 @@
 
 namespace terngrad {
 
-/// One whole tensor.
+/// One whole tensor to encode.
 struct EncodeBlocksTask {
-  const void* gradient = nullptr;  // [count], aligned to the elements' size
+  const void* gradient = nullptr;  // [count], aligned to the element size
   std::int64_t count = 0;
-  std::int64_t draw_offset = 0;              // of the segment; a multiple of kDrawAlignment
+  std::int64_t draw_offset = 0;              // the segment's first draw index; a multiple of kDrawAlignment
   std::int64_t block_elements = 0;           // a positive multiple of kChunkElements
   float* scalers = nullptr;                  // [num_blocks(0, count, block_elements)] out: local scalers
   std::uint8_t* payload = nullptr;           // [payload_bytes(kT2, count, 1)] out, 4-byte aligned
   std::uint32_t worker = 0;                  // added to the key's worker number
-  ElementType type = ElementType::kFloat32;  // of the gradient; the same in all tasks of a call
+  ElementType type = ElementType::kFloat32;  // the gradient's type, the same in all tasks of a call
 };
 
-/// Writes each block's local_scaler and its t2 codes: the same bits as StatisticsPlan, local_scaler and ternarize one
-/// after the other, but the gradient is read from memory once, the next block being fetched while one is encoded. For
-/// scalers that are not shared between workers, since the codes follow at once.
-/// @throws InvalidArgument for a misaligned block_elements, draw_offset, gradient or payload, or tasks of different
-/// element types.
+/// Computes each block's local_scaler and t2 codes. Bit-identical to StatisticsPlan, local_scaler and ternarize in
+/// sequence, but reads the gradient from memory only once: the next block is prefetched while one is encoded. Only for
+/// scalers that are not shared between workers, since the codes are written right away.
 ///
-/// Elements of 16 bits are widened to float32 first. Bit-equal on every backend, for any number of threads and SIMD
-/// width. Pointers are device memory on a GPU's stream, for which the host waits; a BlockEncoder does not make it.
+/// 16-bit elements are widened to float32 first. Bit-equal on every backend, for any number of threads and SIMD width.
+/// On a GPU's stream pointers are device memory, and the call waits; a BlockEncoder does not.
+/// @throws InvalidArgument for a misaligned block_elements, draw_offset, gradient or payload, or tasks with different
+/// element types
 void encode_blocks(std::span<const EncodeBlocksTask> tasks, double clip_factor, ScalerRule rule, const DrawKey& key,
                    Stream& stream);
 
@@ -39,11 +39,10 @@ namespace cuda {
 class EncodeBlocksRunner;
 }
 
-/// encode_blocks() for every step: keeps what a GPU needs from call to call. With the tasks of the call before it
-/// allocates nothing, copies nothing from the host and does not wait, so that it can be captured into a CUDA graph. On
-/// a GPU one thread block encodes a block. It is fast while those that are resident together fit into the L2 cache,
-/// about 48 KiB each, and the fastest for blocks of one chunk, of two of 16-bit elements, which it reads from memory
-/// once.
+/// encode_blocks() for repeated use. A call with the same tasks as the previous one neither allocates, copies from the
+/// host nor waits, so it can be captured into a CUDA graph. On a GPU one thread block encodes a block. It is fast while
+/// all concurrently resident blocks (about 48 KiB each) fit into the L2 cache. Fastest are blocks of one chunk, or two
+/// chunks of 16-bit elements, which are read from memory once.
 class BlockEncoder {
  public:
   explicit BlockEncoder(Device device = Device::cpu());

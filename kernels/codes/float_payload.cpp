@@ -14,14 +14,14 @@
 namespace terngrad {
 namespace {
 
-/// Elements that one thread copies before the next may begin elsewhere.
+/// Smallest number of elements worth a thread.
 constexpr std::int64_t kGrain = 65536;
 
 std::int64_t payload_bytes(std::int64_t count, FloatPayload form) {
   return form == FloatPayload::kBfloat16 ? (2 * count + 3) / 4 * 4 : 4 * count;
 }
 
-/// Elements [begin, end) of a task, of a type that is not float32: widened tile by tile.
+/// Packs elements [begin, end) of a task whose type is not float32, widening tile by tile.
 void pack_widened(const FloatPayloadTask& task, FloatPayload form, std::int64_t begin, std::int64_t end) {
   Stream stream;
   std::array<float, kChunkElements> room;
@@ -38,7 +38,7 @@ void pack_widened(const FloatPayloadTask& task, FloatPayload form, std::int64_t 
   }
 }
 
-/// Elements [begin, end) of a task of float32.
+/// Packs elements [begin, end) of a float32 task.
 void pack_float32(const FloatPayloadTask& task, FloatPayload form, std::int64_t begin, std::int64_t end) {
   Stream stream;
   const float* values = static_cast<const float*>(task.values) + begin;

@@ -1,5 +1,5 @@
-// Lanes of m levels: unsigned counts of several workers side by side in 64-bit words, which are added as plain
-// integers.
+// Lanes of m levels: unsigned counts packed into 64-bit words, so that adding words as integers sums the counts of
+// several workers.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,11 @@
 
 namespace terngrad {
 
-/// Counts [first, first + out.size()) of lanes of `bits` bits, of any alignment. The payload holds them all.
+/// Unpacks counts [first, first + out.size()) from lanes of `bits` bits. The payload may have any alignment and must
+/// contain them all.
 void unpack_lanes(const std::uint8_t* payload, int bits, std::int64_t first, std::span<std::int32_t> out);
 
-/// Writes counts into the lanes of words, one after the other.
+/// Writes consecutive counts into the lanes of words.
 class LaneWriter {
  public:
   LaneWriter(std::uint64_t* words, int bits) : next_(words), bits_(bits), end_(lanes_per_word(bits) * bits) {}
@@ -22,7 +23,7 @@ class LaneWriter {
     at_ += bits_;
     if (at_ == end_) finish();
   }
-  /// Writes a word that has been begun; absent lanes are zero.
+  /// Writes a partially filled word; missing lanes are zero.
   void finish() {
     if (at_ == 0) return;
     *next_++ = word_;

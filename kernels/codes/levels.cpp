@@ -11,7 +11,7 @@
 namespace terngrad {
 namespace {
 
-/// @throws CommunicationError if a byte from `first` on is not zero
+/// @throws CommunicationError unless all bytes from `first` on are zero
 void check_padding(const PackedCodes& codes, std::size_t first) {
   for (std::size_t i = first; i < codes.payload.size(); ++i) {
     if (codes.payload[i] != 0) {
@@ -44,9 +44,9 @@ void LevelQuantizer::run(std::span<const QuantizeTask> tasks, const LevelOptions
                    stream.device().name());
   TERNGRAD_REQUIRE(device_step == nullptr || device_.is_cuda(), "[levels] device_step is for a GPU's stream");
   const CodeFormat format = options.lanes ? CodeFormat::kLanes : level_format(options.bits);
-  level_format(options.bits);  // refuses other bits with lanes, too
+  level_format(options.bits);  // throws for invalid bits, with lanes too
   const ElementType type = check_quantize_tasks(tasks, options.lanes ? 8 : 4, "levels");
-  if (options.lanes) lane_bits(options.num_workers, 2 * num_levels(options.bits));  // refuses sums that are not exact
+  if (options.lanes) lane_bits(options.num_workers, 2 * num_levels(options.bits));  // throws if sums are not exact
   if (options.bits == 2 && options.rounding == Rounding::kStochastic) {
     ternarize_tasks_.clear();
     for (const QuantizeTask& task : tasks) {

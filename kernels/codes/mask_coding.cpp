@@ -9,7 +9,7 @@ namespace terngrad {
 namespace {
 
 constexpr int kNumLevels = kMaxMaskLevel - kMinMaskLevel + 1;
-/// States are from here to 2^31 - 1, and both begin here.
+/// States are in [kFirstState, 2^31); both start at kFirstState.
 constexpr std::uint32_t kFirstState = std::uint32_t{1} << 15;
 constexpr std::uint32_t kEndOfStates = std::uint32_t{1} << 31;
 constexpr std::int64_t kStateBytes = 2 * sizeof(std::uint32_t);
@@ -18,26 +18,26 @@ constexpr std::int64_t kLevelBytes = 2;  // L and a zero
 consteval bool every_frequency_is_positive() {
   for (int level = kMinMaskLevel; level <= kMaxMaskLevel; ++level) {
     const std::uint32_t of_zero = mask_frequencies(level)[0];
-    // What is taken from too much wraps around.
+    // Subtracting too much wraps around.
     if (of_zero == 0 || of_zero >= kMaskFrequencySum) return false;
   }
   return true;
 }
 static_assert(every_frequency_is_positive());
 
-/// How a mask byte of frequency f goes into a state x: x / f * 4096 + x mod f + start, which is
-/// x + start + x / f * (4096 - f).
+/// Encoding a mask byte of frequency f into a state x: x / f * 4096 + x mod f + start, computed as x + start + x / f *
+/// (4096 - f).
 struct EncodeEntry {
-  std::uint32_t reciprocal;  // of f
-  std::uint32_t end;         // states from f 2^19 on lose their low 16 bits first
-  std::uint16_t start;       // the sum of the frequencies of lower bytes
+  std::uint32_t reciprocal;  // see mask_reciprocal(f)
+  std::uint32_t end;         // larger or equal states (f 2^19) first emit their low 16 bits
+  std::uint16_t start;       // sum of the frequencies of smaller bytes
   std::uint16_t rest;        // 4096 - f
   std::int32_t shift;
 };
 
 struct Tables {
   EncodeEntry encode[kNumLevels][256];
-  /// By the low 12 bits of a state: f, the byte << 12, and what they exceed `start` by << 20.
+  /// Indexed by the low 12 bits of a state: f | byte << 12 | (low bits - start) << 20.
   std::uint32_t decode[kNumLevels][kMaskFrequencySum];
 
   Tables() {
@@ -63,7 +63,7 @@ struct Tables {
   }
 };
 
-/// Made when it is first asked for; a chunk uses that of its level, 16 KiB to decode.
+/// Built on first use; decoding a chunk uses 16 KiB, the table of its level.
 const Tables& tables() {
   static const Tables made;
   return made;
@@ -84,23 +84,23 @@ std::int64_t num_zeros(const std::uint8_t* masks, std::int64_t count) {
   return count - nonzeros;
 }
 
-/// The coded form of a chunk.
+/// A chunk's coded masks.
 struct CodedMasks {
   std::uint32_t states[2];
-  std::uint16_t words[kMaxMaskBytes + 1];  // a byte emits one at most; the first place is written, not used
+  std::uint16_t words[kMaxMaskBytes + 1];  // at most one per byte; the first element is written but not used
   std::int64_t first_word;
 
   std::int64_t num_bytes() const { return kStateBytes + 2 * (kMaxMaskBytes + 1 - first_word); }
 };
 
-/// Codes the bytes from the last to the first, byte i in state i % 2: two chains of dependent operations beside each
-/// other. Words fill their room from its end, so that the last emitted is the first.
+/// Encodes the bytes from last to first, byte i with state i % 2: two independent dependency chains. Words fill the
+/// array from its end, so that the last emitted word comes first.
 void encode_with(const EncodeEntry (&entries)[256], const std::uint8_t* masks, std::int64_t num_bytes,
                  CodedMasks& coded) {
   std::uint16_t* next = coded.words + kMaxMaskBytes + 1;
   const auto put = [&](std::uint32_t x, std::uint8_t byte) {
     const EncodeEntry& entry = entries[byte];
-    const bool emits = x >= entry.end;  // without a branch, which could not be predicted
+    const bool emits = x >= entry.end;  // branch-free: the branch would be unpredictable
     next[-1] = static_cast<std::uint16_t>(x);
     next -= emits;
     x = emits ? x >> 16 : x;
@@ -120,7 +120,7 @@ void encode_with(const EncodeEntry (&entries)[256], const std::uint8_t* masks, s
   coded.first_word = next - coded.words;
 }
 
-/// Whether the masks are shorter when they are coded, which they are then into `coded`.
+/// Encodes masks into `coded`. Returns true if they are shorter than uncoded.
 bool are_coded(const std::uint8_t* masks, std::int64_t count, int level, CodedMasks& coded) {
   const std::int64_t num_bytes = num_mask_bytes(count);
   if (num_bytes <= kStateBytes) return false;
@@ -129,17 +129,17 @@ bool are_coded(const std::uint8_t* masks, std::int64_t count, int level, CodedMa
 }
 
 struct Decoded {
-  std::uint32_t states[2];  // at the end
+  std::uint32_t states[2];  // final states
   std::int64_t num_words;
 };
 
-/// Decodes any states and words; a byte takes one word at most.
+/// Decodes arbitrary states and words; a byte consumes at most one word.
 /// @param words  [kMaxMaskBytes + 1]
 Decoded decode_with(const std::uint32_t (&entries)[kMaskFrequencySum], const std::uint32_t (&states)[2],
                     const std::uint16_t* words, std::int64_t num_bytes, std::uint8_t* masks) {
   const std::uint16_t* next = words;
-  // Which of the next two words a state takes is known late, and what they are early. Shifts by 0 or 16 stand for a
-  // branch that could not be predicted.
+  // The next two words are loaded early, before it is known which of them a state consumes. Shifts by 0 or 16 replace
+  // an unpredictable branch.
   const auto take = [&](std::uint32_t& x, std::uint32_t& pair) {
     const std::uint32_t entry = entries[x % kMaskFrequencySum];
     x = entry % kMaskFrequencySum * (x >> kMaskFrequencyBits) + (entry >> 20);
@@ -163,12 +163,12 @@ Decoded decode_with(const std::uint32_t (&entries)[kMaskFrequencySum], const std
   return {{even, odd}, next - words};
 }
 
-/// Decodes from bytes behind L: the states, and as many words as there are, then zeros.
+/// Decodes from the bytes after L: the states and all available words, zero-padded.
 Decoded decode_bytes(int level, std::span<const std::uint8_t> bytes, std::int64_t num_bytes, std::uint8_t* masks) {
   std::uint32_t states[2];
   std::memcpy(states, bytes.data(), sizeof(states));
   std::uint16_t words[kMaxMaskBytes + 1];
-  // What follows the words, signs or another chunk, is copied along: how many words there are is known at the end.
+  // Bytes after the words (signs or another chunk) are copied too: the number of words is known only at the end.
   const std::size_t copied = std::min(bytes.size() - kStateBytes, sizeof(words));
   std::memcpy(words, bytes.data() + kStateBytes, copied);
   std::memset(reinterpret_cast<std::uint8_t*>(words) + copied, 0, sizeof(words) - copied);
@@ -184,7 +184,7 @@ template <class... Parts>
   TERNGRAD_THROW(CommunicationError, "[trans] ", parts...);
 }
 
-/// Coded masks whose L has passed. @returns their bytes
+/// Checks coded masks, whose L is valid. @returns their length in bytes
 std::int64_t check_coded(int level, std::span<const std::uint8_t> bytes, std::int64_t count, std::uint8_t* masks) {
   const std::int64_t num_bytes = num_mask_bytes(count);
   if (static_cast<std::int64_t>(bytes.size()) < kStateBytes)

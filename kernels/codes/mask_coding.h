@@ -1,5 +1,5 @@
-// Entropy coding of masks, for format trans: which of the codes of a chunk are not zero, in nearly as few bits as the
-// fraction of zeros allows.
+// Entropy coding of the nonzero masks of chunks, for format trans: close to the entropy at the chunk's fraction of
+// zeros.
 #pragma once
 
 #include <array>
@@ -11,20 +11,20 @@
 
 namespace terngrad {
 
-/// Mask bytes of a chunk at most: bit i % 8 of byte i / 8 says whether code i is non-zero.
+/// Maximum number of mask bytes per chunk. Bit i % 8 of byte i / 8 is set if code i is nonzero.
 inline constexpr std::int64_t kMaxMaskBytes = kChunkElements / 8;
 
-/// A chunk's fraction of zeros in 64ths, from which both sides know how often each mask byte is expected.
+/// Range of L, the fraction of zeros of a chunk in 64ths, from which both sides derive the frequencies of mask bytes.
 inline constexpr int kMinMaskLevel = 12;
 inline constexpr int kMaxMaskLevel = 63;
-/// Of masks that are not coded.
+/// Value of L for uncoded masks.
 inline constexpr int kRawMasks = 0;
 
-/// What the frequencies of the 256 mask bytes add up to.
+/// Sum of the frequencies of the 256 mask bytes, as a power of two.
 inline constexpr int kMaskFrequencyBits = 12;
 inline constexpr std::uint32_t kMaskFrequencySum = std::uint32_t{1} << kMaskFrequencyBits;
 
-/// floor((64 z + m / 2) / m) of a chunk of m codes, z of them zero, cut to kMinMaskLevel .. kMaxMaskLevel.
+/// floor((64 z + m / 2) / m) for a chunk of m codes with z zeros, clamped to [kMinMaskLevel, kMaxMaskLevel].
 /// @param count  m, at least 1
 constexpr int mask_level(std::int64_t count, std::int64_t num_zeros) {
   const auto level = static_cast<int>((64 * num_zeros + count / 2) / count);
@@ -32,7 +32,7 @@ constexpr int mask_level(std::int64_t count, std::int64_t num_zeros) {
 }
 
 /// Frequencies of mask bytes by their number j of ones: max(1, floor(L^(8-j) (64-L)^j / 2^36)), which is 4096 times the
-/// probability of independent codes; that of byte 0 takes what is missing to 4096.
+/// probability if codes are independent; byte 0 gets the remainder of 4096.
 /// @param level  L, kMinMaskLevel to kMaxMaskLevel
 constexpr std::array<std::uint32_t, 9> mask_frequencies(int level) {
   constexpr std::array<std::uint32_t, 9> kBytesWithOnes = {1, 8, 28, 56, 70, 56, 28, 8, 1};
@@ -48,34 +48,35 @@ constexpr std::array<std::uint32_t, 9> mask_frequencies(int level) {
   return frequencies;
 }
 
-/// Division by a number from 1 to 4096 as a multiplication: floor(x / f) = x * reciprocal >> shift, for x below 2^31.
+/// Division by f in [1, 4096] as a multiplication: floor(x / f) = x * reciprocal >> shift, for x below 2^31.
 struct MaskReciprocal {
   std::uint32_t reciprocal;
   int shift;
 };
-/// The reciprocal is 2^shift / f rounded up, which is 2^31 to 2^32 - 1. It is too large by less than one, so that
-/// x * reciprocal / 2^shift exceeds x / f by less than x / 2^shift, where 2^shift >= 2^31 f: by less than 1 / f.
+/// The reciprocal is 2^shift / f rounded up, in [2^31, 2^32 - 1]. It is too large by less than one, so x * reciprocal /
+/// 2^shift exceeds x / f by less than x / 2^shift, which is less than 1 / f because 2^shift >= 2^31 f.
 constexpr MaskReciprocal mask_reciprocal(std::uint32_t f) {
   const int shift = 31 + static_cast<int>(std::bit_width(f - 1));
   return {static_cast<std::uint32_t>(((std::uint64_t{1} << shift) + f - 1) / f), shift};
 }
 
-/// Writes a byte L, a byte 0 and the masks of a chunk: of L = kRawMasks as they are, else as two states of 32 bits and
-/// words of 16 (rANS: Duda, "Asymmetric numeral systems", 2013). L is kRawMasks unless coded masks are shorter.
+/// Writes a byte L, a byte 0 and the masks of a chunk: uncoded if L = kRawMasks, else as two 32-bit states and 16-bit
+/// words (rANS: Duda, "Asymmetric numeral systems", 2013). L is kRawMasks unless coding makes them shorter.
 /// Deterministic.
 /// @param masks  [ceil(count / 8)], unused bits zero
 /// @param count  codes of the chunk: 1 to kChunkElements
-/// @param out    [2 + ceil(count / 8)] out. @returns bytes written
+/// @param out    [2 + ceil(count / 8)] out
+/// @returns the number of bytes written
 std::int64_t encode_masks(const std::uint8_t* masks, std::int64_t count, std::uint8_t* out);
 
-/// Reads what encode_masks has written.
-/// @param bytes  beginning with L; has passed check_masks. What follows the masks is not looked at
-/// @param masks  [kMaxMaskBytes] out: ceil(count / 8) of them, filled up with zeros to a multiple of 4
-/// @returns bytes read
+/// Decodes the output of encode_masks.
+/// @param bytes  begins with L; must have passed check_masks. Bytes after the masks are ignored
+/// @param masks  [kMaxMaskBytes] out: ceil(count / 8) of them, zero-padded to a multiple of 4
+/// @returns the number of bytes read
 std::int64_t decode_masks(std::span<const std::uint8_t> bytes, std::int64_t count, std::uint8_t* masks);
 
-/// The same for bytes that can be anything. Reads nothing outside of them.
-/// @throws CommunicationError saying what is wrong, where encode_masks does not write such bytes
+/// The same for arbitrary bytes, without reading out of bounds.
+/// @throws CommunicationError with the reason if encode_masks cannot have written them
 std::int64_t check_masks(std::span<const std::uint8_t> bytes, std::int64_t count, std::uint8_t* masks);
 
 }  // namespace terngrad

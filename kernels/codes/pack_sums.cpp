@@ -34,7 +34,7 @@ SumPacker::SumPacker(int num_workers, int lane_levels, Device device)
     : num_workers_(num_workers), lane_levels_(lane_levels), device_(device) {
   TERNGRAD_REQUIRE(num_workers >= 1 && num_workers <= kMaxSummedWorkers, "[lanes] codes of 1 to ", kMaxSummedWorkers,
                    " workers can be summed, got ", num_workers);
-  lane_bits(num_workers, lane_levels);  // refuses sums that float32 does not hold
+  lane_bits(num_workers, lane_levels);  // throws for sums that float32 cannot represent
   if (device.is_cuda()) cuda_ = cuda::make_sum_pack_runner(num_workers, lane_levels, device);
 }
 

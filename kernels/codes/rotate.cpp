@@ -13,7 +13,7 @@
 namespace terngrad {
 namespace {
 
-/// The element type of all tasks of a call. @throws InvalidArgument as Rotator::run
+/// Checks tasks and returns their common element type. @throws InvalidArgument as Rotator::run
 ElementType check_tasks(std::span<const RotateTask> tasks) {
   for (const RotateTask& task : tasks) {
     TERNGRAD_REQUIRE(task.first % kChunkElements == 0, "[rotate] a slice must begin at a multiple of ", kChunkElements,
@@ -35,7 +35,7 @@ void rotate_on_cpu(std::span<const RotateTask> tasks, std::int64_t run_elements,
   for (const RotateTask& task : tasks) num_chunks += chunks_of(task);
   parallel_for(stream.num_threads(), num_chunks, 4, [&](std::int64_t begin, std::int64_t end) {
     cpu::WidenedChunk widened;
-    std::int64_t index = 0;  // of the task's first chunk
+    std::int64_t index = 0;  // first chunk of the task
     for (const RotateTask& task : tasks) {
       const std::int64_t task_chunks = chunks_of(task);
       for (std::int64_t c = std::max(begin, index); c < std::min(end, index + task_chunks); ++c) {

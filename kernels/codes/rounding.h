@@ -1,4 +1,4 @@
-// How quantizing kernels round.
+// Rounding modes of quantizing kernels.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 namespace terngrad {
 
 enum class Rounding : std::uint8_t {
-  kStochastic,  // up or down by a draw, so that the expected value is the element
-  kNearest,     // without draws
+  kStochastic,  // unbiased: up or down by a random draw
+  kNearest,     // deterministic
 };
 
 }  // namespace terngrad

@@ -16,25 +16,25 @@ namespace {
 
 constexpr std::int64_t kWordBits = 64;
 
-/// The bits of 64 zeros whose first is at an even position of the segment.
+/// Bit pattern for 64 zeros, the first at an even position of the segment.
 std::uint64_t bits_of_zeros(ZeroSign zeros, const DrawKey& key) {
   if (zeros != ZeroSign::kAlternate) return 0;
   const std::uint64_t parity = (key.step + key.worker) % 2;
   return parity == 0 ? 0xaaaaaaaaaaaaaaaau : 0x5555555555555555u;
 }
 
-/// The low `count` bits.
+/// Mask of the low `count` bits.
 std::uint64_t low_bits(std::int64_t count) { return count >= kWordBits ? ~std::uint64_t{0} : (1ull << count) - 1; }
 
-/// The words of a task's chunk: kChunkElements are whole words, so every block of 64 has its own.
+/// Sign words of a chunk. kChunkElements is a multiple of the word size, so blocks of 64 elements have their own words.
 using ChunkWords = std::array<std::uint64_t, kChunkElements / kWordBits>;
 
-/// Whether elements of a pair or scaler count.
+/// True if elements with this scaler or pair are used.
 bool counts(const float* scalers, std::int64_t index, bool two_scalers) {
   return two_scalers ? scalers[2 * index] > 0 || scalers[2 * index + 1] > 0 : scalers[index] > 0;
 }
 
-/// Clears the bits of columns that do not count. @param position  of the chunk's first element
+/// Clears the bits of unused columns. @param position  offset of the chunk's first element in the segment
 void clear_columns(const QuantizeTask& task, std::int64_t columns, std::int64_t position, std::int64_t count,
                    ChunkWords& words) {
   for (std::int64_t i = 0; i < std::min(columns, count); ++i) {
@@ -62,7 +62,7 @@ void sign_chunk(const QuantizeTask& task, const float* gradient, std::int64_t be
   });
 }
 
-/// A byte for each bit.
+/// Expands bits to one byte each.
 void bits_to_bytes(const ChunkWords& words, std::int64_t count, std::uint8_t* bytes) {
   for (std::int64_t i = 0; i < count; ++i) {
     bytes[i] = static_cast<std::uint8_t>(words[static_cast<std::size_t>(i / kWordBits)] >> (i % kWordBits) & 1);

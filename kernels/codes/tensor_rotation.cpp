@@ -8,7 +8,7 @@
 namespace terngrad {
 namespace {
 
-/// Tensors begin at multiples of this many elements, for vector accesses.
+/// Tensors begin at multiples of this many elements, for aligned vector accesses.
 constexpr std::int64_t kAlignment = 64;
 
 std::int64_t room_of(std::int64_t num_elements) { return (num_elements + kAlignment - 1) / kAlignment * kAlignment; }
@@ -52,7 +52,7 @@ void TensorRotation::rotate(std::span<const TensorTable> gradients, const Device
                    " workers, got ", gradients.size());
   step_ = step;
   if (step.on_device != nullptr) {
-    // Whoever turns back afterwards may come when the device has gone on to the next step.
+    // A copy, because the device may already be in the next step when results are rotated back.
     copy<std::uint64_t>({step.on_device, 1}, step_on_device_.span(), stream);
     step_.on_device = step_on_device_.data();
   }

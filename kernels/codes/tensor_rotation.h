@@ -1,4 +1,4 @@
-// TensorRotation: the rotated gradients of a group of tensors, and turning back what was made of them.
+// TensorRotation: rotates the gradients of a group of tensors, and rotates decoded results back.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,26 @@
 
 namespace terngrad {
 
-/// Memory for one rotated gradient of each local worker, taken once, and rotations (kernels/codes/rotate.h) with the
-/// tables of each use kept apart, so that a step after the first can be captured into a graph.
+/// Holds one rotated gradient per local worker, and rotations (kernels/codes/rotate.h) with separate task tables for
+/// each use, so that steps after the first can be captured into a CUDA graph.
 class TensorRotation {
  public:
-  /// @param layout       outlives the object
-  /// @param segments     the tensors that are rotated
-  /// @param num_workers  whose gradients rotate takes
+  /// @param layout       must outlive the object
+  /// @param segments     tensors to rotate
+  /// @param num_workers  number of local workers
   TensorRotation(std::int64_t run_elements, const Layout& layout, std::span<const int> segments, int num_workers,
                  std::uint64_t seed, Device device);
 
   /// Rotates the workers' gradients, of any element type. @param gradients  [num_workers]
   void rotate(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream);
-  /// [num_workers] what rotate has made, float32; tensors of other segments are null.
+  /// [num_workers] result of rotate, float32; null for tensors of other segments.
   std::span<const TensorTable> rotated() const { return tables_; }
-  /// The step of the last rotate: on a GPU a copy of it, if the device had it.
+  /// Step of the last rotate; a copy in device memory if it was given there.
   DeviceStep step() const { return step_; }
 
-  /// Turns slices of these tensors back in place; those of others are left as they are. @param values  float32
+  /// Rotates slices of these tensors back, in place; ignores slices of other tensors. @param values  float32
   void turn_back(const TensorTable& values, std::span<const Slice> slices, const DeviceStep& step, Stream& stream);
-  /// Turns back what came of the last rotate, in place. @param values  of each slice, its elements
+  /// Rotates results of the last rotate's step back, in place. @param values  elements of each slice
   void turn_back(std::span<float* const> values, std::span<const Slice> slices, Stream& stream);
 
  private:

@@ -59,7 +59,7 @@ void Ternarizer::run(std::span<const TernarizeTask> tasks, const TernarizeOption
 void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
                std::span<std::int64_t> bytes, Stream& stream) {
   Ternarizer(stream.device()).run(tasks, options, key, bytes, stream);
-  stream.synchronize();  // the tables on a GPU are gone then
+  stream.synchronize();  // frees the GPU tables only after their use
 }
 
 }  // namespace terngrad

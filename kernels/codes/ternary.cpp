@@ -58,7 +58,7 @@ std::int64_t payload_bytes(CodeFormat format, std::int64_t n, int num_workers, i
     case CodeFormat::kT5:
       return divide_up(divide_up(n, 5), 4) * 4;
     case CodeFormat::kTMask:
-      // A chunk's signs are whole bytes, and all chunks but the last have 4096 / 8 of them at most.
+      // A chunk's signs are padded to whole bytes; all chunks but the last have at most 4096 / 8 of them.
       return tmask_parts(n).signs_offset + divide_up(divide_up(n, 8), 4) * 4;
     case CodeFormat::kLanes:
       return divide_up(n, lanes_per_word(lane_bits(num_workers, lane_levels))) * 8;

@@ -87,7 +87,7 @@ void check_tmask(const PackedCodes& codes) {
   }
 }
 
-/// Sign bits that belong to no non-zero, in the last byte of a chunk or after all, are zero.
+/// Checks that unused sign bits, in the last byte of a chunk or after all signs, are zero.
 void check_tmask_padding(const PackedCodes& codes) {
   const TMaskParts parts = tmask_parts(codes.num_codes);
   const auto signs = codes.payload.subspan(static_cast<std::size_t>(parts.signs_offset));
@@ -129,7 +129,7 @@ void check_lanes(const PackedCodes& codes) {
   }
 }
 
-/// Codes [first, end) of a chunk, counted from its beginning, where signs can be found from.
+/// Unpacks codes [first, end) of a chunk, relative to its start; `signs` begins with the chunk's first sign.
 /// @param masks  whole words
 void unpack_masked(const std::uint8_t* masks, const std::uint8_t* signs, std::int64_t first, std::int64_t end,
                    std::int16_t* out) {
@@ -148,7 +148,7 @@ void unpack_masked(const std::uint8_t* masks, const std::uint8_t* signs, std::in
   }
 }
 
-/// tmask and trans, chunk after chunk.
+/// tmask and trans, chunk by chunk.
 void unpack_chunks(const PackedCodes& codes, std::int64_t first, std::span<std::int16_t> out) {
   const TMaskParts parts = tmask_parts(codes.num_codes);
   TransChunk read;
@@ -178,7 +178,7 @@ void require_range(const PackedCodes& codes, std::int64_t first, std::int64_t co
                    " holds numbers, not whole codes");
 }
 
-/// What kernels on a GPU ask of lanes: whole words, and counts of workers that they are tested for.
+/// Requirements of the GPU's lane kernels: aligned words, and the number of workers that they are tested for.
 void require_lanes(const void* payload, int num_workers) {
   TERNGRAD_REQUIRE(num_workers <= kMaxSummedWorkers, "[lanes] at most ", kMaxSummedWorkers,
                    " workers can be summed on a GPU, got ", num_workers);
@@ -306,7 +306,7 @@ std::int64_t pack_codes(std::span<const std::int8_t> codes, TernaryFormat format
   }
   std::vector<float> values(codes.begin(), codes.end());
   if (levels > 1) {
-    // Codes are gradients whose scaler is L: rounded to nearest, they stay what they are.
+    // With scaler L, rounding to nearest quantizes each code to itself.
     const auto scaler = static_cast<float>(levels);
     const QuantizeTask task{.gradient = values.data(), .count = n, .scalers = &scaler, .payload = payload.data()};
     Stream cpu(Device::cpu(), 1);
@@ -314,7 +314,7 @@ std::int64_t pack_codes(std::span<const std::int8_t> codes, TernaryFormat format
                          cpu);
     return payload_bytes(format, n, 1);
   }
-  // Codes are gradients that are certain to be ternarized to themselves: s = 1, and |g| is 0 or s.
+  // With s = 1 and |g| in {0, s}, ternarizing maps each code to itself with certainty.
   const float one = 1.0f;
   TernarizeTask task;
   task.gradient = values.data();

@@ -12,7 +12,7 @@
 namespace terngrad {
 namespace {
 
-/// What offsets count in.
+/// Unit of offsets.
 constexpr std::int64_t kUnitBytes = 2;
 
 std::int64_t offset_at(const std::uint8_t* payload, std::int64_t chunk) {
@@ -62,7 +62,7 @@ TransParts trans_parts(std::int64_t n) {
   TransParts parts;
   parts.num_chunks = (n + kChunkElements - 1) / kChunkElements;
   parts.records_offset = 4 * (parts.num_chunks + 1);
-  // All chunks but the last are whole, and their bytes of masks and signs full.
+  // All chunks but the last are whole, so their mask and sign bytes are full.
   const std::int64_t records = 2 * parts.num_chunks + 2 * ((n + 7) / 8);
   parts.max_bytes = parts.records_offset + (records + 3) / 4 * 4;
   return parts;

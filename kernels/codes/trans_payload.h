@@ -1,4 +1,4 @@
-// Payloads of format trans: of each chunk its coded masks and its signs, found by a table of where chunks begin.
+// Payloads of format trans: per chunk its entropy-coded masks and its signs, located by a table of offsets.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace terngrad {
 
-/// Bytes of a whole chunk's record at most: L and a zero, masks that are not coded, and a sign of every code.
+/// Maximum bytes of a chunk's record: L and a zero byte, uncoded masks, and a sign for every code.
 inline constexpr std::int64_t kMaxTransRecordBytes = 2 + 2 * (kChunkElements / 8);
-/// Elements of a slice in format trans, whose offsets of records have 32 bits, in units of 2 bytes: whole chunks.
+/// Maximum elements of a trans slice, whose record offsets have 32 bits in units of 2 bytes: whole chunks.
 inline constexpr std::int64_t kMaxTransElements =
     ((std::int64_t{1} << 32) - 1) / (kMaxTransRecordBytes / 2) * kChunkElements;
 
@@ -18,31 +18,32 @@ inline constexpr std::int64_t kMaxTransElements =
 struct TransParts {
   std::int64_t num_chunks = 0;
   std::int64_t records_offset = 0;  // bytes from the payload's start
-  std::int64_t max_bytes = 0;       // of the payload
+  std::int64_t max_bytes = 0;       // maximum length of the payload
 };
 TransParts trans_parts(std::int64_t n);
 
-/// Checks that a payload is one that an encoder can have written. @throws CommunicationError saying what is wrong
+/// Validates a payload. @throws CommunicationError with the reason
 void check_trans(std::span<const std::uint8_t> payload, std::int64_t n);
 
-/// The masks of a chunk of a payload, and what begins with its signs.
+/// Decoded masks of a chunk, and the part of the payload that begins with its signs.
 struct TransChunk {
   alignas(8) std::uint8_t masks[kChunkElements / 8];
   std::span<const std::uint8_t> signs;
 };
-/// Reads a chunk of a payload of n codes that has passed check_trans.
+/// Reads a chunk from a payload of n codes, which must have passed check_trans.
 void read_trans_chunk(std::span<const std::uint8_t> payload, std::int64_t n, std::int64_t chunk, TransChunk& out);
 
 namespace cpu {
 struct CodePlanes;
 
-/// Writes the record of a chunk of a payload of n codes to where it is if all before it are as long as they can be, and
-/// its length into the table. Chunks are independent: any threads can write them.
+/// Writes a chunk's record at its largest possible offset (all previous records of maximum length), and its length into
+/// the table. Thread-safe for different chunks.
 void write_trans_record(const CodePlanes& planes, std::int64_t n, std::int64_t chunk, std::uint8_t* payload);
-/// Turns the lengths in the table into offsets and moves records together. @returns bytes of the payload
+/// Converts the lengths in the table to offsets and closes the gaps between records. @returns the payload's length in
+/// bytes
 std::int64_t close_trans_gaps(std::int64_t n, std::uint8_t* payload);
 
-/// The codes of a chunk as t2 words: ceil(count / 16) words. As read_trans_chunk.
+/// Converts a chunk to t2, ceil(count / 16) words. Requirements as for read_trans_chunk.
 void trans_to_t2(std::span<const std::uint8_t> payload, std::int64_t n, std::int64_t chunk, std::uint32_t* words);
 }  // namespace cpu
 

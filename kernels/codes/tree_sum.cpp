@@ -31,7 +31,7 @@ bool is_exponents(LeafFormat format) { return format == LeafFormat::kN8 || forma
 
 bool is_signs(LeafFormat format) { return format == LeafFormat::kBits || format == LeafFormat::kSides; }
 
-/// Of leaves that are codes.
+/// Code format of leaves with codes.
 CodeFormat code_format(LeafFormat format) {
   switch (format) {
     case LeafFormat::kT2:
@@ -62,10 +62,10 @@ CodeFormat code_format(LeafFormat format) {
   TERNGRAD_THROW(InvalidArgument, "[tree sum] leaf format ", static_cast<int>(format), " holds no codes");
 }
 
-/// What a payload must be a multiple of in memory.
+/// Required alignment of a payload in bytes.
 std::uintptr_t alignment(LeafFormat format) { return format == LeafFormat::kBfloat16 ? 2 : 4; }
 
-/// Bytes that every payload of the task has at least.
+/// Minimum length in bytes of every payload of the task.
 std::int64_t min_bytes(const MeanTask& task) {
   if (!is_codes(task.format)) return task.count * (task.format == LeafFormat::kFloat32 ? 4 : 2);
   return min_payload_bytes(code_format(task.format), task.count);
@@ -97,7 +97,7 @@ void check(const MeanTask& task) {
   }
 }
 
-/// Calls body(scaler, begin, end) for runs of [0, count) that share one scaler; elements are counted from `first`.
+/// Calls body(scaler, begin, end) for each run of [0, count) that shares one scaler; positions are relative to `first`.
 template <class Body>
 void for_each_run(const MeanTask& task, std::int64_t first, std::size_t count, const Body& body) {
   const std::int64_t block = task.block_elements;
@@ -112,8 +112,8 @@ void for_each_run(const MeanTask& task, std::int64_t first, std::size_t count, c
 
 constexpr std::int64_t kT2CodesPerWord = 16;
 
-/// At most a chunk of t2 codes with one scaler for both signs, from the beginning of a word on.
-/// @param words  beginning with element `first`
+/// Reads at most a chunk of t2 codes with the same scaler for both signs, starting at a word boundary.
+/// @param words  from element `first` on
 void read_t2(const MeanTask& task, const MeanLeaf& leaf, const std::uint32_t* words, std::int64_t first,
              std::span<float> out) {
   for_each_run(task, first, out.size(), [&](std::int64_t scaler, std::size_t begin, std::size_t end) {
@@ -124,7 +124,7 @@ void read_t2(const MeanTask& task, const MeanLeaf& leaf, const std::uint32_t* wo
   });
 }
 
-/// At most a chunk of ternary codes.
+/// Reads at most a chunk of ternary codes.
 void read_ternary(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
   if (task.format == LeafFormat::kT2 && !task.two_scalers && first % kT2CodesPerWord == 0) {
     const auto* const words = reinterpret_cast<const std::uint32_t*>(leaf.payload.data());
@@ -150,10 +150,10 @@ void read_ternary(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first
   });
 }
 
-/// Room for the codes of at most a chunk, a byte each.
+/// Buffer for the codes of at most a chunk, one byte each.
 using CodeBytes = std::array<std::uint8_t, kChunkElements + 2>;
 
-/// `count` codes of 4 bits from `first` on, a byte each.
+/// Unpacks `count` 4-bit codes from `first` on, to one byte each.
 const std::uint8_t* unpacked_nibbles(const MeanLeaf& leaf, std::int64_t first, std::size_t count, CodeBytes& room) {
   const std::int64_t skipped = first % 2;
   cpu::unpack_nibbles(leaf.payload.data() + first / 2, (skipped + static_cast<std::int64_t>(count) + 1) / 2,
@@ -161,7 +161,7 @@ const std::uint8_t* unpacked_nibbles(const MeanLeaf& leaf, std::int64_t first, s
   return room.data() + skipped;
 }
 
-/// At most a chunk of codes of levels.
+/// Reads at most a chunk of q4 or q8 codes.
 void read_levels(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
   CodeBytes room;
   const std::uint8_t* codes =
@@ -173,7 +173,7 @@ void read_levels(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first,
   });
 }
 
-/// At most a chunk of powers of two.
+/// Reads at most a chunk of powers of two.
 void read_exponents(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
   CodeBytes room;
   const bool is_narrow = task.format == LeafFormat::kN4;
@@ -184,7 +184,7 @@ void read_exponents(const MeanTask& task, const MeanLeaf& leaf, std::int64_t fir
   });
 }
 
-/// At most a chunk of FP8 numbers.
+/// Reads at most a chunk of FP8 numbers.
 void read_e4m3(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
   const std::uint8_t* codes = leaf.payload.data() + first;
   for_each_run(task, first, out.size(), [&](std::int64_t scaler, std::size_t begin, std::size_t end) {
@@ -192,7 +192,7 @@ void read_e4m3(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, s
   });
 }
 
-/// At most a chunk of signs whose scalers are those of columns.
+/// Reads at most a chunk of signs with scalers per column.
 void read_columns(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
   std::int64_t column = (task.first + first) % task.columns;
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -203,7 +203,7 @@ void read_columns(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first
   }
 }
 
-/// At most a chunk of signs.
+/// Reads at most a chunk of signs.
 void read_signs(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
   if (task.columns > 0) return read_columns(task, leaf, first, out);
   const auto num_bytes = static_cast<std::int64_t>(leaf.payload.size());

@@ -13,7 +13,7 @@
 namespace terngrad {
 namespace {
 
-/// Bits of a chunk, 64 to a word.
+/// Bits of a chunk in 64-bit words.
 using ChunkBits = std::array<std::uint64_t, kChunkElements / 64>;
 
 /// @throws InvalidArgument
@@ -45,7 +45,7 @@ void count_lanes(const CodeSumTask& task, std::int64_t begin, std::int64_t count
 }
 
 void count_bits(const CodeSumTask& task, std::int64_t begin, std::int64_t count, ChunkBits& negative, ChunkBits& tied) {
-  // Kept from call to call: a step allocates nothing.
+  // Kept between calls, so that a step allocates nothing.
   static thread_local std::vector<const std::uint8_t*> of_chunk;
   of_chunk.clear();
   for (const std::uint8_t* payload : task.payloads) of_chunk.push_back(payload + begin / 8);

@@ -1,4 +1,4 @@
-// Votes: the sign that most of N workers have, from their packed signs, in one pass over the output.
+// Majority vote over the packed signs of N workers, in one pass over the output.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,17 @@ namespace cuda {
 class VoteRunner;
 }
 
-/// Majority votes (Bernstein et al., ICML 2018), step after step: with m the number of workers whose bit is 1, out[i] =
-/// fl(scale v) with v = sign(N - 2 m), which is 0 where as many are negative as not. On a GPU it keeps the tables of
-/// tasks there: a call with the tasks of the last one allocates and copies nothing, and the host does not wait. Serves
-/// one stream.
+/// Majority votes (Bernstein et al., ICML 2018) step after step: out[i] = fl(scale v) with v = sign(N - 2 m), where m
+/// is the number of workers with bit 1; v is 0 for a tie. On a GPU it caches the task tables: a call with the same
+/// tasks as the previous one neither allocates, copies nor waits. Use each object with one stream only.
 class VoteCounter {
  public:
   explicit VoteCounter(Device device = Device::cpu());
 
-  /// Runs every task: CodeFormat::kBits with a payload for each worker, or lanes of one level, with N = num_workers.
-  /// Bit-equal on every backend and for any number of threads: counts are integers. Where a scale is NaN so is the
-  /// result: canonical_nan() on a GPU, the scale's own NaN on the CPU.
-  /// @throws InvalidArgument for other formats, no payloads, other than num_workers payloads of bits, and as
+  /// Runs every task: CodeFormat::kBits with one payload per worker, or lanes of one level, with N = num_workers.
+  /// Bit-equal on every backend and for any number of threads, since counts are integers. If a scale is NaN, the result
+  /// is NaN: canonical_nan() on a GPU, the scale's own NaN on the CPU.
+  /// @throws InvalidArgument for other formats, no payloads, kBits with other than num_workers payloads, and as
   /// check_code_sum
   void run(std::span<const CodeSumTask> tasks, Stream& stream);
 
@@ -35,14 +34,15 @@ class VoteCounter {
 };
 
 namespace cpu {
-/// Of up to kChunkElements signs: in which more than half of the workers are negative, and in which exactly half are.
-/// @param bits      [workers] at the chunk's first byte of each worker
-/// @param num_bytes  of the chunk, a multiple of 4
-/// @param negative, tied  [kChunkElements / 64] out; arbitrary behind the chunk's end
+/// Counts up to kChunkElements votes: sets bits where more than half of the workers are negative, and where exactly
+/// half are.
+/// @param bits      [workers] each worker's bits, from the chunk's first byte on
+/// @param num_bytes  length of the chunk's bits, a multiple of 4
+/// @param negative, tied  [kChunkElements / 64] out; unspecified behind the chunk's end
 void count_votes(std::span<const std::uint8_t* const> bits, std::int64_t num_bytes, std::uint64_t* negative,
                  std::uint64_t* tied);
-/// out[i] = scale * v: 0 where tied, else -1 where negative, else 1.
-/// @param first  bit of the first element, a multiple of 64
+/// out[i] = scale * v: v is 0 if tied, else -1 if negative, else 1.
+/// @param first  bit index of the first element, a multiple of 64
 void scale_votes(const std::uint64_t* negative, const std::uint64_t* tied, std::int64_t first, std::int64_t count,
                  float scale, float* out, Stores stores);
 }  // namespace cpu

@@ -13,7 +13,7 @@
 namespace terngrad {
 namespace {
 
-/// The bits of the largest magnitude; NaN counts as the largest of all.
+/// Bit pattern of the largest magnitude; NaN counts as larger than infinity.
 std::uint32_t max_bits_of(std::span<const float> values) {
   std::uint32_t max = 0;
   for (const float value : values) max = std::max(max, std::bit_cast<std::uint32_t>(value) & 0x7fffffffu);

@@ -1,4 +1,4 @@
-// What becomes of factors between the products of a step: how they begin, how they travel, and what is kept of them.
+// Steps on low-rank factors between the matrix products: initialization, rounding for transport, and memory (PowerSGD).
 #pragma once
 
 #include <cstdint>
@@ -12,29 +12,29 @@
 
 namespace terngrad {
 
-/// A factor with which a step begins. Device memory on a GPU's stream, like that of the other tasks.
+/// Initial factor of a step. Pointers are device memory on a GPU's stream, as in the other tasks.
 struct FactorBegin {
-  const float* kept = nullptr;  // Q^T [rank][columns] of the step before; null: all columns are drawn
+  const float* kept = nullptr;  // Q^T [rank][columns] of the previous step; null: all columns are drawn
   float* q = nullptr;           // Q^T [rank][columns] out
   int rank = 0;
   std::int64_t columns = 0;
-  std::int64_t draw_offset = 0;  // of its tensor
+  std::int64_t draw_offset = 0;  // draw offset of the tensor
 };
 
-/// A factor that is about to travel.
+/// A factor to round before it is sent.
 struct FactorRounding {
   float* values = nullptr;  // [count]
   std::int64_t count = 0;
-  ElementType type = ElementType::kFloat32;  // or kBfloat16: as which it travels
-  float* flag = nullptr;                     // [1] NaN: its tensor is not finite
+  ElementType type = ElementType::kFloat32;  // kFloat32 or kBfloat16, the type on the wire
+  float* flag = nullptr;                     // [1] NaN if the tensor is not finite
 
-  /// The bits of the smallest magnitude that is not finite as it travels.
+  /// Bit pattern of the smallest magnitude that is not finite in `type`.
   constexpr std::uint32_t first_infinite() const {
     return type == ElementType::kFloat32 ? 0x7f800000u : kFirstInfiniteBfloat16;
   }
 };
 
-/// A factor that the next step begins with.
+/// A factor to keep for the next step.
 struct FactorMemoryTask {
   const float* from = nullptr;  // [count]
   float* to = nullptr;          // [count] out
@@ -45,26 +45,28 @@ namespace cuda {
 class FactorStepRunner;
 }
 
-/// Bit-equal on every backend and for any number of threads. May be captured as LowRankProducts; serves one stream. All
-/// throw InvalidArgument for another device's stream.
+/// All functions are bit-equal on every backend and for any number of threads, and throw InvalidArgument for another
+/// device's stream. They can be captured like those of LowRankProducts. Use each object with one stream only.
 class FactorSteps {
  public:
   explicit FactorSteps(Device device = Device::cpu());
 
-  /// Columns of Q as they were kept, times a power of two that brings their largest magnitude to [1, 2); those that are
-  /// zeros, and all where nothing is kept, are drawn (kernels/factors/factor_draws.h) with `seed` and the step.
+  /// Computes the initial Q: kept columns times a power of two that brings their largest magnitude to [1, 2). Columns
+  /// of zeros, and all columns if none are kept, are drawn (kernels/factors/factor_draws.h) with `seed` and the step.
   void begin(std::span<const FactorBegin> tasks, std::uint64_t seed, const DeviceStep& step, Stream& stream);
 
-  /// Whether a tensor's first factor is finite as it travels: writes flags, NaN or 0, then rounds factors.
+  /// First factor of each tensor: sets the flag to NaN if the factor is not finite in the wire type, else to 0; then
+  /// rounds.
   void round_first(std::span<const FactorRounding> tasks, Stream& stream);
-  /// Of its second factor: zeros where the flag is NaN already; else it becomes NaN where that one is not finite. Then
-  /// rounds factors.
+  /// Second factor of each tensor: zeros if the flag is already NaN. Otherwise sets the flag like round_first and
+  /// rounds.
   void round_second(std::span<const FactorRounding> tasks, Stream& stream);
 
-  /// Rounds factors; flags are not looked at.
+  /// Rounds factors without using the flags.
   void round_mean(std::span<const FactorRounding> tasks, Stream& stream);
 
-  /// @param skip  [1] in the tasks' memory, or null: not 0, and nothing is kept
+  /// Copies factors for the next step.
+  /// @param skip  null, or [1] in the tasks' memory: nonzero keeps nothing
   void update_memory(std::span<const FactorMemoryTask> tasks, const std::uint32_t* skip, Stream& stream);
 
  private:

@@ -15,8 +15,8 @@ namespace {
 
 using cpu::kFactorPanelColumns;
 
-constexpr std::int64_t kGrainElements = 65536;  // worth a thread
-constexpr std::int64_t kGrainChunks = 4;        // likewise
+constexpr std::int64_t kGrainElements = 65536;  // smallest work for a thread
+constexpr std::int64_t kGrainChunks = 4;        // smallest work for a thread
 
 void require_rank(int rank) {
   TERNGRAD_REQUIRE(rank >= 1 && rank <= kMaxRank, "[low_rank] a rank is from 1 to ", kMaxRank, ", got ", rank);
@@ -62,7 +62,7 @@ void make_orthonormal(const FactorTask& task) {
         }
       }
       const double norm = std::sqrt(sum_of_products(own, own, rows));
-      // Written so that NaN is among what becomes zeros.
+      // False for NaN, so that NaN becomes zeros too.
       const bool is_kept = norm > before * kSmallestNormRatio && std::isfinite(norm);
       for (std::int64_t row = 0; row < rows; ++row) {
         own[row] = is_kept ? static_cast<float>(static_cast<double>(own[row]) / norm) : 0.0f;
@@ -71,7 +71,7 @@ void make_orthonormal(const FactorTask& task) {
   }
 }
 
-/// @param stream  of the CPU
+/// Computes one product on the CPU.
 void write_product(const LowRankTask& task, const Stream& stream) {
   const std::int64_t count = task.sizes.rows * task.sizes.columns;
   parallel_for(stream.num_threads(), (count + kChunkElements - 1) / kChunkElements, kGrainChunks,
@@ -165,10 +165,10 @@ void LowRankProducts::times_rows(const FactorTask& task, const Stream& stream) {
       for (std::int64_t panel = num_panels * part / num_parts; panel < num_panels * (part + 1) / num_parts; ++panel) {
         const std::int64_t first = panel * kFactorPanelColumns;
         const std::int64_t count = std::min(kFactorPanelColumns, m.columns - first);
-        const std::int64_t width = in_lanes(count) * rank;  // of a slot
+        const std::int64_t width = in_lanes(count) * rank;  // per slot
         slots.resize(std::max(slots.size(), static_cast<std::size_t>(num_slots * width)));
         cpu::add_blocks(m.values + first, m.rows, m.columns, count, task.p, rank, slots.data());
-        // Slots without a block hold +0, which changes no sum that begins with it.
+        // Slots without a block count as +0. Skipping them changes no bit, since every sum begins with +0.
         for (std::int64_t half = kFactorSlots / 2; half > 0; half /= 2) {
           for (std::int64_t i = 0; i < std::min(half, num_slots - half) * width; ++i) {
             slots[static_cast<std::size_t>(i)] += slots[static_cast<std::size_t>(half * width + i)];

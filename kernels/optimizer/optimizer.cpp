@@ -14,7 +14,7 @@ void require_same(const char* who, std::size_t a, std::size_t b) {
   TERNGRAD_REQUIRE(a == b, "[", who, "] lengths differ: ", a, " and ", b);
 }
 
-/// The rate that an update on the CPU is to use, or nothing if it is skipped.
+/// The rate of an update on the CPU, or nothing if the update is skipped.
 std::optional<float> rate_of(float by_value, const StepScalars& scalars) {
   if (scalars.skip != nullptr && *scalars.skip != 0) return std::nullopt;
   return scalars.rate != nullptr ? *scalars.rate : by_value;

@@ -1,4 +1,4 @@
-// Counter-based random numbers: Philox4x32-10 and the counters that this project gives to each kind of draw.
+// Counter-based random numbers: Philox4x32-10 and the assignment of its counters to draws.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ constexpr std::array<std::uint32_t, 4> philox4x32_10(std::array<std::uint32_t, 4
   return counter;
 }
 
-/// What a draw is for. Draws of different purposes never share a counter. The values are part of the format.
+/// Purpose of a draw. Draws of different purposes never share a counter. The values are part of the format.
 enum class DrawPurpose : std::uint8_t {
   kTernarize = 1,
   kTernarizeRefine = 2,
@@ -39,11 +39,11 @@ enum class DrawPurpose : std::uint8_t {
   kFactorInit = 14,
 };
 
-/// Names one stream of draws: equal keys give equal bits on every backend, with any number of threads or processes.
+/// Key of a stream of draws: equal keys give equal bits on every backend, with any number of threads or processes.
 struct DrawKey {
-  std::uint64_t seed = 0;    // the Philox key: low word first
+  std::uint64_t seed = 0;    // the Philox key, low word first
   std::uint64_t step = 0;    // training step; 40 bits
-  std::uint32_t worker = 0;  // global worker number; 0 for draws that belong to the data
+  std::uint32_t worker = 0;  // global worker number; 0 for draws that depend on the data only
   DrawPurpose purpose = DrawPurpose::kTernarize;
 };
 

@@ -14,7 +14,7 @@ namespace terngrad {
 
 void prefer_huge_pages(void* memory, std::size_t bytes) noexcept {
   constexpr std::size_t kSmallest = std::size_t{4} << 20;
-  constexpr std::uintptr_t kPage = 4096;  // what madvise takes; the system finds the huge pages inside
+  constexpr std::uintptr_t kPage = 4096;  // alignment for madvise; the kernel finds the huge pages inside
   if (bytes < kSmallest) return;
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   const std::uintptr_t first = (address + kPage - 1) / kPage * kPage;

@@ -12,21 +12,21 @@
 namespace terngrad {
 
 namespace detail {
-/// Allocates room for `count` values of `value_bytes` bytes on `device`, aligned to `kBufferAlignment`. 0 give nullptr.
-/// @throws std::bad_alloc for a negative count and where the host has no room; DeviceError where a GPU has none
+/// Allocates uninitialized memory for `count` values of `value_bytes` bytes on `device`, on the CPU aligned to
+/// `kBufferAlignment`. Returns null for count 0.
+/// @throws std::bad_alloc for a negative count or if the host is out of memory; DeviceError if a GPU is
 void* allocate(const Device& device, std::int64_t count, std::size_t value_bytes);
 void deallocate(const Device& device, void* memory) noexcept;
 }  // namespace detail
 
-/// Asks the system for huge pages behind host memory that has not been touched: a first touch by 4 KiB costs more than
-/// what is done there. Does nothing for less than 4 MiB, and where the system has none.
+/// Advises the system to back untouched host memory with huge pages: faulting in 4 KiB pages would cost more than the
+/// work on them. Does nothing below 4 MiB or if the system has no huge pages.
 void prefer_huge_pages(void* memory, std::size_t bytes) noexcept;
 
-/// Alignment of every buffer: a cache line, and the widest vector of any CPU target.
+/// Alignment of host buffers: at least a cache line and the widest vector of any CPU target.
 inline constexpr std::size_t kBufferAlignment = 128;
 
-/// Owns `num_elements` values of T on a device. Memory is uninitialised; callers that need zeros ask for them. Copying
-/// would need a stream, so there is no copy constructor.
+/// Owns `num_elements` uninitialized values of T on a device. Not copyable: a copy would need a stream.
 template <class T>
 class Buffer {
   static_assert(std::is_trivially_copyable_v<T>, "device memory holds plain values only");

@@ -1,4 +1,4 @@
-// Devices and streams: where memory lives and where work runs.
+// Devices and streams: the location of memory and the queues of work.
 #pragma once
 
 #include <memory>
@@ -8,13 +8,13 @@ namespace terngrad {
 
 enum class DeviceKind { kCpu, kCuda };
 
-/// A place where memory lives and kernels run. A small value; copy freely.
+/// The CPU or one GPU. A small value; copy freely.
 class Device {
  public:
   /// The CPU of this process.
   static Device cpu() { return Device(DeviceKind::kCpu, 0); }
-  /// GPU `index` of those that this process sees (CUDA_VISIBLE_DEVICES counts).
-  /// @throws NotSupported with the reason if there is no such GPU: the build has no CUDA, no driver, too few devices
+  /// GPU `index` among those visible to this process (CUDA_VISIBLE_DEVICES applies).
+  /// @throws NotSupported with the reason if there is no such GPU: no CUDA in the build, no driver, too few devices
   static Device cuda(int index = 0);
 
   DeviceKind kind() const { return kind_; }
@@ -23,10 +23,10 @@ class Device {
   bool is_cuda() const { return kind_ == DeviceKind::kCuda; }
   /// "cpu" or "cuda:<index>".
   std::string name() const;
-  /// For people: "cpu", or the GPU's model and its software, e.g. "NVIDIA H200, driver 13.0, runtime 13.0".
+  /// Human-readable: "cpu", or the GPU's model and software, e.g. "NVIDIA H200, driver 13.0, runtime 13.0".
   std::string description() const;
-  /// Tells the GPUs of a host apart, whichever of them a process sees and in whatever order: the driver's UUID, in
-  /// hexadecimal digits. "cpu" for the CPU.
+  /// Identifies a GPU of the host independently of visibility and order: the driver's UUID in hexadecimal digits. "cpu"
+  /// for the CPU.
   std::string unique_id() const;
 
   friend bool operator==(const Device&, const Device&) = default;
@@ -37,38 +37,39 @@ class Device {
   int index_;
 };
 
-/// GPUs that this process can use: those in CUDA's order, which has the fastest one first, before the first that the
-/// build has no code for. 0 without a driver or in a build without CUDA, which is no error.
+/// Number of usable GPUs. Counts in CUDA's order (fastest first) up to the first GPU that this build has no code for.
+/// Returns 0, without an error, if there is no driver or the build has no CUDA.
 int num_cuda_devices();
-/// Why there are not more of them: the driver's or the runtime's own words, that the build has no CUDA, or which GPU is
-/// too old. Empty if all can be used.
+/// Reason why num_cuda_devices() is not larger: the message of the driver or runtime, that the build has no CUDA, or
+/// the GPU that is too old. Empty if all GPUs can be used.
 std::string cuda_unavailable_reason();
 
 /// Number of hardware threads that this process may use (its CPU affinity mask), at least 1.
 int num_hardware_threads();
 
-/// An ordered queue of work on one device. On the CPU work runs at once, in the calling thread and up to
-/// `num_threads() - 1` helpers; on a GPU it runs later, in order, and results are valid after synchronize() or to work
-/// submitted to the same stream. Results of kernels never depend on the number of threads (contract B1). Copies of a
-/// stream are the same queue.
+/// An ordered queue of work on one device. On the CPU, work runs immediately in the calling thread and up to
+/// `num_threads() - 1` helpers. On a GPU it runs asynchronously and in order; results are valid after synchronize() and
+/// for later work of the same stream. Kernel results never depend on the number of threads (contract B1). Copies of a
+/// Stream share the queue.
 class Stream {
  public:
-  /// @param num_threads  threads a kernel may use on the CPU, at least 1; a GPU's stream ignores it
+  /// @param num_threads  maximum threads per kernel on the CPU, at least 1; ignored for a GPU
   explicit Stream(Device device = Device::cpu(), int num_threads = num_hardware_threads());
-  /// A GPU's stream of somebody else, who keeps it as long as any copy of this is in use.
-  /// @param device  a GPU, whose stream it is
-  /// @param native  its cudaStream_t; null is the device's default stream
-  /// @throws InvalidArgument for the CPU, which has none
+  /// Wraps a GPU stream without taking ownership; the owner must keep it alive while any copy is in use.
+  /// @param device  the GPU of the stream
+  /// @param native  the cudaStream_t; null for the device's default stream
+  /// @throws InvalidArgument for the CPU
   static Stream borrow(Device device, void* native);
 
   const Device& device() const { return device_; }
   int num_threads() const { return num_threads_; }
-  /// The cudaStream_t of a GPU's stream; null on the CPU, and of a GPU's default stream.
+  /// The cudaStream_t; null on the CPU and for a GPU's default stream.
   void* native() const { return native_.get(); }
-  /// Returns once all work submitted so far has run. Immediate on the CPU.
+  /// Waits until all work submitted so far has finished. Returns immediately on the CPU.
   /// @throws DeviceError for this or an earlier failure on the device
   void synchronize() const;
-  /// Whether all of it has run, without waiting. True on the CPU. @throws DeviceError as synchronize
+  /// True if all work submitted so far has finished; does not wait. Always true on the CPU. @throws DeviceError as
+  /// synchronize
   bool is_done() const;
 
  private:

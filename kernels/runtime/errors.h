@@ -7,7 +7,7 @@
 
 namespace terngrad {
 
-/// Base of every exception thrown on purpose by this project.
+/// Base class of all exceptions that this project throws.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -19,37 +19,37 @@ class InvalidArgument : public Error {
   using Error::Error;
 };
 
-/// Thrown when an option of a command, or a combination of options, cannot be honoured. Commands exit with code 2.
+/// Thrown when a command's option, or a combination of options, cannot be honored. Commands exit with code 2.
 class UsageError : public Error {
  public:
   using Error::Error;
 };
 
-/// Thrown when a file is missing, truncated, damaged or not what it should be, or cannot be written.
+/// Thrown when a file is missing, truncated, corrupt or of the wrong kind, or cannot be written.
 class DataError : public Error {
  public:
   using Error::Error;
 };
 
-/// Thrown when a message between workers or processes is damaged, foreign or does not arrive.
+/// Thrown when a message between workers or processes is corrupt, unexpected or does not arrive.
 class CommunicationError : public Error {
  public:
   using Error::Error;
 };
 
-/// Thrown when a gradient holds NaN or infinity and the run was asked to stop on it.
+/// Thrown when a gradient contains NaN or infinity and the run was configured to stop in that case.
 class NonFiniteError : public Error {
  public:
   using Error::Error;
 };
 
-/// Thrown when this build or this machine lacks what was asked for (a device, a library).
+/// Thrown when this build or machine lacks a requested device or library.
 class NotSupported : public Error {
  public:
   using Error::Error;
 };
 
-/// Thrown when a call to a device's runtime fails: out of device memory, a bad launch, an error of an earlier kernel.
+/// Thrown when a call to a device's runtime fails: out of memory, invalid launch, error of an earlier kernel.
 class DeviceError : public Error {
  public:
   using Error::Error;
@@ -66,10 +66,10 @@ template <class Exception, class... Parts>
 
 }  // namespace terngrad
 
-/// Throws `Exception` with a message streamed together from the remaining arguments.
+/// Throws `Exception` with the concatenation of the remaining arguments as message.
 #define TERNGRAD_THROW(Exception, ...) ::terngrad::detail::throw_error<Exception>(__VA_ARGS__)
 
-/// Throws `InvalidArgument` unless `condition` holds. Messages say who, what was expected and what came:
+/// Throws `InvalidArgument` unless `condition` holds. Messages name the caller, the expectation and the actual value:
 ///   TERNGRAD_REQUIRE(bytes >= need, "[ternarize] output too small: need ", need, " bytes, have ", bytes);
 #define TERNGRAD_REQUIRE(condition, ...)                                        \
   do {                                                                          \

@@ -9,7 +9,7 @@ namespace terngrad {
 std::string simd_instructions() { return cpu::simd_targets().front().name; }
 
 bool has_gpu_driver(const std::string& root) {
-  // Of Linux, in a container that was not given its GPUs too, and of Windows' subsystem for Linux.
+  // Paths on Linux (also in containers without GPU access) and in the Windows Subsystem for Linux.
   for (const char* const path : {"/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg"}) {
     if (::access((root + path).c_str(), F_OK) == 0) return true;
   }

@@ -1,15 +1,16 @@
-// What this machine has, for messages and reports.
+// Properties of this machine for messages and reports.
 #pragma once
 
 #include <string>
 
 namespace terngrad {
 
-/// The SIMD instruction set that kernels use here, of those that they are compiled for: "avx2".
+/// The SIMD instruction set that kernels use on this machine, e.g. "avx2".
 std::string simd_instructions();
 
-/// Whether there is a driver for GPUs, whatever this build or process can do with it: a machine that has none has no
-/// GPU to compute on. @param root  of the file system
+/// True if a GPU driver is installed, even if this build or process cannot use it. Without one there is no GPU to
+/// compute on.
+/// @param root  root directory of the file system
 bool has_gpu_driver(const std::string& root = "");
 
 }  // namespace terngrad

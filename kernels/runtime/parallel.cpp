@@ -51,7 +51,8 @@ void detail::parallel_ranges(int num_threads, std::int64_t count, std::int64_t g
 LibraryThreads::LibraryThreads(int num_threads) : previous_(omp_get_max_threads()) { omp_set_num_threads(num_threads); }
 LibraryThreads::~LibraryThreads() { omp_set_num_threads(previous_); }
 #else
-// This build keeps libraries on one thread (OMP_NUM_THREADS=1 in the test presets): ThreadSanitizer cannot see OpenMP.
+// This build keeps libraries single-threaded (OMP_NUM_THREADS=1 in the test presets): ThreadSanitizer cannot see
+// OpenMP.
 LibraryThreads::LibraryThreads(int num_threads) : previous_(num_threads) {}
 LibraryThreads::~LibraryThreads() { static_cast<void>(previous_); }
 #endif

@@ -1,4 +1,4 @@
-// parallel_for: the only place that names a threading runtime.
+// parallel_for: the only interface to the threading runtime.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,12 @@ void parallel_ranges(int num_threads, std::int64_t count, std::int64_t grain, Ra
 
 /// Calls body(begin, end) on disjoint ranges that cover [0, count) exactly once.
 ///
-/// The ranges are contiguous, at most `num_threads` of them, of nearly equal length and (except for the last) multiples
-/// of `grain`. Which thread runs which range is fixed, but bodies must not let a result depend on where a range ends.
-/// With one thread, or from inside another parallel_for whose threads use up the machine, the body runs in the calling
-/// thread. An exception from a body is rethrown in the caller after all ranges have ended (the first by range, if
-/// several).
+/// The ranges are contiguous, at most `num_threads` in number, of nearly equal length, and (except for the last)
+/// multiples of `grain`. The assignment of ranges to threads is fixed, but results must not depend on range boundaries.
+/// With one thread, or possibly when nested in another parallel_for, the body runs in the calling thread. If bodies
+/// throw, the exception of the first such range is rethrown in the caller after all ranges have ended.
 ///
-/// @param num_threads  upper bound on the threads used, at least 1
+/// @param num_threads  maximum number of threads, at least 1
 /// @param count        number of indices; 0 calls nothing
 /// @param grain        smallest range worth a thread, at least 1
 template <class Body>
@@ -36,11 +35,11 @@ void parallel_for(int num_threads, std::int64_t count, std::int64_t grain, Body&
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-/// A grain for loops that do a few operations on each element.
+/// Grain for loops with a few operations per element.
 inline constexpr std::int64_t kElementGrain = 16384;
 
-/// Makes `num_threads` the number of threads that third-party libraries (oneDNN) use when called from this thread, for
-/// the lifetime of the object. Their results may depend on it, so their callers state it.
+/// Sets the number of threads that third-party libraries (oneDNN) use when called from this thread, for the lifetime of
+/// the object. Their results may depend on it, so callers set it explicitly.
 class LibraryThreads {
  public:
   explicit LibraryThreads(int num_threads);

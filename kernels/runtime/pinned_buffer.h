@@ -1,4 +1,4 @@
-// PinnedBuffer<T>: host memory that a GPU copies from and to by itself.
+// PinnedBuffer<T>: page-locked host memory for direct copies to and from a GPU.
 #pragma once
 
 #include <cstddef>
@@ -13,22 +13,22 @@
 namespace terngrad {
 
 namespace detail {
-/// Owned room for `count` values of `value_bytes` bytes. @throws as PinnedBuffer's constructor
+/// Allocates page-locked memory for `count` values of `value_bytes` bytes. @throws as PinnedBuffer's constructor
 std::shared_ptr<void> allocate_pinned(const Device& device, std::int64_t count, std::size_t value_bytes);
 void upload_bytes(void* to, const void* from, std::size_t to_bytes, std::size_t from_bytes, const Stream& stream);
 }  // namespace detail
 
-/// Owns `num_elements` values of T in page-locked host memory, which copies to and from a GPU need no second copy of.
-/// The values are uninitialised. Page-locked memory is taken from all programs of a machine: for what is copied in
-/// every step.
+/// Owns `num_elements` uninitialized values of T in page-locked host memory, which a GPU copies from and to without a
+/// staging copy. Page-locked memory is a limited resource of the machine: use it for data copied in every step.
 template <class T>
 class PinnedBuffer {
   static_assert(std::is_trivially_copyable_v<T>, "memory holds plain values only");
 
  public:
   PinnedBuffer() = default;
-  /// @param device  a GPU. @throws InvalidArgument for the CPU, std::bad_alloc for a negative count, DeviceError where
-  /// the machine has no such memory left
+  /// @param device  a GPU
+  /// @throws InvalidArgument for the CPU, std::bad_alloc for a negative count, DeviceError if the machine has no
+  /// page-locked memory left
   PinnedBuffer(std::int64_t num_elements, const Device& device)
       : memory_(detail::allocate_pinned(device, num_elements, sizeof(T))), num_elements_(num_elements) {}
   PinnedBuffer(PinnedBuffer&& other) noexcept
@@ -51,8 +51,8 @@ class PinnedBuffer {
   std::int64_t num_elements_ = 0;
 };
 
-/// to[i] = from[i], in the stream's order, without waiting for it: `from` is page-locked memory, which must stay as it
-/// is until the stream has come so far (StreamEvent). On the CPU any memory is, and is copied at once.
+/// to[i] = from[i], in stream order and without waiting. `from` is page-locked memory that must not change until the
+/// stream has run the copy (StreamEvent). On the CPU any memory will do, and the copy is immediate.
 /// @throws InvalidArgument if lengths differ, DeviceError
 template <class T>
 void upload(std::type_identity_t<std::span<const T>> from, std::span<T> to, const Stream& stream) {

@@ -1,4 +1,4 @@
-// Numbers as people write them for options.
+// Parses numbers from option texts.
 #pragma once
 
 #include <charconv>
@@ -11,13 +11,14 @@
 
 namespace terngrad {
 
-/// What a text says.
+/// Result of parsing a text as a number.
 template <class Number>
 struct ReadNumber {
-  std::optional<Number> number = {};  // if it is one, decimal, read in full and finite
-  std::string problem = {};           // else, if it is nearly one: what is the matter
+  std::optional<Number> number = {};  // set if the whole text is one finite decimal number
+  std::string problem = {};           // explanation if the text is almost such a number
 };
 
+/// Parses `text` as a decimal number.
 template <class Number>
 ReadNumber<Number> read_number(const std::string& text) {
   using Limits = std::numeric_limits<Number>;

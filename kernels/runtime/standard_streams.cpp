@@ -11,7 +11,8 @@ namespace terngrad {
 void open_standard_streams() {
   for (int number = STDIN_FILENO; number <= STDERR_FILENO; ++number) {
     if (::fcntl(number, F_GETFD) != -1 || errno != EBADF) continue;
-    // The lowest free number is this one. Where /dev/null is missing, nothing can be said and nothing is safe.
+    // open returns the lowest free descriptor, which is `number`. If /dev/null is missing, no output is possible:
+    // abort.
     if (::open("/dev/null", O_RDWR) != number) std::abort();
   }
 }

@@ -3,8 +3,8 @@
 
 namespace terngrad {
 
-/// Opens /dev/null in the place of each of the three that is closed. Otherwise the next file that the program opens
-/// takes its number, and what is printed lands in that file. The first call of a main function.
+/// Opens /dev/null for each closed standard stream. Otherwise the next opened file would get its descriptor, and
+/// printed text would land in that file. Call it first in main.
 void open_standard_streams();
 
 }  // namespace terngrad

@@ -1,4 +1,4 @@
-// lap_seconds: a stopwatch for parts that follow each other.
+// lap_seconds: a stopwatch for consecutive phases.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace terngrad {
 
-/// Seconds since `begin`, which becomes now: the beginning of the next part.
+/// Returns the seconds since `begin` and sets `begin` to now.
 inline double lap_seconds(std::chrono::steady_clock::time_point& begin) {
   const auto now = std::chrono::steady_clock::now();
   return std::chrono::duration<double>(now - std::exchange(begin, now)).count();

@@ -1,4 +1,4 @@
-// StreamEvent: a point in the order of a stream that other streams and the host wait for.
+// StreamEvent: a point in a stream that other streams and the host can wait for.
 #pragma once
 
 #include <memory>
@@ -7,20 +7,21 @@
 
 namespace terngrad {
 
-/// The end of what a stream had been given when `record` was called last; one that was never recorded has come. On the
-/// CPU, where streams run at once, every point has come.
+/// Marks the end of the work that a stream had been given at the last `record`. Complete if never recorded, and always
+/// complete on the CPU, where streams run work immediately.
 class StreamEvent {
  public:
   /// @throws DeviceError
   explicit StreamEvent(const Device& device);
 
-  /// @param stream  of the same device
+  /// @param stream  a stream of the same device
   void record(const Stream& stream);
-  /// What `stream` is given from now on runs after the point that was recorded last; the host does not wait.
+  /// Work submitted to `stream` from now on runs after the recorded point. Asynchronous.
   void hold_back(const Stream& stream) const;
-  /// Whether the point has come, without waiting. @throws DeviceError for an earlier failure on the device
+  /// True if the recorded point has been reached; does not wait. @throws DeviceError for an earlier failure on the
+  /// device
   bool has_come() const;
-  /// Returns once it has. @throws DeviceError as has_come
+  /// Blocks the host until the recorded point has been reached. @throws DeviceError as has_come
   void wait() const;
 
  private:

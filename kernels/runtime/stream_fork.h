@@ -1,4 +1,4 @@
-// StreamFork: work of one stream that may run side by side.
+// StreamFork: concurrent branches of a stream.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,11 @@
 
 namespace terngrad {
 
-/// Branches of a GPU's stream: what they are given between `begin` and `join` runs after what the stream was given
-/// before, side by side with what it is given meanwhile, and before what it is given afterwards. Small kernels that do
-/// not depend on each other fill a GPU only together. `begin` may come again before `join`: branches then also wait for
-/// what the stream was given since. Can be captured into a CUDA graph, whose nodes then branch. Work of different
-/// branches, and of the stream meanwhile, must not write what another reads or writes.
+/// Branches of a GPU's stream. Work submitted to a branch between `begin` and `join` runs after earlier work of the
+/// stream, concurrently with work submitted to the stream meanwhile, and before later work. Small independent kernels
+/// only fill a GPU together. `begin` may be called again before `join`: branches then also wait for the stream's work
+/// since the last `begin`. Can be captured into a CUDA graph, whose nodes then branch. Concurrent work must not write
+/// memory that other concurrent work reads or writes.
 class StreamFork {
  public:
   /// @param num_branches  at least 1. @throws InvalidArgument for fewer, NotSupported for a CPU's stream

@@ -10,7 +10,7 @@
 
 namespace terngrad::detail {
 
-/// One thread, and the task it was handed.
+/// One thread and its current task.
 class ThreadTeam::Worker {
  public:
   Worker() : thread_([this] { serve(); }) {}
@@ -60,14 +60,15 @@ class ThreadTeam::Worker {
   const std::function<void(int)>* task_ = nullptr;
   int index_ = 0;
   bool is_ending_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last: the thread uses the other members
 };
 
 ThreadTeam::ThreadTeam() : process_(::getpid()) {}
 
 ThreadTeam::~ThreadTeam() {
   if (process_ == ::getpid()) return;
-  // Threads of another process: there is nothing to join. Kept where a leak checker finds them, if there is memory.
+  // After a fork the threads exist only in the parent: nothing to join. Keep the objects reachable for leak checkers,
+  // if memory allows.
   static auto* const abandoned = new (std::nothrow) std::vector<std::unique_ptr<Worker>>;
   if (abandoned != nullptr) abandoned->swap(workers_);
   for (std::unique_ptr<Worker>& worker : workers_) static_cast<void>(worker.release());

@@ -1,13 +1,13 @@
-// The version of this build. Defined in its own library, terngrad::version (terngrad::trainers brings it along),
-// so that another commit compiles one source and nothing else.
+// Version of this build. Defined in its own library, terngrad::version (part of terngrad::trainers), so that a new
+// commit recompiles only one source file.
 #pragma once
 
 namespace terngrad {
 
-/// "0.1.0".
+/// The version number, e.g. "0.1.0".
 const char* version();
-/// The commit that the program was linked from, as `git describe --always --dirty --abbrev=12` names it, of at most 63
-/// characters; "unknown" where the sources are no work tree of git.
+/// The commit of the build, from `git describe --always --dirty --abbrev=12`, at most 63 characters; "unknown" if the
+/// sources are not in a git work tree.
 const char* commit();
 
 }  // namespace terngrad

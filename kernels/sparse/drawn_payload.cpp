@@ -22,7 +22,7 @@ constexpr std::int64_t kDrawnGrainChunks = 4;
 
 std::int64_t drawn_value_bytes(SparseValues values) { return values == SparseValues::kFloat32 ? 4 : 2; }
 
-/// The element of each group that travels, of groups in ascending order.
+/// Computes the sent element of each group; fastest for groups in ascending order.
 class DrawnPlaces {
  public:
   DrawnPlaces(std::uint64_t selection, std::int64_t group_elements)
@@ -79,7 +79,7 @@ void encode_on_cpu(const DrawnEncodeTask& task, float factor, std::uint64_t seed
   });
 }
 
-/// Payloads of different keys, which are no step's.
+/// Sums payloads with different keys, which do not occur within a step.
 void add_up_any(const DrawnSumTask& task, Stream& stream) {
   const auto bytes = static_cast<std::size_t>(drawn_bytes(task.shape));
   const auto leaf = [&](int worker, std::int64_t begin, std::span<float> decoded) {
@@ -88,7 +88,7 @@ void add_up_any(const DrawnSumTask& task, Stream& stream) {
   aggregate_tree(static_cast<int>(task.payloads.size()), task.shape.count, leaf, task.scale, task.out, stream);
 }
 
-/// Adds up the values, which are of the same elements in all workers, and puts each sum where it belongs.
+/// Sums payloads with equal keys, so with values for the same elements, and scatters the sums.
 void add_up(const DrawnSumTask& task, Stream& stream) {
   const DrawnShape& shape = task.shape;
   const std::uint64_t selection = key_of(task.payloads[0]);
@@ -96,7 +96,7 @@ void add_up(const DrawnSumTask& task, Stream& stream) {
                [&](std::int64_t begin, std::int64_t end) {
                  Stream own;
                  DrawnPlaces places(selection, shape.group_elements);
-                 std::array<float, kChunkElements + 1> sums;  // of groups; a chunk touches no more
+                 std::array<float, kChunkElements + 1> sums;  // per group; a chunk touches at most one more
                  for (std::int64_t chunk = begin; chunk < end; ++chunk) {
                    const DrawnShape part{shape.first + chunk * kChunkElements,
                                          std::min(kChunkElements, shape.count - chunk * kChunkElements),
@@ -135,7 +135,7 @@ void check_drawn(const DrawnShape& shape, std::span<const std::uint8_t> payload)
   }
   if (shape.count == 0) return;
   DrawnPlaces places(key_of(payload.data()), shape.group_elements);
-  // Only the first and the last group can have their element outside of the slice.
+  // Only the first and last group can have their element outside the slice.
   for (const std::int64_t i : {std::int64_t{0}, shape.num_groups() - 1}) {
     const std::int64_t place = places.of_group(shape.first_group() + i) - shape.first;
     if (place >= 0 && place < shape.count) continue;
@@ -215,7 +215,7 @@ void DrawnSummer::sum_on_gpu(std::span<const DrawnSumTask> tasks, Stream& stream
   }
   cuda::grow(means_, num_means, stream);
   leaves_.clear();
-  leaves_.reserve(num_leaves);  // tasks refer to them
+  leaves_.reserve(num_leaves);  // tasks keep pointers into it
   sums_.clear();
   float* mean = means_.data();
   for (const DrawnSumTask& task : tasks) {

@@ -15,7 +15,7 @@ SparseShape shape_of(std::int64_t count, std::int64_t num_places) {
   return {.format = SparseFormat::kRuns, .num_elements = count, .num_places = num_places};
 }
 
-/// What a payload says first.
+/// Number of places in a payload, from its first word.
 std::int64_t num_places_of(std::span<const std::uint8_t> payload) {
   std::uint32_t number = 0;
   std::memcpy(&number, payload.data(), sizeof number);

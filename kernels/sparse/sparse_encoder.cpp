@@ -19,7 +19,7 @@ void check_tasks(std::span<const SparseEncodeTask> tasks) {
     TERNGRAD_REQUIRE(task.shape.num_elements > 0, "[top_k] nothing is sent of a slice without elements");
     TERNGRAD_REQUIRE(task.shape.format == tasks[0].shape.format && task.shape.values == tasks[0].shape.values,
                      "[top_k] all slices of a call have one format and width of values");
-    max_sparse_bytes(task.shape);  // refuses slices that the format cannot hold
+    max_sparse_bytes(task.shape);  // throws for slices that the format cannot hold
   }
 }
 
@@ -51,7 +51,7 @@ std::int64_t SparseEncoder::encode_on_cpu(const SparseEncodeTask& task, Stream& 
   const std::int64_t run = shape.format == SparseFormat::kLocal ? shape.block_elements : shape.num_elements;
   const std::int64_t num_runs = (shape.num_elements + run - 1) / run;
   const std::int64_t kept_of_run = top_k_count(run, shape.density);
-  // Threads deal out blocks among themselves, or work on one tensor together.
+  // Threads share the blocks among themselves, or work together on a single run.
   const auto num_parts = std::clamp<std::int64_t>(num_runs, 1, stream.num_threads());
   const int num_run_threads = num_parts > 1 ? 1 : stream.num_threads();
   selectors_.resize(std::max(selectors_.size(), static_cast<std::size_t>(num_parts)));
@@ -73,7 +73,7 @@ void SparseEncoder::choose(const SparseEncodeTask& task, std::int64_t first, std
                            TopKSelector& selector, std::size_t at, Stream& stream) {
   const auto first_place = static_cast<std::uint32_t>(first);
   if (task.flag != nullptr && std::isnan(*task.flag)) {
-    // Zeros, of which the first are kept.
+    // A non-finite tensor counts as zeros, of which the first k are kept.
     for (std::int64_t i = 0; i < k; ++i, ++at) {
       places_[at] = first_place + static_cast<std::uint32_t>(i);
       values_[at] = 0;

@@ -13,7 +13,7 @@
 namespace terngrad {
 namespace {
 
-constexpr std::int64_t kMaxWidths = std::int64_t{1} << (32 - kRunsWidthBits);  // their sum has to be below this
+constexpr std::int64_t kMaxWidths = std::int64_t{1} << (32 - kRunsWidthBits);  // exclusive bound of the sum of widths
 
 std::uint32_t word_at(const std::uint8_t* payload, std::int64_t word) {
   std::uint32_t value = 0;
@@ -25,14 +25,14 @@ void put_word(std::uint8_t* payload, std::int64_t word, std::uint32_t value) {
   std::memcpy(payload + 4 * word, &value, sizeof(value));
 }
 
-/// Bits that a number needs; 0 of 0.
+/// Number of significant bits of a number; 0 for 0.
 int bits_of(std::uint64_t number) { return 64 - std::countl_zero(number); }
 std::int64_t value_bytes(SparseValues values) { return values == SparseValues::kFloat32 ? 4 : 2; }
 std::int64_t words_of_values(const SparseShape& shape, std::int64_t count) {
   return words_of_bits(8 * value_bytes(shape.values) * count);
 }
 
-/// Packs numbers of any widths up to 32 bits, low bits first, into words from a place on.
+/// Packs numbers of up to 32 bits, low bits first, into words from a given word on.
 class BitWriter {
  public:
   BitWriter(std::uint8_t* payload, std::int64_t word) : payload_(payload), word_(word) {}
@@ -44,7 +44,7 @@ class BitWriter {
     pending_ >>= 32;
     num_pending_ -= 32;
   }
-  /// Fills the last word up with zeros. @returns the word behind it
+  /// Pads the last word with zeros. @returns the next word
   std::int64_t finish() {
     if (num_pending_ > 0) put_word(payload_, word_++, static_cast<std::uint32_t>(pending_));
     pending_ = 0;
@@ -59,7 +59,7 @@ class BitWriter {
   int num_pending_ = 0;
 };
 
-/// Number `index` of those of `width` bits that begin at a word. Reads the words that it lies in only.
+/// Number `index` in a packed sequence of `width`-bit numbers that begins at a word. Reads only words that contain it.
 std::uint32_t bits_at(const std::uint8_t* payload, std::int64_t word, std::int64_t index, int width) {
   if (width == 0) return 0;
   const std::int64_t bit = index * width;
@@ -76,7 +76,7 @@ float value_at(const SparseShape& shape, const std::uint8_t* payload, std::int64
   return from_bfloat16(half);
 }
 
-/// @returns the word behind them
+/// @returns the word after the values
 std::int64_t write_values(const SparseShape& shape, std::span<const float> values, std::int64_t word,
                           std::uint8_t* payload) {
   if (shape.values == SparseValues::kFloat32) {
@@ -108,16 +108,17 @@ void check_values(const SparseShape& shape, std::span<const std::uint8_t> payloa
   }
 }
 
-// Runs.
+// Format runs.
 
 struct Group {
   std::int64_t count = 0;  // places
   std::uint32_t first_place = 0;
-  int width = 0;          // bits of a gap
-  std::int64_t word = 0;  // where its gaps begin
+  int width = 0;          // bits per gap
+  std::int64_t word = 0;  // first word of its gaps
 };
 
-/// A group of a payload of `count` places. All groups before are full, so the widths before say where it begins.
+/// A group in a payload of `count` places. Earlier groups are full, so the sum of their widths determines its first
+/// word.
 Group group_at(const std::uint8_t* payload, std::int64_t count, std::int64_t index) {
   const std::int64_t word = kRunsHeaderWords + 2 * index;
   const std::uint32_t widths = word_at(payload, word + 1);
@@ -134,8 +135,8 @@ std::int64_t first_value_word(const std::uint8_t* payload, std::int64_t count) {
 }
 
 std::int64_t max_widths(const SparseShape& shape, std::int64_t count) {
-  // A gap has at most log2 of it and one bits. The logarithm is concave, so groups that share the elements equally have
-  // the most bits together.
+  // Upper bound: a gap g needs at most log2(g) + 1 bits. The logarithm is concave, so the total is largest if all
+  // groups span equally many elements.
   const auto groups = static_cast<double>(num_sparse_groups(count));
   return static_cast<std::int64_t>(
       std::ceil(groups * (std::log2(static_cast<double>(shape.num_elements) / groups) + 1)));
@@ -165,7 +166,7 @@ std::int64_t write_runs(const SparseShape& shape, std::span<const std::uint32_t>
   return 4 * write_values(shape, values, word, payload);
 }
 
-/// The place after the group's last one.
+/// Checks a group. @returns the place after its last one
 std::int64_t check_group(const SparseShape& shape, const std::uint8_t* payload, const Group& group,
                          std::int64_t first_allowed) {
   if (group.first_place < first_allowed) refuse(shape, "its places do not ascend");
@@ -210,14 +211,14 @@ void check_runs(const SparseShape& shape, std::span<const std::uint8_t> payload)
   check_values(shape, payload, next_word);
 }
 
-/// What `take` does with each place in [first, end), counted from `first`, and its value.
+/// Calls take(place - first, value) for each place in [first, end).
 template <class Take>
 void for_each_of_runs(const SparseShape& shape, std::span<const std::uint8_t> payload, std::int64_t first,
                       std::int64_t end, const Take& take) {
   const std::uint8_t* bytes = payload.data();
   const std::int64_t count = num_kept(shape);
   const std::int64_t values = first_value_word(bytes, count);
-  // The last group that begins at or before the first element, if any, and those after it.
+  // Binary search for the last group that begins at or before `first`.
   std::int64_t begin = 0;
   std::int64_t beyond = num_sparse_groups(count);
   while (beyond - begin > 1) {
@@ -242,7 +243,7 @@ void add_runs(const SparseShape& shape, std::span<const std::uint8_t> payload, s
                    [&](std::size_t place, float value) { out[place] += value; });
 }
 
-// Places within blocks.
+// Format local.
 
 int place_bits(const SparseShape& shape) { return bits_of(static_cast<std::uint64_t>(shape.block_elements)) - 1; }
 std::int64_t num_blocks(const SparseShape& shape) {

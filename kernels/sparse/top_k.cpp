@@ -14,18 +14,18 @@
 namespace terngrad {
 namespace {
 
-/// Elements that the threshold is guessed from, at equal distances.
+/// Sample size for guessing the threshold, at equal distances.
 constexpr std::int64_t kSamples = 16384;
-/// Runs of up to this many elements are not counted: all that are not 0 are kept instead.
+/// Runs of up to this many elements use no histogram: all their nonzero elements are collected instead.
 constexpr std::int64_t kShortRun = 65536;
-/// What takes about an eighth off a magnitude's bits, or less.
+/// In magnitude bits: subtracting it lowers a magnitude by about an eighth or less.
 constexpr std::uint32_t kEighth = 1u << 20;
-/// Magnitudes are counted by their upper bits: exponent and 8 bits of the fraction.
+/// The histogram counts magnitudes by their upper bits: exponent and 8 fraction bits.
 constexpr int kCountedShift = 15;
 
 std::uint32_t magnitude_of(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7fffffffu; }
 
-/// Calls f(values of a chunk, its first place, how many) for chunks [begin, end).
+/// Calls f(chunk's values, its first place, its length) for chunks [begin, end).
 template <class F>
 void for_chunks(const void* values, ElementType type, std::int64_t count, std::int64_t begin, std::int64_t end,
                 const F& f) {
@@ -58,8 +58,8 @@ std::span<const std::uint32_t> TopKSelector::run(const void* values, ElementType
   }
   kept_.clear();
   if (k == 0) return kept_;
-  // The k-th magnitude of a block is seldom less by an eighth than that of the block before. Of longer runs, which may
-  // be tensors of any magnitude, a sample costs little.
+  // The k-th magnitude of a block is rarely more than an eighth below that of the previous block. Longer runs may be
+  // unrelated tensors, and sampling them is cheap.
   std::int64_t found = 0;
   if (count <= kShortRun && count == last_count_ && k == last_k_ && last_least_ > kEighth) {
     found = collect(values, type, count, last_least_ - kEighth, stream);
@@ -85,8 +85,7 @@ std::uint32_t TopKSelector::sampled_threshold(const void* values, ElementType ty
   magnitudes_.clear();
   for (std::int64_t i = 0; i < count; i += distance)
     magnitudes_.push_back(magnitude_of(element_as_float(values, type, i)));
-  // So many of the samples as are likely to lie above a threshold that k elements reach: their number has a deviation
-  // of about its root.
+  // Number of samples among the k largest elements, plus about three standard deviations (square root of the number).
   const double expected = static_cast<double>(k) / static_cast<double>(distance);
   const auto rank = static_cast<std::size_t>(expected + 3 * std::sqrt(expected) + 2);
   if (rank >= magnitudes_.size()) return 1;
@@ -150,8 +149,8 @@ std::int64_t TopKSelector::collect(const void* values, ElementType type, std::in
 }
 
 std::uint32_t TopKSelector::kth_magnitude(std::int64_t k) {
-  // By radix from above: counts say in which bucket it lies, and only that bucket is looked at again. Far fewer
-  // mispredicted branches than a partition's.
+  // Radix selection from the highest bits: counts locate the bucket, and only that bucket is searched further. It has
+  // far fewer mispredicted branches than partitioning.
   constexpr int kBucketBits = 11;
   constexpr std::size_t kFew = 64;
   std::array<std::uint32_t, std::size_t{1} << kBucketBits> counts;
@@ -171,7 +170,7 @@ std::uint32_t TopKSelector::kth_magnitude(std::int64_t k) {
     std::size_t kept = 0;
     candidates_.resize(std::max(candidates_.size(), rest.size()));
     for (const std::uint32_t magnitude : rest) {
-      candidates_[kept] = magnitude;  // at or before the place that it was read from
+      candidates_[kept] = magnitude;  // in place: never ahead of the read position
       kept += magnitude >= least && magnitude <= most ? 1 : 0;
     }
     rest = {candidates_.data(), kept};
@@ -189,7 +188,7 @@ void TopKSelector::select(std::int64_t k) {
   last_least_ = least;
   const auto num_larger =
       std::ranges::count_if(magnitudes_, [&](std::uint32_t magnitude) { return magnitude > least; });
-  std::int64_t num_equal = k - num_larger;  // that are kept: the first ones
+  std::int64_t num_equal = k - num_larger;  // number of equal elements to keep, the first ones
   std::size_t kept = 0;
   for (std::size_t i = 0; i < kept_.size(); ++i) {
     const bool is_equal = magnitudes_[i] == least;

@@ -32,7 +32,7 @@ void require_room(const StatisticsPlan& plan, std::span<const TensorTable> worke
   }
 }
 
-/// Statistics of one worker. Kept from call to call: a step allocates nothing.
+/// Statistics of one worker's slices. Thread-local and kept between calls, so that a step allocates nothing.
 std::span<Statistics> workspace(std::size_t count) {
   static thread_local std::vector<Statistics> statistics;
   if (statistics.size() < count) statistics.resize(count);

@@ -1,4 +1,4 @@
-// The scalers that codes can be multiplied by.
+// Range of valid scalers.
 #pragma once
 
 namespace terngrad {

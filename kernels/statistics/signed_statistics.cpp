@@ -15,13 +15,13 @@
 namespace terngrad {
 namespace {
 
-/// a followed by b: sums added, maxima compared.
+/// Statistics of a followed by b: adds sums, takes the larger maxima.
 SignedStatistics joined(const SignedStatistics& a, const SignedStatistics& b) {
   return {a.sum_positive + b.sum_positive, a.sum_negative + b.sum_negative, a.num_negative + b.num_negative,
           std::max(a.max_positive, b.max_positive), std::max(a.max_negative, b.max_negative)};
 }
 
-/// The statistics of a group from those of its parts, `stride` apart: step 4 of the tree.
+/// Combines the statistics of a group's parts, which are `stride` apart: step 4 of the tree.
 SignedStatistics combine_parts(const SignedStatistics* parts, std::int64_t num_parts, std::int64_t stride) {
   if (num_parts == 1) return parts[0];
   std::array<SignedStatistics, kStatisticsSlots> slots{};
@@ -35,7 +35,7 @@ SignedStatistics combine_parts(const SignedStatistics* parts, std::int64_t num_p
   return slots[0];
 }
 
-/// Elements first .. first + count - 1 of values, widened where they have to be.
+/// Elements [first, first + count) of `values` as float32, converted into `room` if necessary.
 const float* widened(const void* values, ElementType type, std::int64_t first, std::int64_t count,
                      std::vector<float>& room) {
   if (type == ElementType::kFloat32) return static_cast<const float*>(values) + first;
@@ -85,7 +85,7 @@ void SignedStatisticsPlan::run(const TensorTable& tensors, std::span<SignedStati
   require_stream(stream);
   if (cuda_ != nullptr) return cuda_->statistics({&tensors, 1}, out.data(), stream);
   parallel_for(stream.num_threads(), num_parts_, 1, [&](std::int64_t begin, std::int64_t end) {
-    // Kept from call to call: a step allocates nothing.
+    // Kept between calls, so that a step allocates nothing.
     static thread_local std::vector<float> room;
     for (std::size_t i = 0; i < runs_.size(); ++i) {
       const Place& place = places_[i];

@@ -87,7 +87,7 @@ Statistics measure(std::span<const float> values, Stream& stream, SummedAs summe
   Layout layout;
   layout.add("values", {static_cast<std::int64_t>(values.size())});
   StatisticsPlan plan(whole_segments(layout), stream.device());
-  // Kernels read through the table of pointers that other kernels write through; this one only reads.
+  // The table's pointers are non-const because kernels also write through them; this call only reads.
   const TensorTable tensors(layout, const_cast<float*>(values.data()));
   Statistics result;
   if (stream.device().is_cpu()) {

@@ -8,7 +8,7 @@
 namespace terngrad {
 namespace {
 
-/// out[i] = function(values[i]) on the CPU. The compiler vectorizes it.
+/// out[i] = function(values[i]) on the CPU, in a loop that the compiler vectorizes.
 template <class From, class To, class Function>
 void convert(std::span<const From> values, std::span<To> out, const Stream& stream, const Function& function) {
   parallel_for(stream.num_threads(), static_cast<std::int64_t>(values.size()), kElementGrain,

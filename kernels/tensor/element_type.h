@@ -1,4 +1,4 @@
-// Types of the elements of a gradient that comes from outside.
+// Element types of gradients that a framework passes in.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,15 @@
 
 namespace terngrad {
 
-/// IEEE 754 binary32, the upper half of one (kernels/tensor/bfloat16.h), and IEEE 754 binary16
-/// (kernels/tensor/float16.h).
+/// IEEE 754 binary32; its upper half (kernels/tensor/bfloat16.h); IEEE 754 binary16 (kernels/tensor/float16.h).
 enum class ElementType : std::uint8_t { kFloat32, kBfloat16, kFloat16 };
 
-/// 4 or 2.
+/// Size of an element in bytes: 4 or 2.
 std::size_t element_bytes(ElementType type);
 /// "fp32", "bf16" or "fp16".
 const char* element_type_name(ElementType type);
 
-/// The address of element `index` of an array of `type`.
+/// Address of element `index` of an array of `type`.
 inline const void* element_at(const void* values, ElementType type, std::int64_t index) {
   return static_cast<const std::byte*>(values) + index * static_cast<std::int64_t>(element_bytes(type));
 }
@@ -29,14 +28,14 @@ inline void* element_at(void* values, ElementType type, std::int64_t index) {
 /// Element `index` of an array of `type` in host memory, widened exactly.
 float element_as_float(const void* values, ElementType type, std::int64_t index);
 
-/// @param who  named by the message
-/// @throws InvalidArgument for an address that is no multiple of element_bytes(type)
+/// @param who  name of the caller, for the error message
+/// @throws InvalidArgument if the address is not a multiple of element_bytes(type)
 void require_aligned_elements(const void* values, ElementType type, const char* who);
 
-/// out[i] = values[i] as float32, exactly. Bit-equal on every backend, NaN included.
-/// @param values  [out.size()] elements of `type`, aligned to their size; must not overlap `out`. Device memory on a
-///                GPU's stream, like `out`
-/// @throws InvalidArgument for a misaligned address. The host does not wait.
+/// out[i] = values[i] as float32, exactly. Bit-equal on every backend, NaN included. Asynchronous on a GPU's stream,
+/// where both arrays are device memory.
+/// @param values  [out.size()] elements of `type`, aligned to their size; must not overlap `out`
+/// @throws InvalidArgument for a misaligned address
 void widen(const void* values, ElementType type, std::span<float> out, Stream& stream);
 
 }  // namespace terngrad

@@ -1,4 +1,4 @@
-// A buffer of one value on any device.
+// Creates a buffer filled with one value, on any device.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace terngrad {
 
-/// A buffer with `value` in every element. On a GPU the host waits.
+/// A buffer with `value` in every element. On a GPU, waits for the copy.
 inline Buffer<float> make_filled(std::int64_t num_elements, float value, const Device& device) {
   Buffer<float> buffer(num_elements, device);
   if (device.is_cpu()) {

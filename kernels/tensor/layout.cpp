@@ -7,8 +7,7 @@
 namespace terngrad {
 namespace {
 
-/// Elements of all tensors together: what 48 bits of block index give 32-bit draws to (refinements), and far below
-/// overflow.
+/// Largest total number of elements: 2^48 Philox blocks of four 32-bit draws (refinements); far below overflow.
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;
 
 std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
@@ -75,7 +74,7 @@ Layout Layout::reshaped(std::span<const std::vector<std::int64_t>> shapes) const
     Segment& segment = result.segments_[i];
     std::int64_t count = 1;
     for (const std::int64_t dimension : shapes[i]) {
-      // Never multiplied further than that, so it cannot overflow.
+      // The product stays at most num_elements, so it cannot overflow.
       TERNGRAD_REQUIRE(dimension >= 0 && (count == 0 || dimension <= segment.num_elements / count), "[Layout] tensor '",
                        segment.name, "' has ", segment.num_elements, " elements, which the new shape exceeds");
       count *= dimension;

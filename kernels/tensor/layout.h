@@ -1,4 +1,4 @@
-// Layout: the names, shapes and places of the tensors that make up one model.
+// Layout: names, shapes and offsets of the tensors of one model.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,21 @@ struct Segment {
   std::int64_t draw_offset = 0;     // first draw index: running sum of sizes, each rounded up to kDrawAlignment
 };
 
-/// Sizes are rounded up to this many draws, so that a Philox block never spans two tensors and draw offsets do not
-/// depend on how tensors lie in memory.
+/// Draw counts of tensors are rounded up to this multiple, so that a Philox block never spans two tensors and draw
+/// offsets do not depend on how tensors lie in memory.
 inline constexpr std::int64_t kDrawAlignment = 64;
 
 /// Tensors begin at multiples of this many elements in a flat buffer (a 64-byte cache line).
 inline constexpr std::int64_t kFlatAlignment = 16;
 
-/// The ordered tensors of a model. All parameters of a net lie in one flat float32 buffer of `flat_elements()`
-/// elements, so do gradients and optimizer slots; tensors held elsewhere use the same layout with a table of pointers
-/// (TensorTable). Elements between tensors are padding: zero, and never read by a kernel that works on segments.
+/// The ordered tensors of a model. Parameters, gradients and optimizer slots each lie in one flat float32 buffer of
+/// `flat_elements()` elements. Tensors held elsewhere use the same layout with a table of pointers (TensorTable).
+/// Elements between tensors are padding: zero, and never read by kernels that work on segments.
 class Layout {
  public:
-  /// Appends a tensor and returns its index. @throws InvalidArgument for a repeated or empty name, a negative
-  /// dimension, or more than 2^50 elements in all (the draws that a stream has)
+  /// Appends a tensor and returns its index.
+  /// @throws InvalidArgument for a repeated or empty name, a negative dimension, or more than 2^50 elements in total
+  /// (the number of draws in a random stream)
   int add(std::string name, std::vector<std::int64_t> shape, bool is_logits = false);
 
   int num_segments() const { return static_cast<int>(segments_.size()); }
@@ -40,15 +41,15 @@ class Layout {
   /// Index of the tensor called `name`, or -1.
   int find(const std::string& name) const;
 
-  /// Some of the tensors, in the order given, each where it is here: offsets, draw offsets and the lengths of flat
-  /// buffers and draws are this layout's. So what is drawn for a tensor does not depend on what it is selected with.
-  /// @throws InvalidArgument for an index that there is not, or one given twice
+  /// Selects tensors, in the given order. Offsets, draw offsets and the lengths of flat buffers and draws are those of
+  /// this layout, so a tensor's random draws do not depend on the other selected tensors.
+  /// @throws InvalidArgument for an index out of range or given twice
   Layout select(std::span<const int> segments) const;
 
-  /// The same tensors in other shapes, of at most as many elements, each where it is here: offsets, draw offsets and
-  /// the lengths of flat buffers and draws are this layout's.
-  /// @param shapes  one for each tensor
-  /// @throws InvalidArgument for another number of shapes, a negative dimension, or more elements than a tensor has
+  /// The same tensors with new shapes of at most as many elements. Offsets, draw offsets and the lengths of flat
+  /// buffers and draws are those of this layout.
+  /// @param shapes  one per tensor
+  /// @throws InvalidArgument for a wrong number of shapes, a negative dimension, or more elements than a tensor has
   Layout reshaped(std::span<const std::vector<std::int64_t>> shapes) const;
 
   /// Sum of the tensors' sizes: the number of parameters.
@@ -56,7 +57,7 @@ class Layout {
   /// Length of a flat buffer, padding between tensors included; a multiple of kFlatAlignment.
   std::int64_t flat_elements() const { return flat_elements_; }
 
-  /// 64-bit FNV-1a hash of names, shapes and is_logits in order; of a selection, of draw offsets too. Ranks, messages
+  /// 64-bit FNV-1a hash of names, shapes and is_logits in order; for a selection, of draw offsets too. Ranks, messages
   /// and checkpoints compare it.
   std::uint64_t fingerprint() const;
 
@@ -64,11 +65,11 @@ class Layout {
   std::vector<Segment> segments_;
   std::int64_t num_elements_ = 0;
   std::int64_t flat_elements_ = 0;
-  std::int64_t num_draws_ = 0;  // one past the last draw index in use
+  std::int64_t num_draws_ = 0;  // one past the last used draw index
   bool is_selection_ = false;
 };
 
-/// Incremental 64-bit FNV-1a over bytes; integers are fed little-endian.
+/// Incremental 64-bit FNV-1a over bytes; integers are hashed as little-endian.
 class Fingerprint {
  public:
   Fingerprint& add(std::string_view text);

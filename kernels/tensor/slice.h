@@ -1,4 +1,4 @@
-// Slice: a run of elements of one segment, the unit in which kernels are given work.
+// Slice: a contiguous range of elements of one segment, the unit of work of the kernels.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace terngrad {
 
-/// Elements per chunk: the grain of the statistics' reduction tree, of sign offsets in `tmask`, and of every cut
-/// through a segment (shards, buckets). Part of the format.
+/// Elements per chunk: the leaf size of the statistics' reduction tree, the interval of sign offsets in `tmask`, and
+/// the granularity at which segments are cut (shards, buckets). Part of the format.
 inline constexpr std::int64_t kChunkElements = 4096;
 
 /// Elements [first, first + count) of segment `segment`, counted from the segment's start.
@@ -30,8 +30,8 @@ std::vector<Slice> whole_segments(const Layout& layout);
 /// @throws InvalidArgument if num_shards < 1
 std::vector<std::vector<Slice>> shards(const Layout& layout, int num_shards);
 
-/// A table of pointers to the tensors of one gradient (or parameter set), one per segment, all of one element type and
-/// aligned to its size. This is how kernels see both a flat buffer and tensors that live elsewhere.
+/// Pointers to the tensors of one gradient (or parameter set), one per segment, all of one element type and aligned to
+/// its size. Kernels use it both for a flat buffer and for tensors that live elsewhere.
 class TensorTable {
  public:
   TensorTable() = default;
@@ -40,18 +40,19 @@ class TensorTable {
   /// External tensors, one pointer per segment.
   /// @throws InvalidArgument if the number of pointers differs or one is misaligned
   TensorTable(const Layout& layout, std::span<float* const> tensors);
-  /// As above, of elements of `type`. What reads gradients takes any, as if they had been widened to float32 first.
+  /// The same for elements of `type`. Functions that read gradients accept any type and widen elements to float32
+  /// first.
   TensorTable(const Layout& layout, ElementType type, void* flat);
   TensorTable(const Layout& layout, ElementType type, std::span<void* const> tensors);
 
   ElementType type() const { return type_; }
   int num_segments() const { return static_cast<int>(tensors_.size()); }
 
-  /// A tensor's elements, and a slice's; of type().
+  /// First element of a tensor or of a slice, of type().
   const void* data(int segment) const { return tensors_[static_cast<std::size_t>(segment)]; }
   const void* data(const Slice& slice) const;
 
-  /// The same as float32, to read and write. @throws InvalidArgument for a table of another type
+  /// The same as writable float32. @throws InvalidArgument for a table of another type
   float* tensor(int segment) const;
   float* slice(const Slice& slice) const { return tensor(slice.segment) + slice.first; }
 

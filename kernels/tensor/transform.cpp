@@ -12,7 +12,7 @@
 namespace terngrad {
 namespace {
 
-/// What `run` adds to a zero in device memory. Waits for it.
+/// Runs `run` on a zero in device memory and returns the resulting value. Waits for it.
 template <class T, class Run>
 T result_on_host(Stream& stream, const Run& run) {
   Buffer<T> on_device(1, stream.device());

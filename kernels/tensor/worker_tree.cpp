@@ -9,7 +9,7 @@
 namespace terngrad {
 namespace {
 
-/// Appends the subtrees of the tree over [begin, end) that lie within [first, last) and in no larger one that does.
+/// Appends the maximal subtrees of the tree over [begin, end) that lie within [first, last).
 void append_subtrees(int begin, int end, int first, int last, std::vector<int>& found) {
   if (end <= first || last <= begin) return;
   if (first <= begin && end <= last) return found.push_back(end - begin);
@@ -18,7 +18,7 @@ void append_subtrees(int begin, int end, int first, int last, std::vector<int>& 
   append_subtrees(middle, end, first, last, found);
 }
 
-/// Takes from `workers` the leaves of a tree over m workers. @returns whether they are that
+/// Removes from the front of `workers` subtree sizes that make up a tree over m workers. @returns false if they do not
 bool take_tree(int m, std::span<const int>& workers) {
   if (workers.empty() || m < 1) return false;
   if (workers[0] == m) {

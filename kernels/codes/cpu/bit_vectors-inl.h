@@ -1,5 +1,5 @@
-// Vectors of elements chosen by bits, for kernels that are compiled for each SIMD target: include it after
-// <hwy/foreach_target.h> and before HWY_BEFORE_NAMESPACE in a file that the former includes again and again.
+// Vectors of elements selected by bits, for kernels that are compiled once per SIMD target: include it after
+// <hwy/foreach_target.h> and before HWY_BEFORE_NAMESPACE in a file that foreach_target.h re-includes.
 #if defined(TERNGRAD_KERNELS_CODES_CPU_BIT_VECTORS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TERNGRAD_KERNELS_CODES_CPU_BIT_VECTORS_INL_H
 #undef TERNGRAD_KERNELS_CODES_CPU_BIT_VECTORS_INL_H
@@ -20,10 +20,10 @@ HWY_BEFORE_NAMESPACE();
 namespace terngrad::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// -value; a NaN stays the one it is, as in a product.
+/// -value, with the bits of a NaN unchanged, as in a product.
 HWY_INLINE float Negated(float value) { return value != value ? value : -value; }
 
-/// Bits first .. first + 63 of a payload, zeros behind its end.
+/// Bits [first, first + 64) of a payload, zeros behind its end.
 HWY_INLINE std::uint64_t BitsFrom(const std::uint8_t* bits, std::int64_t num_bytes, std::int64_t first) {
   const std::int64_t byte = first / 8;
   const auto shift = static_cast<unsigned>(first % 8);
@@ -34,10 +34,10 @@ HWY_INLINE std::uint64_t BitsFrom(const std::uint8_t* bits, std::int64_t num_byt
     std::memcpy(&word, bits + byte, static_cast<std::size_t>(num_bytes - byte));
   }
   const std::uint64_t next = byte + 8 < num_bytes ? bits[byte + 8] : 0;
-  return word >> shift | next << 1 << (63 - shift);  // in two shifts, since one by 64 is undefined
+  return word >> shift | next << 1 << (63 - shift);  // two shifts, since one by 64 is undefined
 }
 
-/// Lane i's bit i.
+/// Mask of a vector's lanes: lane i is set if bit i is.
 HWY_INLINE auto MaskOfBits(std::uint64_t bits) {
   const hn::RebindToUnsigned<DFloat> d;
   alignas(64) static constexpr std::uint32_t kPlaces[16] = {1,        1u << 1,  1u << 2,  1u << 3, 1u << 4,  1u << 5,
@@ -47,7 +47,7 @@ HWY_INLINE auto MaskOfBits(std::uint64_t bits) {
   return hn::RebindMask(DFloat(), hn::TestBit(hn::Set(d, static_cast<std::uint32_t>(bits)), places));
 }
 
-/// Stores `count` of 64 elements. @param vector_at  the vector of those from `at` on
+/// Stores `count` of 64 elements. @param vector_at  returns the vector of elements from `at` on
 template <bool kStream = false, class VectorAt>
 HWY_INLINE void StoreOfBits(std::size_t count, float* HWY_RESTRICT out, const VectorAt& vector_at) {
   const DFloat d;

@@ -1,4 +1,4 @@
-// Runs of elements that share one scaler.
+// Iterates over runs of elements that share one scaler.
 #pragma once
 
 #include <algorithm>
@@ -6,9 +6,9 @@
 
 namespace terngrad::cpu {
 
-/// Calls body(block, done, run_count) for the runs of a chunk that share a scaler, in order. `block` counts from the
-/// first that the task's slice touches, `done` from the chunk's first element.
-/// @param begin  the chunk's first element, counted from the task's
+/// Calls body(block, done, run_count) for each run of a chunk that shares a scaler, in order. `block` is relative to
+/// the first block that the task's slice touches, `done` to the chunk's first element.
+/// @param begin  offset of the chunk in the task
 template <class Task, class Body>
 void for_each_block_run(const Task& task, std::int64_t begin, std::int64_t count, const Body& body) {
   const std::int64_t size = task.block_elements;

@@ -3,7 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/codes/cpu/code_sum.cpp"
 #include <hwy/foreach_target.h>
-// foreach_target.h comes first, as Highway asks.
+// Highway requires that foreach_target.h comes first.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -50,11 +50,12 @@ void SumT2Tile(std::span<const std::uint32_t* const> words, std::int64_t count, 
   }
 }
 #else
-/// How far ahead in a payload codes are fetched: eight payloads and the mean are more streams than the hardware follows
-/// well. With 25 million codes 1 KiB and 2 KiB gave 30.1 and 29.2 GB/s of means, 4 KiB 28.2 (2-core Xeon, AVX-512).
+/// Prefetch distance in a payload: eight payloads and the result are more streams than the hardware prefetcher handles
+/// well. With 25 million codes, distances of 1 KiB and 2 KiB gave 30.1 and 29.2 GB/s of means, 4 KiB 28.2 (2-core Xeon,
+/// AVX-512).
 inline constexpr std::size_t kPrefetchWords = 256;
 
-/// The 16 elements of a word: out[i] = factor * float(sums[i]).
+/// For the 16 elements of a word: out[i] = factor * float(sums[i]).
 template <bool kStream>
 HWY_INLINE void ScaleWord(const std::int8_t* HWY_RESTRICT sums, float factor, float* HWY_RESTRICT out) {
   const DFloat d;
@@ -71,9 +72,9 @@ HWY_INLINE void ScaleWord(const std::int8_t* HWY_RESTRICT sums, float factor, fl
   }
 }
 
-/// out[i] = factor * the sum of the payloads' codes i. A vector of words is scaled while its sums are in registers and
-/// the first-level cache, so that stores continue while the next codes are read.
-/// @tparam kStream  streaming stores, where `out` is aligned for them
+/// out[i] = factor * sum over payloads of code i. Each vector of words is scaled while its sums are in registers and
+/// the first-level cache, so that stores overlap with loads of the next codes.
+/// @tparam kStream  streaming stores, if `out` is aligned for them
 template <bool kStream>
 HWY_INLINE void SumTile(std::span<const std::uint32_t* const> words, std::size_t count, float factor,
                         float* HWY_RESTRICT out) {
@@ -82,15 +83,16 @@ HWY_INLINE void SumTile(std::span<const std::uint32_t* const> words, std::size_t
   const hn::Repartition<std::uint16_t, decltype(d)> d16;
   const std::size_t lanes = hn::Lanes(d);
   const std::size_t num_words = (count + 15) / 16;
-  // A pair of bits with its high bit turned is its code + 2: 00 zero, 01 plus, 11 minus become 2, 3, 1. Five of them
-  // fit four bits. Bytes wrap around where they add these up, and come back as the 2s are taken off at once.
+  // Flipping the high bit of a 2-bit code yields code + 2: 00 zero, 01 plus, 11 minus become 2, 3, 1. Five such numbers
+  // fit four bits. Bytes may wrap around while they are accumulated; subtracting the 2s up front makes the result
+  // correct.
   constexpr std::size_t kCodesPerNibble = 5;
   const auto pairs = hn::Set(d, 0x33333333u);
   const auto turned = hn::Set(d, 0x22222222u);
   const auto nibbles = hn::Set(d, 0x0f0f0f0fu);
   const auto bias = hn::Set(d8, static_cast<std::uint8_t>(0 - 2 * words.size()));
   for (std::size_t word = 0; word < num_words; word += lanes) {
-    // Byte m of sum[j] belongs to element 4m + j of its word.
+    // Byte m of sum<j> is for element 4m + j of its word.
     auto sum0 = bias;
     auto sum1 = bias;
     auto sum2 = bias;
@@ -119,7 +121,7 @@ HWY_INLINE void SumTile(std::span<const std::uint32_t* const> words, std::size_t
       sum2 = add(sum2, hn::ShiftRight<4>(even));
       sum3 = add(sum3, hn::ShiftRight<4>(odd));
     }
-    // Transpose 4 x 4 bytes of every word; block b of part[i] then holds the 16 elements of word 4b + i.
+    // Transpose the 4 x 4 bytes of every word; block b of parts[i] then holds the 16 elements of word 4b + i.
     const auto low01 = hn::BitCast(d16, hn::InterleaveLower(d8, sum0, sum1));
     const auto high01 = hn::BitCast(d16, hn::InterleaveUpper(d8, sum0, sum1));
     const auto low23 = hn::BitCast(d16, hn::InterleaveLower(d8, sum2, sum3));
@@ -180,7 +182,7 @@ void ScaleSums(const std::int16_t* sums, std::int64_t count, float factor, float
   ScaleIntegers(sums, static_cast<std::size_t>(count), factor, out);
 }
 
-/// Whole words of 16 sums, then what is left of one.
+/// Whole words of 16 sums, then the remainder.
 template <bool kStream>
 HWY_INLINE void ScaleBytes(const std::int8_t* HWY_RESTRICT sums, std::size_t count, float factor,
                            float* HWY_RESTRICT out) {

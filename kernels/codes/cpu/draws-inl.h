@@ -1,5 +1,5 @@
-// Draws of whole chunks, and bits of masks, for kernels that are compiled for each SIMD target: include it after
-// <hwy/foreach_target.h> and before HWY_BEFORE_NAMESPACE in a file that the former includes again and again.
+// Draws for whole chunks, and mask bits, for kernels that are compiled once per SIMD target: include it after
+// <hwy/foreach_target.h> and before HWY_BEFORE_NAMESPACE in a file that foreach_target.h re-includes.
 #if defined(TERNGRAD_KERNELS_CODES_CPU_DRAWS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TERNGRAD_KERNELS_CODES_CPU_DRAWS_INL_H
 #undef TERNGRAD_KERNELS_CODES_CPU_DRAWS_INL_H
@@ -26,23 +26,23 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using DFloat = hn::CappedTag<float, 16>;
 inline constexpr std::size_t kFloatLanes = hn::MaxLanes(DFloat());
-/// Philox blocks of a chunk: each gives 16 bits to 8 elements.
+/// Philox blocks per chunk: each block has eight 16-bit draws.
 inline constexpr std::size_t kBlocksPerChunk = std::size_t{kChunkElements} / 8;
-/// Blocks worked on at once may run past the chunk's end by this many.
+/// Blocks that one vectorized step may generate past the chunk's end.
 inline constexpr std::size_t kSpareBlocks = 32;
-/// What is fetched while a block is drawn: 8 elements, and in steps of a line of the cache.
+/// Bytes of float32 elements per Philox block, prefetched while the block is drawn, and the size of a cache line.
 inline constexpr std::size_t kBytesPerBlock = 8 * sizeof(float);
 inline constexpr std::size_t kLineBytes = 64;
 
-/// The order in which draws are kept.
+/// Storage order of draws.
 enum class DrawOrder {
   kNatural,
-  /// On AVX-512 that of two vectors of 16 elements packed to one of 32, which come interleaved in fours: 0-3, 16-19,
-  /// 4-7, 20-23, ...; on other targets the natural one.
+  /// On AVX-512, the order in which packing interleaves two vectors of 16 elements: 0-3, 16-19, 4-7, 20-23, ...; on
+  /// other targets the natural order.
   kPacked,
 };
 
-/// Where the draw of element i is kept.
+/// Storage index of the draw for element i.
 template <DrawOrder kOrder>
 HWY_INLINE std::size_t DrawPlace(std::size_t i) {
   if constexpr (kOrder == DrawOrder::kPacked && HWY_TARGET == HWY_AVX3) {
@@ -51,7 +51,7 @@ HWY_INLINE std::size_t DrawPlace(std::size_t i) {
   return i;
 }
 
-/// Draws by the definition.
+/// Scalar implementation, straight from the definition.
 template <DrawOrder kOrder>
 HWY_INLINE void FillDrawsPlain(const DrawKey& key, std::uint64_t first_block, std::size_t num_blocks,
                                std::uint16_t* HWY_RESTRICT draws) {
@@ -70,7 +70,7 @@ HWY_INLINE void FillDraws(const DrawKey& key, std::uint64_t first_block, std::si
   FillDrawsPlain<kOrder>(key, first_block, num_blocks, draws);
 }
 #else
-/// 64-bit lanes that hold 32-bit words: one multiplication gives the high and the low half of a product.
+/// 64-bit lanes that hold 32-bit words: one multiplication yields the high and low half of a product.
 using DWords = hn::CappedTag<std::uint64_t, 8>;
 using VWords = hn::Vec<DWords>;
 using DHalves = hn::Repartition<std::uint32_t, DWords>;
@@ -83,14 +83,14 @@ HWY_INLINE VWords Multiply(VWords a, VWords b) {
 HWY_INLINE VWords Broadcast(std::uint32_t word) { return hn::Set(DWords(), word); }
 HWY_INLINE VWords High(VWords product) { return hn::ShiftRight<32>(product); }
 
-/// The scalars of ten rounds for one chunk: only c0 differs between its blocks, so what depends on c1, c2 and c3 alone
-/// in the first two rounds is worked out once.
+/// Scalars of the ten rounds for one chunk. Blocks of a chunk differ in c0 only, so the parts of the first two rounds
+/// that depend only on c1, c2 and c3 are computed once.
 struct PhiloxPlan {
   std::array<std::uint32_t, 10> key0, key1;
   std::uint32_t first_c0 = 0;   // c0 of the chunk's first block
-  std::uint32_t round1_c0 = 0;  // after round 1: the word that does not depend on the block
-  std::uint32_t round1_c2 = 0;  // c3 ^ key1: what round 1 adds to the high half for c2
-  std::uint32_t round2_c0 = 0;  // round1 c1 ^ key0: what round 2 adds for c0
+  std::uint32_t round1_c0 = 0;  // c0 after round 1; the same for all blocks
+  std::uint32_t round1_c2 = 0;  // c3 ^ key1: operand of round 1 for c2
+  std::uint32_t round2_c0 = 0;  // round1 c1 ^ key0: operand of round 2 for c0
   std::uint32_t round2_c2 = 0;  // high half of M0 * round1_c0, ^ key1
   std::uint32_t round2_c3 = 0;  // low half of M0 * round1_c0
 };
@@ -118,8 +118,8 @@ HWY_INLINE PhiloxPlan MakePhiloxPlan(const DrawKey& key, std::uint64_t first_blo
   return plan;
 }
 
-/// `kGroups` vectors of blocks at once, to hide the latency of the multiplications. `c0` comes in as the first counter
-/// word; out come for each group the four output words of its blocks as elements' 16-bit draws.
+/// Processes `kGroups` vectors of blocks at once to hide the latency of multiplications. `c0` is the first counter word
+/// on input; writes the four output words of each block as eight 16-bit draws.
 template <DrawOrder kOrder, std::size_t kGroups>
 HWY_INLINE void PhiloxBlocks(const PhiloxPlan& plan, VWords (&c0)[kGroups], std::uint16_t* HWY_RESTRICT draws) {
   const DWords d;
@@ -127,8 +127,8 @@ HWY_INLINE void PhiloxBlocks(const PhiloxPlan& plan, VWords (&c0)[kGroups], std:
   const VWords m1 = Broadcast(0xCD9E8D57u);
   VWords c1[kGroups], c2[kGroups], c3[kGroups];
   for (std::size_t g = 0; g < kGroups; ++g) {
-    // Rounds 1 and 2, less what is the same for all blocks. High halves of words may hold anything: products ignore
-    // them.
+    // Rounds 1 and 2, without the parts shared by all blocks. High halves of lanes may hold anything: multiplications
+    // ignore them.
     const VWords p0 = Multiply(m0, c0[g]);
     const VWords word2 = hn::Xor(High(p0), Broadcast(plan.round1_c2));
     const VWords p1 = Multiply(m1, word2);
@@ -151,8 +151,8 @@ HWY_INLINE void PhiloxBlocks(const PhiloxPlan& plan, VWords (&c0)[kGroups], std:
       c3[g] = p0;
     }
   }
-  // Round 10, with the words put together in pairs: rotating a product gives (high, low) = (word 0 or 2 before the
-  // exclusive or, word 1 or 3) in memory order.
+  // Round 10, combining words in pairs: a rotated product holds (word 0 or 2 before the XOR, word 1 or 3) in memory
+  // order.
   const VWords low_half = hn::Set(d, 0xffffffffu);
   const VWords key0 = Broadcast(plan.key0[9]);
   const VWords key1 = Broadcast(plan.key1[9]);
@@ -173,19 +173,19 @@ HWY_INLINE void PhiloxBlocks(const PhiloxPlan& plan, VWords (&c0)[kGroups], std:
       continue;
     }
 #endif
-    // Lanes hold blocks in the order 0, n/2, 1, n/2 + 1, ..., so that interleaving within 128 bits ends in natural
+    // Lanes hold blocks in the order 0, n/2, 1, n/2 + 1, ...; interleaving within 128 bits then yields the natural
     // order.
     hn::StoreU(hn::InterleaveLower(d, words01, words23), d, reinterpret_cast<std::uint64_t*>(out));
     hn::StoreU(hn::InterleaveUpper(d, words01, words23), d, reinterpret_cast<std::uint64_t*>(out) + kBlocksPerVector);
   }
 }
 
-/// The 16-bit draws of a chunk whose first element has draw index 8 * first_block. Meanwhile fetches `prefetch`, at
-/// most 4 bytes per draw, as drawing leaves the memory idle.
+/// Generates the 16-bit draws of a chunk whose first element has draw index 8 * first_block. Prefetches `prefetch` at
+/// the same time, at most 4 bytes per draw, since generating draws leaves the memory idle.
 template <DrawOrder kOrder>
 HWY_INLINE void FillDraws(const DrawKey& key, std::uint64_t first_block, std::size_t num_blocks,
                           std::span<const std::byte> prefetch, std::uint16_t* HWY_RESTRICT draws) {
-  // The vectors count in the low word of the block index only.
+  // The vectorized counter covers the low word of the block index only.
   if (first_block >> 32 != (first_block + num_blocks) >> 32) {
     return FillDrawsPlain<kOrder>(key, first_block, num_blocks, draws);
   }
@@ -195,7 +195,7 @@ HWY_INLINE void FillDraws(const DrawKey& key, std::uint64_t first_block, std::si
   const PhiloxPlan plan = MakePhiloxPlan(key, first_block);
   alignas(64) std::uint64_t lane_blocks[kBlocksPerVector];
   for (std::size_t lane = 0; lane < kBlocksPerVector; ++lane) {
-    // For packed AVX-512: within fours; see PhiloxBlocks.
+    // For packed AVX-512: interleaved within groups of four; see PhiloxBlocks.
     const std::size_t group = kOrder == DrawOrder::kPacked && HWY_TARGET == HWY_AVX3 ? 4 : kBlocksPerVector;
     lane_blocks[lane] = lane / group * group + lane % group / 2 + lane % 2 * (group / 2);
   }
@@ -214,8 +214,8 @@ HWY_INLINE void FillDraws(const DrawKey& key, std::uint64_t first_block, std::si
 }
 #endif  // HWY_TARGET == HWY_SCALAR
 
-/// Lane i's flag in bit i. The local is as wide as what StoreMaskBits writes: a wider one would be read before the
-/// store could be forwarded.
+/// Bit i is lane i's flag. The local has exactly the width that StoreMaskBits writes: loading a wider one would prevent
+/// store forwarding.
 template <class Mask>
 HWY_INLINE std::uint64_t MaskBits(Mask mask) {
   std::conditional_t<kFloatLanes == 16, std::uint16_t, std::uint8_t> bits = 0;

@@ -1,11 +1,11 @@
-// The arithmetic of natural compression on chunks.
+// Natural compression of chunks.
 #include "kernels/codes/exponents.h"
 #include "kernels/statistics/scaler_limits.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/codes/cpu/exponents.cpp"
 #include <hwy/foreach_target.h>
-// foreach_target.h comes first, as Highway asks.
+// Highway requires that foreach_target.h comes first.
 #include <hwy/highway.h>
 
 #include "kernels/codes/cpu/block_runs.h"
@@ -21,12 +21,12 @@ HWY_BEFORE_NAMESPACE();
 namespace terngrad::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// float32's exponent field of 2^-7: that of n4's code 0.
+/// Exponent field of 2^-7 in float32, which corresponds to n4's code 0.
 inline constexpr std::int32_t kNarrowExponentBits = 120 << 23;
-/// What n4's code 1 stands for.
+/// Value of n4's code 1.
 inline constexpr float kMinNarrow = 0x1p-6f;
 
-/// The code with the sign of `value` in bit kBits - 1, except for zero.
+/// Puts the sign of `value` into bit kBits - 1 of the code, except for zero.
 template <int kBits>
 HWY_INLINE VInt WithSign(VInt code, VFloat value) {
   const DInt d;
@@ -34,7 +34,7 @@ HWY_INLINE VInt WithSign(VInt code, VFloat value) {
   return hn::IfThenZeroElse(hn::Eq(code, hn::Zero(d)), hn::Or(code, sign));
 }
 
-/// The lower power's code, and 16 bits of the probability of the next: of y in [0, 1].
+/// For y in [0, 1]: the code of the next lower power above 16 bits of the probability of rounding up.
 template <int kBits>
 HWY_INLINE VInt Fixed(VFloat y) {
   const DFloat d;
@@ -46,14 +46,14 @@ HWY_INLINE VInt Fixed(VFloat y) {
   return hn::IfThenElse(hn::RebindMask(d_int, hn::Lt(y, hn::Set(d, kMinNarrow))), below, power);
 }
 
-/// What the draws of a run need.
+/// Inputs for quantizing a run.
 struct ExponentRun {
   float inverse;
-  std::uint64_t draw_index;  // of the run's first element
+  std::uint64_t draw_index;  // draw index of the run's first element
   const std::uint16_t* draws;
 };
 
-/// Whether the refinement bits of an element whose draw is the same as the first 16 bits decide for the next power.
+/// Returns true if the refinement bits round up an element whose 16-bit draw is a tie.
 template <int kBits>
 HWY_INLINE bool RefinesUp(float g, const ExponentRun& run, const DrawKey& refine_key, std::uint64_t draw_index) {
   const float y = std::min(std::fabs(g) * run.inverse, 1.0f);
@@ -65,7 +65,7 @@ HWY_INLINE bool RefinesUp(float g, const ExponentRun& run, const DrawKey& refine
   return r24 >> 17 < (std::bit_cast<std::uint32_t>(y) & 127u);
 }
 
-/// Codes of 64 elements.
+/// Quantizes 64 elements.
 template <int kBits>
 HWY_INLINE void Draw64(const ExponentRun& run, const DrawKey& refine_key, std::size_t begin,
                        const float* HWY_RESTRICT g, std::uint8_t* HWY_RESTRICT out) {
@@ -82,7 +82,7 @@ HWY_INLINE void Draw64(const ExponentRun& run, const DrawKey& refine_key, std::s
     const VFloat value = hn::LoadU(d, g + i);
     const VInt fixed = Fixed<kBits>(hn::Min(hn::Mul(hn::Abs(value), inverse), one));
     const VInt r16 = hn::PromoteTo(d_int, hn::LoadU(d_draw, run.draws + begin + i));
-    // The next if r16 is less: adding 65535 - r16 carries then. Equal halves tie, and do not carry.
+    // Rounds up if r16 is smaller: adding 65535 - r16 then carries. Equal values tie and do not carry.
     const VInt above = hn::Sub(fixed, r16);
     tied |= MaskBits(hn::RebindMask(d, hn::Eq(hn::And(above, low_half), hn::Zero(d_int)))) << i;
     codes[i / kFloatLanes] = WithSign<kBits>(hn::ShiftRight<16>(hn::Add(above, low_half)), value);
@@ -92,7 +92,7 @@ HWY_INLINE void Draw64(const ExponentRun& run, const DrawKey& refine_key, std::s
   for (; HWY_UNLIKELY(tied != 0); tied &= tied - 1) {
     const auto i = static_cast<std::size_t>(std::countr_zero(tied));
     if (!RefinesUp<kBits>(g[i], run, refine_key, run.draw_index + begin + i)) continue;
-    // A zero has no sign yet.
+    // A zero code has no sign yet.
     out[i] = static_cast<std::uint8_t>((out[i] & (kSign - 1)) + 1 + (std::signbit(g[i]) ? kSign : 0));
   }
 }
@@ -107,7 +107,7 @@ void QuantizeExponentsChunk(const QuantizeTask& task, const float* gradient, std
   bool have_draws = false;
   for_each_block_run(task, begin, count, [&](std::int64_t block, std::int64_t done, std::int64_t run_count) HWY_ATTR {
     const float scaler = task.scalers[block];
-    if (!(scaler >= kMinScaler)) {  // too small, or NaN
+    if (!(scaler >= kMinScaler)) {  // too small or NaN
       std::memset(codes + done, 0, static_cast<std::size_t>(run_count));
       return;
     }

@@ -1,11 +1,11 @@
-// The arithmetic of E4M3 on chunks.
+// E4M3 quantization of chunks.
 #include "kernels/codes/fp8.h"
 #include "kernels/statistics/scaler_limits.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/codes/cpu/fp8.cpp"
 #include <hwy/foreach_target.h>
-// foreach_target.h comes first, as Highway asks.
+// Highway requires that foreach_target.h comes first.
 #include <hwy/highway.h>
 
 #include "kernels/codes/cpu/block_runs.h"
@@ -21,7 +21,7 @@ HWY_BEFORE_NAMESPACE();
 namespace terngrad::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// float32's exponent field of 2^-7, below which E4M3 has no exponents: subtracting it leaves code and fraction.
+/// Exponent field of 2^-7 in float32, the lower end of E4M3's exponents: subtracting it leaves code and fraction.
 inline constexpr std::int32_t kExponentBits = 120 << 23;
 /// The smallest normal E4M3 number.
 inline constexpr float kMinNormal = 0x1p-6f;
@@ -31,26 +31,26 @@ HWY_INLINE VFloat Scaled(VFloat value, VFloat inverse) {
   return hn::Min(hn::Mul(hn::Abs(value), inverse), hn::Set(DFloat(), kMaxE4M3));
 }
 
-/// The code with the sign of `value`, except for zero.
+/// Adds the sign of `value` to the code, except for zero.
 HWY_INLINE VInt WithSign(VInt code, VFloat value) {
   const DInt d;
   const VInt sign = hn::And(hn::ShiftRight<24>(hn::BitCast(d, value)), hn::Set(d, 0x80));
   return hn::IfThenZeroElse(hn::Eq(code, hn::Zero(d)), hn::Or(code, sign));
 }
 
-/// `normal` where x is a normal number, else `subnormal`.
+/// Selects `normal` if x is a normal E4M3 number, else `subnormal`.
 HWY_INLINE VInt ByExponent(VFloat x, VInt normal, VInt subnormal) {
   const DFloat d;
   const DInt d_int;
   return hn::IfThenElse(hn::RebindMask(d_int, hn::Lt(x, hn::Set(d, kMinNormal))), subnormal, normal);
 }
 
-/// Codes of 64 elements, rounded to nearest.
+/// Quantizes 64 elements, rounding to nearest.
 HWY_INLINE void RoundFp8(float inverse, const float* HWY_RESTRICT g, std::uint8_t* HWY_RESTRICT out) {
   const DFloat d;
   const DInt d_int;
   const VFloat v_inverse = hn::Set(d, inverse);
-  // At 2^14 the last place of a float32 is 2^-9, E4M3's least number: adding rounds, ties to even.
+  // At 2^14 the unit in the last place of float32 is 2^-9, E4M3's smallest number: adding rounds, ties to even.
   const VFloat coarse = hn::Set(d, 0x1p14f);
   VInt codes[64 / kFloatLanes];
   HWY_UNROLL(4)
@@ -66,14 +66,14 @@ HWY_INLINE void RoundFp8(float inverse, const float* HWY_RESTRICT g, std::uint8_
   StoreBytes(codes, out);
 }
 
-/// What the draws of a run need.
+/// Inputs for quantizing a run with draws.
 struct Fp8Draws {
   float inverse;
-  std::uint64_t draw_index;  // of the run's first element
+  std::uint64_t draw_index;  // draw index of the run's first element
   const std::uint16_t* draws;
 };
 
-/// Whether the refinement bits of an element whose draw is the same as its h decide for the upper number.
+/// Returns true if the refinement bits round up an element whose draw equals its h.
 HWY_INLINE bool RefinesFp8(float g, const Fp8Draws& run, const DrawKey& refine_key, std::uint64_t draw_index) {
   const float x = std::min(std::fabs(g) * run.inverse, kMaxE4M3);
   const std::uint32_t r24 = draw32(refine_key, draw_index) >> 8;
@@ -82,7 +82,7 @@ HWY_INLINE bool RefinesFp8(float g, const Fp8Draws& run, const DrawKey& refine_k
   return static_cast<float>(r24) < (fraction - std::floor(fraction)) * 0x1p24f;
 }
 
-/// Drawn codes of 64 elements.
+/// Quantizes 64 elements with draws.
 HWY_INLINE void DrawFp8(const Fp8Draws& run, const DrawKey& refine_key, std::size_t begin, const float* HWY_RESTRICT g,
                         std::uint8_t* HWY_RESTRICT out) {
   const DFloat d;
@@ -97,11 +97,11 @@ HWY_INLINE void DrawFp8(const Fp8Draws& run, const DrawKey& refine_key, std::siz
   for (std::size_t i = 0; i < 64; i += kFloatLanes) {
     const VFloat value = hn::LoadU(d, g + i);
     const VFloat x = Scaled(value, inverse);
-    // The lower number's code, and 16 bits of the fraction between it and the next.
+    // The lower number's code above 16 bits of the fraction between it and the next.
     const VInt normal = hn::ShiftRight<4>(hn::Sub(hn::BitCast(d_int, x), hn::Set(d_int, kExponentBits)));
     const VInt fixed = ByExponent(x, normal, Truncated(hn::Mul(hn::Min(x, hn::Set(d, kMinNormal)), steps)));
     const VInt r16 = hn::PromoteTo(d_int, hn::LoadU(d_draw, run.draws + begin + i));
-    // The next if r16 < h: adding 65535 - r16 to h carries then. Equal halves tie, and do not carry.
+    // Rounds up if r16 < h: adding 65535 - r16 to h then carries. Equal values tie and do not carry.
     const VInt above = hn::Sub(fixed, r16);
     tied |= MaskBits(hn::RebindMask(d, hn::Eq(hn::And(above, low_half), hn::Zero(d_int)))) << i;
     codes[i / kFloatLanes] = WithSign(hn::ShiftRight<16>(hn::Add(above, low_half)), value);
@@ -110,7 +110,7 @@ HWY_INLINE void DrawFp8(const Fp8Draws& run, const DrawKey& refine_key, std::siz
   for (; HWY_UNLIKELY(tied != 0); tied &= tied - 1) {
     const auto i = static_cast<std::size_t>(std::countr_zero(tied));
     if (!RefinesFp8(g[i], run, refine_key, run.draw_index + begin + i)) continue;
-    // A zero has no sign yet.
+    // A zero code has no sign yet.
     out[i] = static_cast<std::uint8_t>((out[i] & 0x7f) + 1 + (std::signbit(g[i]) ? 0x80 : 0));
   }
 }
@@ -126,7 +126,7 @@ void QuantizeFp8Chunk(const QuantizeTask& task, const float* gradient, std::int6
   bool have_draws = false;
   for_each_block_run(task, begin, count, [&](std::int64_t block, std::int64_t done, std::int64_t run_count) HWY_ATTR {
     const float scaler = task.scalers[block];
-    if (!(scaler >= kMinScaler)) {  // too small, or NaN
+    if (!(scaler >= kMinScaler)) {  // too small or NaN
       std::memset(codes + done, 0, static_cast<std::size_t>(run_count));
       return;
     }

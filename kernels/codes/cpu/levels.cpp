@@ -1,11 +1,11 @@
-// The arithmetic of quantizing one chunk to uniform levels.
+// Quantization of a chunk to uniform levels.
 #include "kernels/codes/levels.h"
 #include "kernels/statistics/scaler_limits.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/codes/cpu/levels.cpp"
 #include <hwy/foreach_target.h>
-// foreach_target.h comes first, as Highway asks.
+// Highway requires that foreach_target.h comes first.
 #include <hwy/highway.h>
 
 #include "kernels/codes/cpu/block_runs.h"
@@ -21,17 +21,17 @@ HWY_BEFORE_NAMESPACE();
 namespace terngrad::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Elements with one scaler.
+/// A run of elements that share one scaler.
 struct LevelRun {
   const float* gradient;
   std::size_t count;
   float scaler;
   float levels;              // L
-  std::uint64_t draw_index;  // of the first element
+  std::uint64_t draw_index;  // draw index of the first element
   const std::uint16_t* draws;
 };
 
-/// L + magnitude, or L - magnitude where `value` is negative.
+/// L + magnitude, or L - magnitude if `value` is negative.
 HWY_INLINE VInt Signed(VFloat value, VInt magnitude, VInt levels) {
 #if HWY_TARGET == HWY_AVX3
   const __mmask16 negative = _mm512_movepi32_mask(_mm512_castps_si512(value.raw));
@@ -42,7 +42,7 @@ HWY_INLINE VInt Signed(VFloat value, VInt magnitude, VInt levels) {
 #endif
 }
 
-/// fl(magnitude * factor), at most `most`; `most` where magnitude >= scaler.
+/// min(fl(magnitude * factor), most); `most` if magnitude >= scaler.
 HWY_INLINE VFloat Level(VFloat magnitude, VFloat scaler, VFloat factor, VFloat most) {
 #if HWY_TARGET == HWY_AVX3
   const __mmask16 below = _mm512_cmp_ps_mask(magnitude.raw, scaler.raw, _CMP_LT_OQ);
@@ -53,23 +53,23 @@ HWY_INLINE VFloat Level(VFloat magnitude, VFloat scaler, VFloat factor, VFloat m
 #endif
 }
 
-/// Whether the refinement bits of an element whose draw is the same as its h decide for the upper level.
+/// Returns true if the refinement bits round up an element whose draw equals its h.
 HWY_INLINE bool RefinesUp(const LevelRun& run, float magnitude, const DrawKey& refine_key, std::uint64_t draw_index) {
-  if (magnitude >= run.scaler) return false;  // has the highest level already
+  if (magnitude >= run.scaler) return false;  // already at the highest level
   const float t = std::min(magnitude * (run.levels / run.scaler), run.levels);
   const float fraction = (t - std::floor(t)) * 65536.0f;
   return static_cast<float>(draw32(refine_key, draw_index) >> 8) < (fraction - std::floor(fraction)) * 0x1p24f;
 }
 
-/// Drawn codes of 64 elements.
+/// Quantizes 64 elements with draws.
 HWY_INLINE void Draw64(const LevelRun& run, const DrawKey& refine_key, std::size_t begin, const float* HWY_RESTRICT g,
                        std::uint8_t* HWY_RESTRICT out) {
   const DFloat d;
   const DInt d_int;
   const hn::Rebind<std::uint16_t, DFloat> d_draw;
   const VFloat scaler = hn::Set(d, run.scaler);
-  // One multiplication serves for fl(|g| inv) * 65536: the two differ only where the first underflows, and then in what
-  // a tie decides. Its whole part is 65536 l + h.
+  // A single multiplication replaces fl(|g| inv) * 65536: results differ only if the former underflows, and then only
+  // in the resolution of ties. Its integer part is 65536 l + h.
   const VFloat factor = hn::Set(d, run.levels / run.scaler * 65536.0f);
   const VFloat most = hn::Set(d, run.levels * 65536.0f);
   const VInt levels = hn::Set(d_int, static_cast<std::int32_t>(run.levels));
@@ -81,7 +81,7 @@ HWY_INLINE void Draw64(const LevelRun& run, const DrawKey& refine_key, std::size
     const VFloat value = hn::LoadU(d, g + i);
     const VInt level = Truncated(Level(hn::Abs(value), scaler, factor, most));
     const VInt r16 = hn::PromoteTo(d_int, hn::LoadU(d_draw, run.draws + begin + i));
-    // l + 1 if r16 < h: adding 65535 - r16 to h carries then. Equal halves tie, and do not carry.
+    // l + 1 if r16 < h: adding 65535 - r16 to h then carries. Equal values tie and do not carry.
     const VInt above = hn::Sub(level, r16);
 #if HWY_TARGET == HWY_AVX3
     tied |= std::uint64_t{_mm512_testn_epi32_mask(above.raw, low_half.raw)} << i;
@@ -98,7 +98,7 @@ HWY_INLINE void Draw64(const LevelRun& run, const DrawKey& refine_key, std::size
   }
 }
 
-/// Codes of 64 elements, rounded to nearest.
+/// Quantizes 64 elements, rounding to nearest.
 HWY_INLINE void Round64(const LevelRun& run, const float* HWY_RESTRICT g, std::uint8_t* HWY_RESTRICT out) {
   const DFloat d;
   const DInt d_int;
@@ -106,7 +106,7 @@ HWY_INLINE void Round64(const LevelRun& run, const float* HWY_RESTRICT g, std::u
   const VFloat factor = hn::Set(d, run.levels / run.scaler);
   const VFloat most = hn::Set(d, run.levels);
   const VInt levels = hn::Set(d_int, static_cast<std::int32_t>(run.levels));
-  const VFloat whole = hn::Set(d, 0x1p23f);  // from here on float32 has no fractions: adding rounds, ties to even
+  const VFloat whole = hn::Set(d, 0x1p23f);  // float32 has no fractions from here on: adding rounds, ties to even
   VInt codes[64 / kFloatLanes];
   HWY_UNROLL(4)
   for (std::size_t i = 0; i < 64; i += kFloatLanes) {
@@ -125,10 +125,10 @@ void QuantizeLevelsChunk(const QuantizeTask& task, const float* gradient, std::i
   const int levels = num_levels(options.bits);
   DrawKey refine_key = key;
   refine_key.purpose = options.refine_purpose;
-  bool have_draws = options.rounding == Rounding::kNearest;  // needs none
+  bool have_draws = options.rounding == Rounding::kNearest;  // none needed
   for_each_block_run(task, begin, count, [&](std::int64_t block, std::int64_t done, std::int64_t run_count) HWY_ATTR {
     const float scaler = task.scalers[block];
-    if (!(scaler >= kMinScaler)) {  // too small, or NaN
+    if (!(scaler >= kMinScaler)) {  // too small or NaN
       std::memset(codes + done, levels, static_cast<std::size_t>(run_count));
       return;
     }

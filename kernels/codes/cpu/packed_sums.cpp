@@ -3,7 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/codes/cpu/packed_sums.cpp"
 #include <hwy/foreach_target.h>
-// foreach_target.h comes first, as Highway asks.
+// Highway requires that foreach_target.h comes first.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -21,10 +21,10 @@ HWY_BEFORE_NAMESPACE();
 namespace terngrad::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// How far ahead a payload's bytes are fetched: those of several payloads are more streams than the hardware follows.
-/// Of 8 messages of 25 million codes in t5 one core made 7.3 GB/s of means with it and 5.2 without (2-core Xeon,
+/// Prefetch distances in a payload: several payloads are more streams than the hardware prefetcher handles. For 8 t5
+/// messages of 25 million codes one core produced 7.3 GB/s of means with prefetching and 5.2 without (2-core Xeon,
 /// AVX-512).
-inline constexpr std::size_t kPrefetchedBytes = 512;  // of t5
+inline constexpr std::size_t kPrefetchedBytes = 512;  // for t5
 inline constexpr std::size_t kPrefetchedMasks = 512;
 inline constexpr std::size_t kPrefetchedSigns = 256;
 
@@ -51,11 +51,12 @@ void SumTMaskWords(const std::uint64_t* nonzero, const std::uint64_t* negative, 
   }
 }
 #else
-/// 65536 / 243, rounded up: b times it is the fraction b / 243 in 16 bits, close enough that tripling it five times
-/// brings out the five base-3 digits of every byte b below 243, the highest first.
+/// 65536 / 243, rounded up. b times this number is the 16-bit fraction b / 243, accurate enough that tripling it five
+/// times yields the five base-3 digits of every byte b below 243, highest first.
 inline constexpr std::uint16_t kFractionOfByte = 270;
 
-/// Sums of the codes of `count` bytes of every payload. @param readable  bytes that each payload has, at least `count`
+/// Sums the codes in `count` bytes of every payload.
+/// @param readable  readable bytes per payload, at least `count`
 /// @param sums  [5 (count rounded up to a vector) + 8] out
 HWY_INLINE void SumT5Bytes(std::span<const std::uint8_t* const> payloads, std::size_t readable, std::size_t count,
                            std::int8_t* HWY_RESTRICT sums) {
@@ -66,7 +67,7 @@ HWY_INLINE void SumT5Bytes(std::span<const std::uint8_t* const> payloads, std::s
   const std::size_t lanes = hn::Lanes(d);
   const auto fraction = hn::Set(d, kFractionOfByte);
   const auto three = hn::Set(d, std::uint16_t{3});
-  // A digit is its code + 1.
+  // A digit is code + 1.
   const auto bias = hn::Set(d8, static_cast<std::uint8_t>(payloads.size()));
   for (std::size_t byte = 0; byte < count; byte += lanes) {
     auto sum0 = hn::Zero(d);
@@ -105,7 +106,8 @@ HWY_INLINE void SumT5Bytes(std::span<const std::uint8_t* const> payloads, std::s
     const auto high0123 = hn::BitCast(d32, hn::InterleaveUpper(d, codes01, codes23));
     const auto low4 = hn::BitCast(d32, hn::InterleaveLower(d, codes4, codes4));
     const auto high4 = hn::BitCast(d32, hn::InterleaveUpper(d, codes4, codes4));
-    // Eight bytes for each byte, of which five are meant: block b of part q has those of bytes 8 b + 2 q and the next.
+    // Eight bytes per t5 byte, the first five valid: block b of part q holds those of bytes 8 b + 2 q and 8 b + 2 q +
+    // 1.
     HWY_ALIGN std::uint32_t parts[4][16];
     hn::Store(hn::InterleaveLower(d32, low0123, low4), d32, parts[0]);
     hn::Store(hn::InterleaveUpper(d32, low0123, low4), d32, parts[1]);
@@ -115,7 +117,7 @@ HWY_INLINE void SumT5Bytes(std::span<const std::uint8_t* const> payloads, std::s
     for (std::size_t block = 0; block < lanes / 8; ++block) {
       HWY_UNROLL(8)
       for (std::size_t i = 0; i < 8; ++i) {
-        // The three bytes too many are the next ones' place, in ascending order.
+        // The three excess bytes are overwritten by the next copy.
         std::memcpy(out + 5 * i, &parts[i / 2][4 * block + i % 2 * 2], 8);
       }
       out += 40;
@@ -123,7 +125,7 @@ HWY_INLINE void SumT5Bytes(std::span<const std::uint8_t* const> payloads, std::s
   }
 }
 
-/// Sums of 64 codes of every payload.
+/// Sums 64 codes of every payload.
 HWY_INLINE void SumTMaskWords(const std::uint64_t* nonzero, const std::uint64_t* negative, std::size_t num_payloads,
                               std::int8_t* HWY_RESTRICT sums) {
   const hn::CappedTag<std::int8_t, 64> d;
@@ -134,7 +136,7 @@ HWY_INLINE void SumTMaskWords(const std::uint64_t* nonzero, const std::uint64_t*
   for (std::size_t at = 0; at < 64; at += lanes) {
     auto sum = hn::Zero(d);
     for (std::size_t k = 0; k < num_payloads; ++k) {
-      // A lane of a mask is -1.
+      // A set lane of a mask is -1.
       const auto minus = hn::VecFromMask(d, bits_at(negative, k, at));
       sum = hn::Sub(sum, hn::VecFromMask(d, bits_at(nonzero, k, at)));
       sum = hn::Add(sum, hn::Add(minus, minus));
@@ -148,16 +150,16 @@ void SumT5(std::span<const std::uint8_t* const> payloads, std::size_t readable, 
   SumT5Bytes(payloads, readable, count, sums);
 }
 
-/// Where in a chunk a payload is read.
+/// Read position of a payload within a chunk.
 struct TMaskCursor {
   const std::uint8_t* masks = nullptr;
   const std::uint8_t* signs = nullptr;
-  std::uint64_t sign = 0;       // bits taken so far
-  std::uint64_t checked = 0;    // from this bit on less than nine bytes of signs may be left
-  std::uint64_t num_signs = 0;  // bytes
+  std::uint64_t sign = 0;       // consumed bits
+  std::uint64_t checked = 0;    // from this bit on, fewer than nine bytes of signs may remain
+  std::uint64_t num_signs = 0;  // in bytes
 };
 
-/// The 64 sign bits at the cursor, zeros behind the payload's end.
+/// The 64 sign bits at the cursor, with zeros behind the payload's end.
 HWY_INLINE std::uint64_t SignsAt(const TMaskCursor& cursor) {
   if (cursor.sign >= cursor.checked) {
     if (cursor.sign >= 8 * cursor.num_signs) return 0;
@@ -172,7 +174,7 @@ HWY_INLINE std::uint64_t SignsAt(const TMaskCursor& cursor) {
 }
 
 void SumTMask(std::span<const TMaskChunk> chunks, std::int64_t count, std::int8_t* sums) {
-  // A mask is loaded as 8 bytes, wherever in a word it begins.
+  // Masks are loaded as 8 bytes at any alignment.
   std::array<std::uint64_t, kMaxPackedPayloads + 1> nonzero{};
   std::array<std::uint64_t, kMaxPackedPayloads + 1> negative{};
   std::array<TMaskCursor, kMaxPackedPayloads> cursors;

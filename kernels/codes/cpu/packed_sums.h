@@ -1,4 +1,4 @@
-// Sums of several workers' t5 or tmask codes, without unpacking them one by one.
+// Sums of several workers' t5 or tmask codes, without unpacking single codes.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 namespace terngrad::cpu {
 
-/// Sums that fit a signed byte.
+/// Maximum number of payloads whose sums fit a signed byte.
 inline constexpr std::size_t kMaxPackedPayloads = 127;
 
-/// What sum_t5_codes needs to write a chunk: the codes before it in its first byte and those behind it in the last
+/// Workspace of sum_t5_codes for one chunk, including the codes before it in its first byte and behind it in the last
 /// vector of bytes.
 inline constexpr std::size_t kT5SumRoom = std::size_t{kChunkElements} + std::size_t{5} * 33 + 8;
 
-/// Sums of codes first to first + count - 1 (at most a chunk) of t5 payloads, at most kMaxPackedPayloads of them, each
-/// of `payload_bytes` bytes.
-/// @param room  [kT5SumRoom] out
+/// Sums codes [first, first + count), at most a chunk, of at most kMaxPackedPayloads t5 payloads of `payload_bytes`
+/// bytes each.
+/// @param room  [kT5SumRoom] workspace
 /// @returns the sums, inside `room`
 const std::int8_t* sum_t5_codes(std::span<const std::uint8_t* const> payloads, std::int64_t payload_bytes,
                                 std::int64_t first, std::int64_t count, std::int8_t* room);
@@ -29,7 +29,7 @@ struct TMaskChunk {
   std::span<const std::uint8_t> signs;  // from the chunk's first sign to the payload's end
 };
 
-/// The same of chunks in tmask.
+/// The same for tmask chunks.
 /// @param sums  [count rounded up to a multiple of 64] out
 void sum_tmask_codes(std::span<const TMaskChunk> chunks, std::int64_t count, std::int8_t* sums);
 

@@ -11,7 +11,7 @@
 namespace terngrad::cpu {
 namespace {
 
-/// Ternary codes, given as code + 1, as t2.
+/// Packs ternary codes, given as code + 1, into t2.
 void bytes_to_t2(const std::uint8_t* codes, std::int64_t count, std::uint8_t* words) {
   for (std::int64_t i = 0; i < count; i += 16) {
     std::uint32_t word = 0;
@@ -21,7 +21,7 @@ void bytes_to_t2(const std::uint8_t* codes, std::int64_t count, std::uint8_t* wo
   }
 }
 
-/// Packs a chunk's codes, with zeros up to a multiple of 64 behind them, to where they belong in the payload.
+/// Packs a chunk's codes, zero-padded to a multiple of 64, into their place in the payload.
 void pack_chunk(const QuantizeTask& task, const CodeStore& store, std::int64_t begin, std::int64_t count,
                 const std::uint8_t* codes) {
   switch (store.format) {
@@ -38,7 +38,7 @@ void pack_chunk(const QuantizeTask& task, const CodeStore& store, std::int64_t b
   }
 }
 
-/// Quantizes one group of chunks after which codes end on a unit of the format.
+/// Quantizes a group of chunks, whose codes end on a unit boundary of the format.
 void quantize_group(const QuantizeTask& task, const CodeStore& store, std::int64_t first, std::int64_t count,
                     const DrawKey& key, const QuantizeChunk& quantize_chunk) {
   WidenedChunk widened;
@@ -49,8 +49,8 @@ void quantize_group(const QuantizeTask& task, const CodeStore& store, std::int64
   for (std::int64_t begin = first; begin < first + count; begin += kChunkElements) {
     const std::int64_t chunk_count = std::min(kChunkElements, first + count - begin);
     const std::int64_t next = begin + chunk_count;
-    // While draws are made, float32 elements come into the cache, and of others, which widening has read, the next
-    // chunk's.
+    // While draws are generated, prefetch this chunk if it is float32; otherwise widening has already read it, so
+    // prefetch the next chunk.
     const auto prefetch = task.type == ElementType::kFloat32
                               ? memory_of(task.gradient, task.type, begin, chunk_count)
                               : memory_of(task.gradient, task.type, next, std::min(kChunkElements, task.count - next));
@@ -76,7 +76,7 @@ void quantize_tasks(std::span<const QuantizeTask> tasks, const CodeStore& store,
   std::int64_t num_groups = 0;
   for (const QuantizeTask& task : tasks) num_groups += (task.count + group - 1) / group;
   parallel_for(stream.num_threads(), num_groups, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t index = 0;  // of the task's first group
+    std::int64_t index = 0;  // first group of the task
     for (const QuantizeTask& task : tasks) {
       const std::int64_t task_groups = (task.count + group - 1) / group;
       for (std::int64_t g = std::max(begin, index); g < std::min(end, index + task_groups); ++g) {

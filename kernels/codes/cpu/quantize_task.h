@@ -1,5 +1,5 @@
-// Quantizing tasks on the CPU, whatever the codes: chunks are dealt to threads, quantized to a byte per code, and
-// packed.
+// Common driver of quantizing kernels on the CPU: distributes chunks over threads, has them quantized to one byte per
+// code, and packs the codes.
 #pragma once
 
 #include <cstddef>
@@ -14,23 +14,23 @@
 
 namespace terngrad::cpu {
 
-/// How codes, given as a byte each, are stored.
+/// Target format for codes with one byte each.
 struct CodeStore {
-  /// kT2: bytes are code + 1; kBits: bytes are those of the format; else as they are, in 4 or 8 bits or in lanes.
+  /// kT2: bytes hold code + 1; kBits: bytes in the format itself; else bytes are packed to 4 or 8 bits or into lanes.
   CodeFormat format = CodeFormat::kQ8;
-  int lane_bits = 0;  // of kLanes
+  int lane_bits = 0;  // kLanes only
 };
 
-/// Quantizes the chunk of a task that begins `begin` elements into it.
+/// Quantizes the chunk that begins `begin` elements into a task.
 /// @param gradient  the chunk's elements, widened
-/// @param key       of the task's worker
-/// @param prefetch  what to fetch into the cache while draws are made
-/// @param codes     [count rounded up to a multiple of 64] out; arbitrary from `count` on, of kBits zero
+/// @param key       includes the task's worker
+/// @param prefetch  memory to prefetch while draws are generated
+/// @param codes     [count rounded up to a multiple of 64] out; from `count` on unspecified, for kBits zero
 using QuantizeChunk =
     std::function<void(const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
                        const DrawKey& key, std::span<const std::byte> prefetch, std::uint8_t* codes)>;
 
-/// Quantizes all tasks with the stream's threads. Unused bits and bytes of payloads are zero.
+/// Quantizes all tasks with the stream's threads. Unused bits and bytes of payloads become zero.
 void quantize_tasks(std::span<const QuantizeTask> tasks, const CodeStore& store, const DrawKey& key, Stream& stream,
                     const QuantizeChunk& quantize_chunk);
 

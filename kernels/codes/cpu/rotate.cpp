@@ -1,10 +1,10 @@
-// Butterflies of runs, and the signs before or behind them.
+// Butterflies of the Hadamard transform, and random signs before or after them.
 #include "kernels/codes/rotate.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/codes/cpu/rotate.cpp"
 #include <hwy/foreach_target.h>
-// foreach_target.h comes first, as Highway asks.
+// Highway requires that foreach_target.h comes first.
 #include <hwy/highway.h>
 
 #include "kernels/codes/cpu/bit_vectors-inl.h"
@@ -21,10 +21,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using VFloat = hn::Vec<DFloat>;
 
-/// The signs of a chunk's elements, 64 a word.
+/// Random signs of a chunk's elements, 64 per word.
 struct Signs {
   alignas(64) std::uint16_t draws[(kBlocksPerChunk / 16 + 1 + kSpareBlocks) * 8];
-  std::size_t skipped;  // words before the first element's
+  std::size_t skipped;  // words before that of the first element
 
   std::uint64_t word(std::size_t element) const {
     std::uint64_t bits;
@@ -34,7 +34,7 @@ struct Signs {
   bool is_minus(std::size_t element) const { return (word(element) >> (element % 64) & 1) != 0; }
 };
 
-/// A draw block has the signs of 128 elements: its bits are its 16-bit draws one after the other.
+/// A draw block holds the signs of 128 elements, in the bits of its consecutive 16-bit draws.
 HWY_INLINE void FillSigns(const DrawKey& key, std::uint64_t draw, std::size_t count, Signs& signs) {
   signs.skipped = draw % 128 / 64;
   FillDraws<DrawOrder::kNatural>(key, draw / 128, (count + signs.skipped * 64 + 127) / 128, {}, signs.draws);
@@ -45,8 +45,8 @@ HWY_INLINE VFloat WithSigns(VFloat values, const Signs& signs, std::size_t eleme
 }
 
 #if HWY_TARGET != HWY_SCALAR
-/// The butterflies of one stride between the lanes of a vector: x + partner, and in the upper lane of a pair
-/// partner - x, which is partner + (-x).
+/// Butterflies of one stride between the lanes of a vector: x + partner; in the upper lane of a pair partner - x,
+/// computed as partner + (-x).
 template <std::size_t kStride, class V>
 HWY_INLINE V WithinVector(V x) {
   constexpr std::uint64_t kUpper = kStride == 1 ? 0xaaaa : kStride == 2 ? 0xcccc : kStride == 4 ? 0xf0f0 : 0xff00;
@@ -76,7 +76,8 @@ HWY_INLINE V AllWithinVector(V x) {
   return x;
 }
 
-/// Strides stride, 2 stride, ..., kVectors / 2 stride of a run, in place. @param last  what the results go through
+/// Butterflies with strides stride, 2 stride, ..., kVectors / 2 stride over a run, in place.
+/// @param last  function applied to the results
 template <std::size_t kVectors, class Last>
 HWY_INLINE void Pass(float* HWY_RESTRICT run, std::size_t run_elements, std::size_t stride, const Last& last) {
   const DFloat d;
@@ -104,7 +105,7 @@ HWY_INLINE void Pass(float* HWY_RESTRICT run, std::size_t run_elements, std::siz
   }
 }
 
-/// All strides from `stride` on, three at a time; results of the last go through `last`.
+/// Butterflies with all strides from `stride` on, three at a time; `last` is applied to the final results.
 template <class Last>
 HWY_INLINE void Passes(float* HWY_RESTRICT run, std::size_t run_elements, std::size_t stride, const Last& last) {
   const auto as_is = [](VFloat x, std::size_t) HWY_ATTR { return x; };
@@ -121,7 +122,7 @@ HWY_INLINE void Passes(float* HWY_RESTRICT run, std::size_t run_elements, std::s
   }
 }
 
-/// A run of at least 64 elements. @param element  of the chunk, with which it begins: a multiple of 64
+/// Rotates a run of at least 64 elements. @param element  offset of the run in the chunk: a multiple of 64
 HWY_INLINE void RotateRun(const float* values, std::size_t element, std::size_t run_elements, bool forward,
                           const Signs& signs, float* out) {
   const DFloat d;
@@ -142,7 +143,7 @@ HWY_INLINE void RotateRun(const float* values, std::size_t element, std::size_t 
          [&, scale](VFloat x, std::size_t i) HWY_ATTR { return WithSigns(hn::Mul(x, scale), signs, element + i); });
 }
 
-/// A run of a tail, of less than 64 elements.
+/// Rotates a run of a tail, of less than 64 elements.
 HWY_INLINE void RotateShortRun(const float* values, std::size_t element, std::size_t run_elements, bool forward,
                                const Signs& signs, float* out) {
   float run[64];

@@ -1,5 +1,5 @@
-// Scattering bits, for kernels that are compiled for each SIMD target: include it after <hwy/foreach_target.h> and
-// before HWY_BEFORE_NAMESPACE in a file that the former includes again and again.
+// Bit scattering (pdep), for kernels that are compiled once per SIMD target: include it after <hwy/foreach_target.h>
+// and before HWY_BEFORE_NAMESPACE in a file that foreach_target.h re-includes.
 #if defined(TERNGRAD_KERNELS_CODES_CPU_SCATTER_BITS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TERNGRAD_KERNELS_CODES_CPU_SCATTER_BITS_INL_H
 #undef TERNGRAD_KERNELS_CODES_CPU_SCATTER_BITS_INL_H
@@ -19,7 +19,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace terngrad::cpu::HWY_NAMESPACE {
 
-/// The lowest bits of `bits`, put where `mask` is set, in order.
+/// Deposits the lowest bits of `bits` at the set bits of `mask`, in order.
 HWY_INLINE std::uint64_t ScatterBits(std::uint64_t bits, std::uint64_t mask) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
   return _pdep_u64(bits, mask);

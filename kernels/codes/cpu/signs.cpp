@@ -1,10 +1,10 @@
-// Sign bits of elements, and elements of sign bits.
+// Packs sign bits of elements, and expands them to values.
 #include "kernels/codes/signs.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/codes/cpu/signs.cpp"
 #include <hwy/foreach_target.h>
-// foreach_target.h comes first, as Highway asks.
+// Highway requires that foreach_target.h comes first.
 #include <hwy/highway.h>
 
 #include "kernels/codes/cpu/bit_vectors-inl.h"
@@ -18,9 +18,9 @@ HWY_BEFORE_NAMESPACE();
 namespace terngrad::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Writes the bits of 64 elements. Masks are stored where words are wanted: a word read back before all its parts have
-/// left the store buffer would wait for them.
-/// @param is_negative  the mask of a vector
+/// Writes the sign bits of 64 elements. Masks are stored directly into the word: reading a word back before all its
+/// parts have left the store buffer would stall.
+/// @param is_negative  returns the mask for a vector
 template <class IsNegative>
 HWY_INLINE void StoreSigns64(const float* HWY_RESTRICT g, const IsNegative& is_negative,
                              std::uint64_t* HWY_RESTRICT word) {
@@ -45,7 +45,7 @@ HWY_INLINE void StoreSigns(const float* HWY_RESTRICT gradient, std::int64_t num_
   std::size_t begin = 0;
   for (; begin + 64 <= count; begin += 64) StoreSigns64(gradient + begin, is_negative, words++);
   if (begin < count) {
-    // The ragged tail, filled up with numbers whose bit is 0.
+    // The partial tail, padded with numbers whose bit is 0.
     alignas(64) float padded[64];
     std::fill(std::begin(padded), std::end(padded), 1.0f);
     std::memcpy(padded, gradient + begin, (count - begin) * sizeof(float));
@@ -55,13 +55,14 @@ HWY_INLINE void StoreSigns(const float* HWY_RESTRICT gradient, std::int64_t num_
 
 void SignWords(const float* gradient, std::int64_t count, std::uint64_t zeros, std::uint64_t* words) {
   const DFloat d;
-  // One comparison for both: below the smallest positive number are the negative ones and zeros, below 0 the former.
+  // One comparison handles zeros too: a threshold of the smallest positive number includes zeros, a threshold of 0 does
+  // not.
   alignas(64) float thresholds[64];
   for (std::size_t i = 0; i < 64; ++i) {
     thresholds[i] = (zeros >> i & 1) != 0 ? std::numeric_limits<float>::denorm_min() : 0.0f;
   }
   if constexpr (kFloatLanes >= 2) {
-    // Bits of zeros repeat every two elements, so every vector has the same thresholds.
+    // The pattern for zeros repeats every two elements, so every vector has the same thresholds.
     const auto of_all = hn::Load(d, thresholds);
     StoreSigns(
         gradient, count, [=](auto g, std::size_t) HWY_ATTR { return hn::Lt(g, of_all); }, words);

@@ -11,10 +11,10 @@
 namespace terngrad::cpu {
 namespace {
 
-/// The widest group: 32 lanes of 2 bits.
+/// Largest group: 32 lanes of 2 bits.
 constexpr std::int64_t kMaxGroupChunks = 32;
 
-/// Chunks after which codes end on a unit of the format, so that groups can be packed independently of each other.
+/// Chunks per group. A group's codes end on a unit boundary of the format, so that groups can be packed independently.
 std::int64_t group_chunks(const TernarizeOptions& options) {
   switch (options.format) {
     case TernaryFormat::kT5:
@@ -26,8 +26,8 @@ std::int64_t group_chunks(const TernarizeOptions& options) {
   }
 }
 
-/// The bit planes of the chunk that begins `begin` codes into the task. While draws are made, float32 elements come
-/// into the cache, and of others, which widening has read, the next chunk's.
+/// Bit planes of the chunk that begins `begin` codes into the task. While draws are generated, prefetches this chunk if
+/// it is float32; otherwise widening has already read it, and the next chunk is prefetched.
 void ternarize_planes(const TernarizeTask& task, std::int64_t begin, std::int64_t count,
                       const TernarizeOptions& options, const DrawKey& key, WidenedChunk& widened, CodePlanes& planes) {
   const std::int64_t next = begin + count;
@@ -38,13 +38,13 @@ void ternarize_planes(const TernarizeTask& task, std::int64_t begin, std::int64_
                   planes);
 }
 
-/// Packs one group of codes that begins `begin` codes into the task.
+/// Ternarizes and packs the group of codes that begins `begin` codes into the task.
 void ternarize_group(const TernarizeTask& task, std::int64_t begin, std::int64_t count, const TernarizeOptions& options,
                      const DrawKey& key) {
   CodePlanes planes;
   WidenedChunk widened;
   if (options.format == TernaryFormat::kTMask) {
-    // Signs go where they would be if all codes were non-zero; close_gaps moves them together.
+    // Signs are written at the offsets for all codes nonzero; close_gaps compacts them.
     ternarize_planes(task, begin, count, options, key, widened, planes);
     const TMaskParts parts = tmask_parts(task.count);
     const std::int64_t chunk = begin / kChunkElements;
@@ -76,7 +76,7 @@ void ternarize_group(const TernarizeTask& task, std::int64_t begin, std::int64_t
   }
 }
 
-/// Turns the byte counts of chunks into offsets and moves their signs together. @returns bytes of the payload
+/// Converts the chunks' byte counts to offsets and compacts their signs. @returns the payload's length in bytes
 std::int64_t close_gaps(const TernarizeTask& task) {
   const TMaskParts parts = tmask_parts(task.count);
   std::uint32_t offset = 0;
@@ -102,7 +102,7 @@ void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& opt
   std::int64_t num_groups = 0;
   for (const TernarizeTask& task : tasks) num_groups += (task.count + group - 1) / group;
   parallel_for(stream.num_threads(), num_groups, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t index = 0;  // of the task's first group
+    std::int64_t index = 0;  // first group of the task
     for (const TernarizeTask& task : tasks) {
       const std::int64_t task_groups = (task.count + group - 1) / group;
       for (std::int64_t g = std::max(begin, index); g < std::min(end, index + task_groups); ++g) {

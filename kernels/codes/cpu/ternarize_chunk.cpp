@@ -1,11 +1,11 @@
-// The arithmetic of ternarizing one chunk: draws, comparison, bit planes.
+// Ternarization of one chunk: draws, comparison, bit planes.
 #include "kernels/codes/ternarize.h"
 #include "kernels/statistics/scaler_limits.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/codes/cpu/ternarize_chunk.cpp"
 #include <hwy/foreach_target.h>
-// foreach_target.h comes first, as Highway asks.
+// Highway requires that foreach_target.h comes first.
 #include <hwy/highway.h>
 
 #include "kernels/codes/cpu/block_runs.h"
@@ -21,17 +21,17 @@ HWY_BEFORE_NAMESPACE();
 namespace terngrad::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Whether an element on a tie (or at full scale) is non-zero.
+/// Returns true if an element that ties with its draw (or is at full scale) is nonzero.
 HWY_INLINE bool ResolveTie(float magnitude, float scaler, float inverse, const DrawKey& refine_key,
                            std::uint64_t draw_index) {
   if (magnitude >= scaler) return true;
   const float t = magnitude * inverse * 65536.0f;
-  if (t >= 65536.0f) return true;  // rounding brought it up to full scale: above every draw
+  if (t >= 65536.0f) return true;  // rounded up to full scale: above every draw
   const float fraction = t - std::floor(t);
   return static_cast<float>(draw32(refine_key, draw_index) >> 8) < fraction * 0x1p24f;
 }
 
-/// The sign bit of lane i in bit i.
+/// Sign bits of the lanes: lane i in bit i.
 HWY_INLINE std::uint64_t SignBits(hn::Vec<DFloat> value) {
 #if HWY_TARGET == HWY_SCALAR
   return std::signbit(hn::GetLane(value)) ? 1 : 0;
@@ -41,17 +41,17 @@ HWY_INLINE std::uint64_t SignBits(hn::Vec<DFloat> value) {
 #endif
 }
 
-/// Elements [0, count) with one scaler into bit planes; count is a multiple of 64 or the chunk's end.
+/// A run of elements with one scaler; count is a multiple of 64, or the run ends the chunk.
 struct Run {
   const float* gradient;
   std::size_t count;
   float scaler;
-  float clip;                // infinity: none
-  std::uint64_t draw_index;  // of the first element
+  float clip;                // infinity: no clipping
+  std::uint64_t draw_index;  // draw index of the first element
   const std::uint16_t* draws;
 };
 
-/// Adds the elements among `tied` whose refinement bits decide for non-zero.
+/// Returns the mask of the elements among `tied` whose refinement bits make them nonzero.
 HWY_INLINE std::uint64_t ResolveTies(const Run& run, const DrawKey& refine_key, std::size_t begin, const float* g,
                                      std::uint64_t tied) {
   const float inverse = 1.0f / run.scaler;
@@ -66,7 +66,7 @@ HWY_INLINE std::uint64_t ResolveTies(const Run& run, const DrawKey& refine_key, 
 }
 
 #if HWY_TARGET == HWY_AVX3
-/// Bits of 64 elements from the interleaved order of two packed vectors (DrawOrder::kPacked) to natural order.
+/// Converts bits of 64 elements from the interleaved order of packed vectors (DrawOrder::kPacked) to natural order.
 HWY_INLINE std::uint64_t NaturalOrder(std::uint32_t first, std::uint32_t second) {
   constexpr std::uint32_t kLow = 0x0f0f0f0fu;
   const std::uint64_t low = _pext_u32(first, kLow) | std::uint64_t{_pext_u32(second, kLow)} << 32;
@@ -74,11 +74,11 @@ HWY_INLINE std::uint64_t NaturalOrder(std::uint32_t first, std::uint32_t second)
   return low | high << 16;
 }
 
-/// Codes of 64 elements: levels of two vectors are packed to 16 bits, so that 32 elements are compared at once.
+/// Ternarizes 64 elements: levels of two vectors are packed to 16 bits, so that 32 elements are compared at once.
 HWY_INLINE void Compare64(const Run& run, const DrawKey& refine_key, std::size_t begin, const float* HWY_RESTRICT g,
                           std::uint64_t& nonzero, std::uint64_t& negative) {
-  // Magnitudes are cut at s as well as at the clip: from s on all codes are +-1. One multiplication serves for m * inv
-  // * 65536: the two differ only where the first underflows, and then in what a tie decides.
+  // Clamps magnitudes at s as well as at the clip: from s on all codes are +-1. A single multiplication replaces m *
+  // inv * 65536: results differ only if the former underflows, and then only in the resolution of ties.
   const __m512 limit = _mm512_set1_ps(std::min(run.scaler, run.clip));
   const __m512 factor = _mm512_set1_ps(1.0f / run.scaler * 65536.0f);
   std::uint32_t below[2];
@@ -88,10 +88,10 @@ HWY_INLINE void Compare64(const Run& run, const DrawKey& refine_key, std::size_t
   for (std::size_t half = 0; half < 2; ++half) {
     const __m512 a = _mm512_loadu_ps(g + 32 * half);
     const __m512 b = _mm512_loadu_ps(g + 32 * half + 16);
-    constexpr int kLesserMagnitude = 2 | 2 << 2;  // of the two, sign cleared
+    constexpr int kLesserMagnitude = 2 | 2 << 2;  // minimum of the magnitudes, sign cleared
     const __m512 magnitude_a = _mm512_range_ps(a, limit, kLesserMagnitude);
     const __m512 magnitude_b = _mm512_range_ps(b, limit, kLesserMagnitude);
-    // Level 65536 saturates to 65535: such elements tie with draw 65535, and ResolveTie makes them non-zero.
+    // Level 65536 saturates to 65535: such elements tie with draw 65535, and ResolveTie makes them nonzero.
     const __m512i levels = _mm512_packus_epi32(_mm512_cvttps_epi32(_mm512_mul_ps(magnitude_a, factor)),
                                                _mm512_cvttps_epi32(_mm512_mul_ps(magnitude_b, factor)));
     const __m512i draws = _mm512_load_si512(run.draws + begin + 32 * half);
@@ -106,7 +106,7 @@ HWY_INLINE void Compare64(const Run& run, const DrawKey& refine_key, std::size_t
   negative = NaturalOrder(sign[0], sign[1]) & nonzero;
 }
 #else
-/// Codes of 64 elements.
+/// Ternarizes 64 elements.
 HWY_INLINE void Compare64(const Run& run, const DrawKey& refine_key, std::size_t begin, const float* HWY_RESTRICT g,
                           std::uint64_t& nonzero, std::uint64_t& negative) {
   const DFloat d;
@@ -125,7 +125,8 @@ HWY_INLINE void Compare64(const Run& run, const DrawKey& refine_key, std::size_t
     const auto magnitude = hn::Min(hn::Abs(value), clip);
     const auto t = hn::Mul(hn::Mul(magnitude, inverse), levels);
     const auto r = hn::ConvertTo(d, hn::PromoteTo(d_int, hn::LoadU(d_draw, run.draws + begin + i)));
-    // r16 < floor(t) is r + 1 <= t, and t - 1 is exact where that can hold; r16 == floor(t) is r <= t otherwise.
+    // r16 < floor(t) is equivalent to r + 1 <= t, and t - 1 is exact where that can hold. r16 == floor(t) is equivalent
+    // to r <= t in the other cases.
     const std::uint64_t below = MaskBits(hn::Ge(hn::Sub(t, one), r));
     const std::uint64_t at_most = MaskBits(hn::Ge(t, r));
     certain |= below << i;
@@ -145,22 +146,22 @@ HWY_INLINE void CompareRun(const Run& run, const DrawKey& refine_key, std::uint6
     Compare64(run, refine_key, begin, run.gradient + begin, nonzero[begin / 64], negative[begin / 64]);
   }
   if (begin < run.count) {
-    // The ragged tail, filled up with zeros, which give code 0.
+    // The partial tail, padded with zeros, which get code 0.
     alignas(64) float padded[64] = {};
     std::memcpy(padded, run.gradient + begin, (run.count - begin) * sizeof(float));
     Compare64(run, refine_key, begin, padded, nonzero[begin / 64], negative[begin / 64]);
   }
 }
 
-/// What each side of a run has: [0] is that of positive elements.
+/// Parameters of both sides of a run; [0] is the positive side.
 struct SidedRun {
-  float scaler[2];  // NaN if codes of the side are zero
-  float clip[2];    // infinity: none
+  float scaler[2];  // NaN if the side's codes are zero
+  float clip[2];    // infinity: no clipping
   std::uint64_t draw_index;
-  const std::uint16_t* draws;  // null: rounds to nearest
+  const std::uint16_t* draws;  // null: round to nearest
 };
 
-/// Codes of 64 elements whose scaler is that of their side, or that are rounded to nearest.
+/// Ternarizes 64 elements with a scaler per side, or rounding to nearest.
 HWY_INLINE void CompareSides64(const SidedRun& run, const DrawKey& refine_key, std::size_t begin,
                                const float* HWY_RESTRICT g, std::uint64_t& nonzero, std::uint64_t& negative) {
   const DFloat d;
@@ -173,7 +174,7 @@ HWY_INLINE void CompareSides64(const SidedRun& run, const DrawKey& refine_key, s
   std::uint64_t sign = 0;
   for (std::size_t i = 0; i < 64; i += kFloatLanes) {
     const auto value = hn::LoadU(d, g + i);
-    // Not IfNegativeThenElse, which on SSSE3 takes bits other than the sign.
+    // Not IfNegativeThenElse, which on SSSE3 looks at other bits besides the sign.
     const auto is_negative = hn::MaskFromVec(hn::BitCast(d, hn::BroadcastSignBit(hn::BitCast(d_int, value))));
     const auto of_side = [&](const float(&sides)[2]) HWY_ATTR {
       return hn::IfThenElse(is_negative, hn::Set(d, sides[1]), hn::Set(d, sides[0]));
@@ -187,7 +188,7 @@ HWY_INLINE void CompareSides64(const SidedRun& run, const DrawKey& refine_key, s
     const float inverses[2] = {1.0f / run.scaler[0], 1.0f / run.scaler[1]};
     const auto t = hn::Mul(hn::Mul(magnitude, of_side(inverses)), levels);
     const auto r = hn::ConvertTo(d, hn::PromoteTo(d_int, hn::LoadU(d_draw, run.draws + begin + i)));
-    // As in Compare64; where the scaler is NaN, so is t, and no comparison holds.
+    // As in Compare64. If the scaler is NaN, so is t, and all comparisons are false.
     const std::uint64_t below = MaskBits(hn::Ge(hn::Sub(t, one), r));
     const std::uint64_t at_most = MaskBits(hn::Ge(t, r));
     certain |= below << i;
@@ -205,7 +206,7 @@ HWY_INLINE void CompareSides64(const SidedRun& run, const DrawKey& refine_key, s
   negative = sign & certain;
 }
 
-/// TernarizeChunk for other options than the default.
+/// TernarizeChunk for options other than the default.
 void TernarizeSides(const TernarizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
                     const DrawKey& key, const TernarizeOptions& options, std::span<const std::byte> prefetch,
                     CodePlanes& planes) {
@@ -259,7 +260,7 @@ void TernarizeChunk(const TernarizeTask& task, const float* gradient, std::int64
     }
     const auto words = static_cast<std::size_t>(done / 64);
     const float scaler = task.scalers[block];
-    if (!(scaler >= kMinScaler)) {  // too small, or NaN
+    if (!(scaler >= kMinScaler)) {  // too small or NaN
       const auto num_words = static_cast<std::size_t>((run_count + 63) / 64);
       std::memset(planes.nonzero + words, 0, num_words * 8);
       std::memset(planes.negative + words, 0, num_words * 8);

@@ -1,10 +1,10 @@
-// Conversions between bit planes and the packed formats.
+// Conversions between bit planes and packed formats.
 #include "kernels/codes/ternary_pack.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/codes/cpu/ternary_pack.cpp"
 #include <hwy/foreach_target.h>
-// foreach_target.h comes first, as Highway asks.
+// Highway requires that foreach_target.h comes first.
 #include <hwy/highway.h>
 
 #if HWY_ARCH_X86
@@ -21,7 +21,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace terngrad::cpu::HWY_NAMESPACE {
 
-/// Bit i of `bits` to bit 2i.
+/// Moves bit i of `bits` to bit 2i.
 HWY_INLINE std::uint64_t Spread(std::uint32_t bits) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
   return _pdep_u64(bits, 0x5555555555555555u);
@@ -35,7 +35,7 @@ HWY_INLINE std::uint64_t Spread(std::uint32_t bits) {
 #endif
 }
 
-/// The bits of `bits` where `mask` is set, moved together at the low end.
+/// Extracts the bits of `bits` at the set bits of `mask` to the low end (pext).
 HWY_INLINE std::uint64_t Gather(std::uint64_t bits, std::uint64_t mask) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
   return _pext_u64(bits, mask);
@@ -50,7 +50,7 @@ HWY_INLINE std::uint64_t Gather(std::uint64_t bits, std::uint64_t mask) {
 
 void TMaskToT2(const std::uint8_t* HWY_RESTRICT masks, std::span<const std::uint8_t> signs, std::int64_t count,
                std::uint32_t* HWY_RESTRICT words) {
-  std::size_t sign = 0;  // bits taken so far
+  std::size_t sign = 0;  // consumed bits
   for (std::int64_t i = 0; i < count; i += 32) {
     std::uint32_t mask;
     std::memcpy(&mask, masks + i / 8, sizeof(mask));
@@ -118,7 +118,7 @@ HWY_EXPORT(PlanesToT2);
 HWY_EXPORT(CompactSigns);
 HWY_EXPORT(TMaskToT2);
 
-/// t5 byte of five t2 codes in 10 bits.
+/// The t5 byte for five t2 codes in 10 bits.
 constexpr std::array<std::uint8_t, 1024> kT5OfT2 = [] {
   std::array<std::uint8_t, 1024> table{};
   for (unsigned ten = 0; ten < 1024; ++ten) {
@@ -170,7 +170,7 @@ void t2_to_t5(const std::uint32_t* words, std::int64_t count, std::uint8_t* byte
     bytes[j] = kT5OfT2[window >> (10 * j & 7) & 1023];
   }
   if (count % 5 != 0) {
-    // Absent codes count as digit 0, which is code -1.
+    // Missing codes have digit 0, as code -1.
     unsigned value = 0;
     unsigned weight = 1;
     for (std::int64_t i = 5 * whole; i < count; ++i, weight *= 3) {

@@ -1,10 +1,10 @@
-// Votes on bits: counters of many elements side by side, one bit of each in a plane.
+// Bit-sliced vote counting: plane p holds bit p of the counters of many elements.
 #include "kernels/codes/votes.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/codes/cpu/votes.cpp"
 #include <hwy/foreach_target.h>
-// foreach_target.h comes first, as Highway asks.
+// Highway requires that foreach_target.h comes first.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -21,11 +21,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 using DWord = hn::CappedTag<std::uint64_t, 8>;
 using VWord = hn::Vec<DWord>;
 inline constexpr std::size_t kWordLanes = hn::MaxLanes(DWord());
-/// How far ahead in a payload bits are fetched: two chunks.
+/// Prefetch distance in a payload: two chunks.
 inline constexpr std::size_t kPrefetchBytes = 1024;
 
-/// Which of these counts are above `half`, and which are `half`: from the highest bit down.
-/// @param plane  bit p of the counts
+/// Compares counts with `half`, from the highest bit down: masks of counts above it and equal to it.
+/// @param plane  plane p holds bit p of the counts
 template <std::size_t kPlanes>
 HWY_INLINE void CompareCounts(const VWord (&plane)[kPlanes], unsigned half, VWord& above, VWord& same) {
   const DWord d;
@@ -41,7 +41,7 @@ HWY_INLINE void CompareCounts(const VWord (&plane)[kPlanes], unsigned half, VWor
   }
 }
 
-/// @tparam kPlanes  bits that the number of workers has at most
+/// @tparam kPlanes  number of bits of the number of workers, or more
 template <std::size_t kPlanes>
 HWY_INLINE void CountPlanes(std::span<const std::uint8_t* const> bits, std::size_t num_bytes,
                             std::uint64_t* HWY_RESTRICT negative, std::uint64_t* HWY_RESTRICT tied) {

@@ -1,5 +1,5 @@
-// Sums of codes on a GPU: a block per chunk, in which a thread adds up 16 codes of all payloads in registers, several
-// to a word; shared memory then hands neighbouring elements to neighbouring threads, which scale and store them.
+// Sums of codes on a GPU: one block per chunk. A thread sums 16 codes of all payloads in registers, several per word.
+// Results go through shared memory, so that neighboring threads scale and store neighboring elements.
 #include "kernels/codes/cuda/code_sum.h"
 
 #include <cuda_runtime.h>
@@ -19,8 +19,8 @@
 namespace terngrad::cuda {
 namespace {
 
-constexpr unsigned kThreads = kChunkWords;  // a word of 16 codes each
-/// Groups of four elements of a chunk, and those that a thread stores.
+constexpr unsigned kThreads = kChunkWords;  // one word of 16 codes per thread
+/// Groups of four elements that a thread stores per chunk.
 constexpr unsigned kGroupsPerThread = static_cast<unsigned>(kChunkElements) / 4 / kThreads;
 
 struct Task {
@@ -31,12 +31,12 @@ struct Task {
   BlockUnits units;
   std::int32_t first_payload;
   std::int32_t num_payloads;
-  std::int32_t bias;       // of kLanes: what all payloads together exceed the sum by
-  std::int32_t lane_bits;  // of kLanes
+  std::int32_t bias;       // kLanes: total bias of all payloads
+  std::int32_t lane_bits;  // kLanes only
 };
 
-/// Blocks that share a multiprocessor: fewer than fit, so that registers are left for the addresses and words of a
-/// whole batch. With 8 the compiler waits for memory three times a batch.
+/// Resident blocks per multiprocessor: fewer than would fit, so that registers suffice for the addresses and words of a
+/// whole batch. With 8 blocks the compiled code waits for memory three times per batch.
 constexpr int blocks_per_processor(TernaryFormat format) { return format == TernaryFormat::kT2 ? 5 : 4; }
 
 template <TernaryFormat kFormat, bool kWide>
@@ -86,13 +86,13 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(blocks_per_processor
 #pragma unroll 1
   for (unsigned group = threadIdx.x; 4 * group < count; group += kThreads) {
     const float scale = with_canonical_nan(__ldg(scales + blocks.of(4 * group)));
-    // A NaN stays the one it is.
+    // Keep the bits of a NaN scale.
     const float4 values = scale == scale ? scaled_group(group, scale) : make_float4(scale, scale, scale, scale);
     store_group(out, 4 * group, count, is_aligned, values);
   }
 }
 
-/// A thread's sums, groups of four elements that are kThreads groups apart.
+/// A thread's sums: groups of four elements, kThreads groups apart.
 struct GroupSums {
   int of_group[kGroupsPerThread][4];
 
@@ -122,7 +122,7 @@ struct GroupSums {
   }
 };
 
-/// Lanes: the bias of all workers is in all payloads together once.
+/// Sums lanes. All payloads together contain the bias of all workers once.
 __global__ void __launch_bounds__(kThreads) lane_sum_kernel(const Task* __restrict__ tasks, std::int32_t num_tasks,
                                                             const std::uint32_t* const* __restrict__ payloads) {
   const Task& task = tasks[find_task(tasks, num_tasks, blockIdx.x)];
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(kThreads) lane_sum_kernel(const Task* __restri
   sums.store(task, begin, count);
 }
 
-/// Codes of levels in 4 or 8 bits: a payload's bias is L.
+/// Sums q4 or q8 codes, each with bias L.
 template <unsigned kBits>
 __global__ void __launch_bounds__(kThreads) level_sum_kernel(const Task* __restrict__ tasks, std::int32_t num_tasks,
                                                              const std::uint32_t* const* __restrict__ payloads) {
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(kThreads) level_sum_kernel(const Task* __restr
   const int num_payloads = task.num_payloads;
   const std::uint32_t* const* of_task = payloads + task.first_payload;
   GroupSums sums(0);
-  // Payloads are read in pairs, so that loads overlap; the second of the last pair may repeat the last payload.
+  // Payloads are read in pairs so that loads overlap; the last pair may repeat the last payload.
   for (int k = 0; k < num_payloads; k += 2) {
     const bool has_second = k + 1 < num_payloads;
     std::uint32_t fours[2][kGroupsPerThread];
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(kThreads) level_sum_kernel(const Task* __restr
   sums.store(task, begin, count);
 }
 
-/// The kernels, and the tasks that each can run.
+/// Selects a kernel for a task.
 enum Kind : unsigned {
   kT2Bytes,
   kT2Wide,
@@ -211,7 +211,7 @@ Kind kind_of(const CodeSumTask& task) {
     case CodeFormat::kE4M3:
     case CodeFormat::kBits:
     case CodeFormat::kTrans:
-      break;  // refused before
+      break;  // refused earlier
   }
   TERNGRAD_THROW(InvalidArgument, "[aggregate] unknown format ", static_cast<int>(task.format));
 }
@@ -252,7 +252,7 @@ class Runner final : public CodeSumRunner {
   }
 
  private:
-  /// @returns its tiles
+  /// @returns the number of tiles
   std::int64_t append(const CodeSumTask& task, std::int64_t first_tile) {
     const bool is_lanes = task.format == TernaryFormat::kLanes;
     tasks_.push_back(
@@ -267,8 +267,8 @@ class Runner final : public CodeSumRunner {
     return (task.count + kChunkElements - 1) / kChunkElements;
   }
 
-  std::vector<Task> tasks_;                     // by kind
-  std::vector<const std::uint32_t*> payloads_;  // a task's fill whole batches, the last repeated
+  std::vector<Task> tasks_;                     // ordered by kind
+  std::vector<const std::uint32_t*> payloads_;  // per task padded to whole batches with the last one
   UploadedTable<Task> tasks_table_;
   UploadedTable<const std::uint32_t*> payloads_table_;
 };

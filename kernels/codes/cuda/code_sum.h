@@ -1,4 +1,4 @@
-// Sums of codes on a GPU: the part of CodeSummer that lives there.
+// Sums of codes on a GPU: the GPU part of CodeSummer.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace terngrad::cuda {
 
-/// Runs tasks that have been checked, except for what only this backend asks for.
+/// Runs tasks that CodeSummer has checked; checks only this backend's additional requirements.
 class CodeSumRunner {
  public:
   virtual ~CodeSumRunner() = default;

@@ -1,6 +1,6 @@
-// Tree sums of ternary codes on a GPU: a block adds up a chunk, of which a thread adds up a word of 16 codes of every
-// worker. Two workers' codes of an element are one of 16 pairs, whose sums lie in a table in shared memory. Shared
-// memory then hands neighbouring elements to neighbouring threads, which scale and store them.
+// Tree sums of ternary codes on a GPU. One block sums a chunk; each thread sums a word of 16 codes over all workers.
+// Two workers' codes of an element form one of 16 pairs, whose sums are looked up in a table in shared memory. Results
+// go through shared memory, so that neighboring threads scale and store neighboring elements.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,7 +15,7 @@
 
 namespace terngrad::cuda {
 
-/// Sums of neighbouring elements of a word.
+/// Sums of consecutive elements of a word.
 template <unsigned kElements>
 struct WordValues {
   float of[kElements];
@@ -29,9 +29,9 @@ __device__ WordValues<kElements> sum_of(const WordValues<kElements>& a, const Wo
   return sum;
 }
 
-/// What a leaf's code stands for. One that is absent is -0, which changes no sum: x + -0 is x for every x.
-/// @param code       in two's complement in the two lowest bits, above which there may be others
-/// @param scaler_at  the index of its scaler, of the positive one if there are two
+/// Value of a leaf's code. A missing leaf counts as -0, which changes no sum: x + -0 is x for every x.
+/// @param code       two's complement in the two lowest bits; higher bits are ignored
+/// @param scaler_at  index of its scaler, or of the positive one of a pair
 __device__ inline float leaf_value(const TreeLeaf& leaf, std::uint32_t code, std::uint32_t scaler_at, bool two_scalers,
                                    bool is_there) {
   const int value = code_at(code, 0);
@@ -39,11 +39,12 @@ __device__ inline float leaf_value(const TreeLeaf& leaf, std::uint32_t code, std
   return is_there ? scaler * static_cast<float>(value) : -0.0f;
 }
 
-/// Sums of all pairs of codes of the leaves 2 i and 2 i + 1 of a batch, the first one's in the lower bits of the index.
+/// Table of the sums of all pairs of codes of leaves 2 i and 2 i + 1 of a batch; the first leaf's code is in the lower
+/// index bits.
 inline constexpr unsigned kPairs = 16;
 inline constexpr unsigned kTableSize = kPayloadBatch / 2 * kPairs;
 
-/// Entry `index` of a batch's table. @param left  leaves that are there, of which there may be more than eight
+/// Entry `index` of a batch's table. @param left  number of remaining leaves, possibly more than eight
 __device__ inline float table_entry(unsigned index, const TreeLeaf* __restrict__ leaves, std::uint32_t scaler_at,
                                     bool two_scalers, int left) {
   const int k = static_cast<int>(2 * (index / kPairs));
@@ -51,14 +52,14 @@ __device__ inline float table_entry(unsigned index, const TreeLeaf* __restrict__
          leaf_value(leaves[k + 1], index / 4, scaler_at, two_scalers, k + 1 < left);
 }
 
-/// The subtree of eight leaves with one scaler each for all elements of the block.
-/// @param words  of the leaves: codes from the lowest bits on
+/// Sums a subtree of eight leaves, each with one scaler for all elements of the block.
+/// @param words  one per leaf, codes from the lowest bits on
 template <unsigned kElements>
 __device__ WordValues<kElements> looked_up(const std::uint32_t (&words)[kPayloadBatch],
                                            const float (&table)[kTableSize]) {
   constexpr std::uint32_t kEven = 0x33333333u;
   WordValues<kElements> sums;
-  // Pairs of codes, of even elements and of odd ones, in four bits each.
+  // Pairs of codes in four bits each, for even and for odd elements.
   std::uint32_t even[kPayloadBatch / 2];
   std::uint32_t odd[kPayloadBatch / 2];
 #pragma unroll
@@ -79,8 +80,8 @@ __device__ WordValues<kElements> looked_up(const std::uint32_t (&words)[kPayload
   return sums;
 }
 
-/// The same where the scalers of a block's elements differ. In a loop that moves the sums along: the code is short and
-/// takes no registers from the other way.
+/// The same if the scalers of a block's elements differ. A loop that shifts the sums along keeps the code short and
+/// takes no registers from the common case.
 template <unsigned kElements>
 __device__ WordValues<kElements> subtree_of(std::uint32_t (&words)[kPayloadBatch], const TreeLeaf* __restrict__ leaves,
                                             std::uint32_t scaler_at, bool two_scalers, int left) {
@@ -101,18 +102,18 @@ __device__ WordValues<kElements> subtree_of(std::uint32_t (&words)[kPayloadBatch
   return sums;
 }
 
-/// Where group `group` of four elements of a chunk is staged, in groups: so that neither threads that write their own
-/// four nor those that read neighbouring ones meet in a bank.
+/// Staging position, in groups, of group `group` of four elements of a chunk. Free of bank conflicts both for threads
+/// that write their own four groups and for threads that read consecutive groups.
 __device__ inline unsigned staged_place(unsigned group) { return group ^ (group >> 3 & 3u); }
 
-/// Elements of a word that a thread adds up at once: as many as leave registers for a batch and the levels.
-/// Where they are fewer than 16, words are read again from the first-level cache.
+/// Number of elements of a word that a thread sums in one pass, limited by the registers for a batch and the levels. If
+/// below 16, words are reread from the first-level cache.
 constexpr unsigned elements_at_once(unsigned levels) { return levels <= 1 ? 16 : 4; }
 
-/// Blocks that share a multiprocessor.
+/// Resident blocks per multiprocessor.
 constexpr int code_blocks_per_processor(unsigned levels) { return levels == 0 ? 3 : levels <= 4 ? 2 : 1; }
 
-/// @tparam kLevels  levels of complete batches; 0: there is one batch, complete or not
+/// @tparam kLevels  levels of complete batches; 0: a single batch, possibly incomplete
 template <TernaryFormat kFormat, unsigned kLevels>
 __global__ void __launch_bounds__(kChunkWords, resident_blocks(code_blocks_per_processor(kLevels)))
     code_tree_sum_kernel(const TreeTask* __restrict__ tasks, std::int32_t num_tasks,
@@ -129,7 +130,7 @@ __global__ void __launch_bounds__(kChunkWords, resident_blocks(code_blocks_per_p
 
   const WordReader<kFormat> reader(task.count, chunk);
   __shared__ float4 staged[kChunkElements / 4];
-  // Two that take turns: a table is not written before all threads are done with the one that it takes the place of.
+  // Double buffering: a table is overwritten only after all threads have finished with it.
   __shared__ float tables[2][kTableSize];
   unsigned turn = 0;
 #pragma unroll 1
@@ -155,13 +156,13 @@ __global__ void __launch_bounds__(kChunkWords, resident_blocks(code_blocks_per_p
         __syncthreads();
         sum = looked_up<kElements>(words, table);
       } else {
-        // Threads past the end look up the scaler of the chunk's first element.
+        // Threads past the end use the scaler of the chunk's first element.
         const unsigned element = kCodesPerWord * threadIdx.x;
         const std::uint32_t scaler_at = (two_scalers ? 2 : 1) * blocks.of(element < count ? element : 0);
         sum = subtree_of<kElements>(words, of_batch, scaler_at, two_scalers, left);
       }
       if constexpr (kLevels > 0) {
-        // The last batch may be complete too: then it is a subtree like those before it.
+        // A complete last batch is a subtree like the ones before it.
         if (left >= kPayloadBatch) batches.push(num_batches++, sum);
         has_rest = left < kPayloadBatch;
       }

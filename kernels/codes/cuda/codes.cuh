@@ -1,4 +1,4 @@
-// Reading packed ternary codes in kernels: those of t2, t5 and tmask as words of 16 codes in t2, and lanes.
+// Reads packed ternary codes in kernels: t2, t5 and tmask as t2 words of 16 codes, and lanes.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,21 +13,22 @@ namespace terngrad::cuda {
 
 inline constexpr unsigned kCodesPerWord = 16;
 inline constexpr unsigned kChunkWords = static_cast<unsigned>(kChunkElements) / kCodesPerWord;
-/// Codes that a warp reads of a tmask payload at once: 32 a lane.
+/// Number of codes that a warp reads at once from a tmask payload: 32 per lane.
 inline constexpr unsigned kWarpCodes = 32 * kWarpThreads;
 inline constexpr unsigned kChunkWarpCodes = static_cast<unsigned>(kChunkElements) / kWarpCodes;
 
-/// Bits shift to shift + 31 of the 64 in `high` and `low`; shift < 32.
+/// Bits [shift, shift + 32) of the 64-bit number `high`, `low`; shift < 32.
 __device__ inline std::uint32_t window(std::uint32_t low, std::uint32_t high, unsigned shift) {
   return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) >> shift);
 }
 
-/// Code `place` (0 to 3) of the four in the low byte of `four`: a pair of bits is its code in two's complement.
+/// Code `place` (0 to 3) of the four in the low byte of `four`; each pair of bits is a code in two's complement.
 __device__ inline int code_at(std::uint32_t four, unsigned place) {
   return static_cast<std::int32_t>(four << (30 - 2 * place)) >> 30;
 }
 
-/// Codes `first` to `first` + 3 of a payload of 1, 4 or 8 bits a code, in the low bits. @param first  a multiple of 4
+/// Four codes from `first` on, in the low bits, from a payload with 1, 4 or 8 bits per code. @param first  a multiple
+/// of 4
 template <unsigned kBits>
 __device__ inline std::uint32_t four_codes(const void* payload, std::int64_t first) {
   if constexpr (kBits == 1) {
@@ -40,20 +41,20 @@ __device__ inline std::uint32_t four_codes(const void* payload, std::int64_t fir
   }
 }
 
-/// Code `place` of the four of a payload of levels, its bias of L taken off.
+/// Code `place` of four q4 or q8 codes, with the bias L subtracted.
 template <unsigned kBits>
 __device__ inline int level_at(std::uint32_t four, unsigned place) {
   constexpr std::uint32_t kMask = (1u << kBits) - 1;
   return static_cast<int>(four >> (kBits * place) & kMask) - static_cast<int>(kMask / 2);
 }
 
-/// Where 16 codes are in a t5 payload. Five codes to a byte, 16 of them lie in four bytes wherever they begin, and
-/// these in one or two aligned words.
+/// Location of 16 codes in a t5 payload. They always lie within four bytes (five codes each), thus in one or two
+/// aligned words.
 struct T5Place {
   std::int64_t word;
   unsigned shift;  // bits of the word before the first byte
-  unsigned digit;  // of the first byte
-  bool is_split;   // over two words, of which the payload has the second
+  unsigned digit;  // index of the first code in the first byte
+  bool is_split;   // spans two words, and the payload has the second
 
   /// @param first_code  a multiple of 16 below num_codes
   __device__ T5Place(std::int64_t first_code, std::int64_t num_codes) {
@@ -65,9 +66,9 @@ struct T5Place {
   }
 };
 
-/// The digits of two t5 bytes, which are 16 bits apart, two bits each. With q_i = floor(x / 3^i) the digits of x are
-/// d_i = q_i - 3 q_{i+1}, and so the sum of d_i 4^i is x + q_1 + 4 q_2 + 16 q_3 + 64 q_4. The quotients are exact below
-/// 256.
+/// Extracts the digits of two t5 bytes, which are 16 bits apart, to two bits each. With q_i = floor(x / 3^i) the digits
+/// of x are d_i = q_i - 3 q_{i+1}, so the sum of d_i 4^i is x + q_1 + 4 q_2 + 16 q_3 + 64 q_4. The quotients are exact
+/// below 256.
 __device__ inline std::uint32_t t5_digits(std::uint32_t bytes) {
   const std::uint32_t q1 = bytes * 171 >> 9 & 0x007f007fu;
   const std::uint32_t q2 = bytes * 57 >> 9 & 0x001f001fu;
@@ -76,9 +77,9 @@ __device__ inline std::uint32_t t5_digits(std::uint32_t bytes) {
   return bytes + q1 + 4 * q2 + 16 * q3 + 64 * q4;
 }
 
-/// The 16 codes at `place` as a t2 word.
-/// @param low   the word there
-/// @param high  the next one, or any if the place is not split: absent codes are arbitrary
+/// Converts the 16 codes at `place` to a t2 word; missing codes are unspecified.
+/// @param low   word at the place
+/// @param high  next word; ignored unless the place is split
 __device__ inline std::uint32_t t5_as_t2(std::uint32_t low, std::uint32_t high, const T5Place& place) {
   const std::uint32_t bytes = window(low, high, place.shift);
   const std::uint32_t even = t5_digits(bytes & 0x00ff00ffu);
@@ -89,7 +90,7 @@ __device__ inline std::uint32_t t5_as_t2(std::uint32_t low, std::uint32_t high, 
   return (digits + 0x55555555u) ^ 0xaaaaaaaau;  // digit = code + 1
 }
 
-/// Bit i of the low 16 to bit 2i.
+/// Moves bit i of the low 16 to bit 2i.
 __device__ inline std::uint32_t spread(std::uint32_t bits) {
   bits = (bits | bits << 8) & 0x00ff00ffu;
   bits = (bits | bits << 4) & 0x0f0f0f0fu;
@@ -97,11 +98,11 @@ __device__ inline std::uint32_t spread(std::uint32_t bits) {
   return (bits | bits << 1) & 0x55555555u;
 }
 
-/// The low bits of `bits`, put where `mask` is set, in order.
+/// Deposits the low bits of `bits` at the set bits of `mask`, in order (pdep).
 __device__ inline std::uint32_t scattered(std::uint32_t bits, std::uint32_t mask) {
 #pragma unroll
   for (unsigned place = 0; place < 32; ++place) {
-    // At a clear place all bits from there on move up by one.
+    // At a clear mask bit, shift all bits from there on up by one.
     if ((mask >> place & 1u) == 0) bits += bits & ~0u << place;
   }
   return bits & mask;
@@ -121,15 +122,15 @@ struct TMaskView {
     signs = masks + num_masks;
   }
 
-  /// Zero past the end.
+  /// Mask word `word`; zero past the end.
   __device__ std::uint32_t mask(std::int64_t word) const { return word < num_masks ? __ldg(masks + word) : 0; }
 
-  /// The 32 codes of this lane's mask as two t2 words. The whole warp calls it with consecutive masks.
-  /// @param sign  bit of the first lane's first sign
+  /// Converts the 32 codes of this lane's mask to two t2 words. The whole warp must call it with consecutive masks.
+  /// @param sign  index of the first lane's first sign bit
   __device__ uint2 warp_words(std::uint32_t mask, std::uint64_t sign) const {
     const unsigned lane = threadIdx.x % kWarpThreads;
     const auto own = static_cast<unsigned>(__popc(mask));
-    unsigned sum = own;  // of this lane and those before it
+    unsigned sum = own;  // inclusive prefix sum over the warp
 #pragma unroll
     for (unsigned distance = 1; distance < kWarpThreads; distance *= 2) {
       const unsigned before = __shfl_up_sync(kAllLanes, sum, distance);
@@ -148,7 +149,7 @@ struct TMaskView {
                       spread(mask >> 16) | spread(negative >> 16) << 1);
   }
 
-  /// Codes kWarpCodes * part to kWarpCodes * (part + 1) - 1 of a chunk, 32 a lane, by a whole warp.
+  /// Reads codes [kWarpCodes * part, kWarpCodes * (part + 1)) of a chunk, 32 per lane. The whole warp must call it.
   __device__ uint2 part_of_chunk(std::int64_t chunk, unsigned part) const {
     const std::int64_t first = chunk * (kChunkElements / 32) + threadIdx.x % kWarpThreads;
     unsigned before = 0;
@@ -160,17 +161,17 @@ struct TMaskView {
   }
 };
 
-/// Groups of four consecutive lanes of a chunk, by 32-bit arithmetic. Four lanes lie in two words: also where a word
-/// has three of them, and where it has two, since a group then begins a word.
+/// Reads groups of four consecutive lanes of a chunk, with 32-bit arithmetic. Four lanes span at most two words, even
+/// with three or two lanes per word, since with two a group begins at a word boundary.
 struct LaneReader {
-  std::int64_t first_word;  // of the chunk
+  std::int64_t first_word;  // first word of the chunk
   std::int64_t num_words;
   unsigned first_lane;
   unsigned bits;
   unsigned per_word;
   unsigned reciprocal;  // ceil(2^20 / per_word): quotients of positions up to 4096 + 31 are exact
 
-  /// @param num_codes  of the payload
+  /// @param num_codes  total of the payload
   __device__ LaneReader(std::int64_t num_codes, std::int64_t chunk, int lane_bits) {
     bits = static_cast<unsigned>(lane_bits);
     per_word = 64 / bits;
@@ -181,7 +182,7 @@ struct LaneReader {
     reciprocal = ((1u << 20) + per_word - 1) / per_word;
   }
 
-  /// values[j] += lane element + j of the chunk, for j < 4. Those past the payload's last word count as 0.
+  /// values[j] += lane element + j of the chunk, for j < 4. Lanes past the payload's last word count as 0.
   __device__ void add_group(const std::uint64_t* words, unsigned element, int (&values)[4]) const {
     const unsigned position = first_lane + element;
     const unsigned quotient = position * reciprocal >> 20;

@@ -1,4 +1,5 @@
-// Draws inside kernels: kernels/random/philox.h with what is the same for all threads worked out by the host.
+// Draws inside kernels: kernels/random/philox.h, with everything that is the same for all threads precomputed by the
+// host.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,16 +10,17 @@
 
 namespace terngrad::cuda {
 
-/// One stream of draws as a kernel's parameter.
+/// A stream of draws as a kernel parameter.
 struct DrawStream {
-  std::uint32_t key0[10];  // the keys of the ten rounds
+  std::uint32_t key0[10];  // keys of the ten rounds
   std::uint32_t key1[10];
   std::uint32_t worker;
   std::uint32_t purpose;
   std::uint64_t step;
-  const std::uint64_t* device_step;  // null, or where the step is
+  const std::uint64_t* device_step;  // null, or address of the step
 };
 
+/// Precomputes a stream for kernels. @param device_step  null, or address of the step, which replaces key.step
 inline DrawStream make_draw_stream(const DrawKey& key, const std::uint64_t* device_step) {
   DrawStream stream{};
   auto key0 = static_cast<std::uint32_t>(key.seed);

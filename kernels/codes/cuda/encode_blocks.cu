@@ -1,5 +1,5 @@
-// Encode blocks on a GPU: a thread block takes a block's statistics, makes its scaler and draws its codes, while the
-// block is in registers (a chunk or two) or the caches.
+// Block-wise encoding on a GPU: a thread block computes a block's statistics, scaler and codes while the elements are
+// in registers (one or two chunks) or in the caches.
 #include "kernels/codes/cuda/encode_blocks.h"
 
 #include <cuda_runtime.h>
@@ -21,12 +21,12 @@ constexpr unsigned kThreads = kTernarizeThreads;
 static_assert(kThreads == kStatisticsSlots, "thread j combines slot j");
 static_assert(kThreads == 2 * kReducingThreads, "the threads of two chunks");
 
-/// How far behind its first run of a chunk a thread's second one is.
+/// Distance between a thread's two runs in a chunk.
 constexpr unsigned kSecondRun = kThreads * kRunElements;
 
-/// EncodeBlocksTask as kernels read it.
+/// EncodeBlocksTask in the form for kernels.
 struct Job {
-  const void* gradient;  // of the element type that the kernel is instantiated with
+  const void* gradient;  // elements of the kernel's element type
   float* scalers;
   std::uint8_t* payload;
   std::int64_t count;
@@ -41,16 +41,17 @@ struct Tile {
   std::int64_t job;
 };
 
-/// Chunks that are read together: one of float32, two of 16 bits, so that a thread has four vectors on their way.
+/// Number of chunks read together: one of float32, two of 16-bit elements, so that a thread has four vector loads in
+/// flight.
 template <class Element>
 constexpr unsigned kGroupChunks = static_cast<unsigned>(sizeof(float) / sizeof(Element));
 
-/// Consecutive chunks of a block, in the registers of all threads: a thread has two runs of each.
+/// Consecutive chunks of a block in the registers of all threads; a thread has two runs per chunk.
 template <class Element>
 struct Group {
   RawRun<Element> runs[kGroupChunks<Element>][2];
 
-  /// @param count  of elements, not only of the group. Chunks that begin behind them are left as they are
+  /// @param count  remaining elements, possibly beyond the group. Chunks that begin behind them are left unchanged
   __device__ void load(const Element* __restrict__ values, std::int64_t count) {
     const unsigned offset = threadIdx.x * kRunElements;
     const bool is_whole = count >= kGroupChunks<Element> * kChunkElements || count == kChunkElements;
@@ -69,9 +70,9 @@ struct Group {
   }
 };
 
-/// Statistics of a block of elements by the whole thread block; thread 0 gets them. Every element is loaded once, and
-/// warps reduce one group in shared memory while the next is on its way.
-/// @param group  out: the last one
+/// Statistics of a block of elements, by the whole thread block; thread 0 gets them. Loads every element once; warps
+/// reduce one group in shared memory while the next is being loaded.
+/// @param group  out: the last group
 template <class Element>
 __device__ Statistics block_statistics(const Element* __restrict__ values, std::int64_t count, Group<Element>& group,
                                        Statistics (&slots)[kStatisticsSlots]) {
@@ -80,14 +81,14 @@ __device__ Statistics block_statistics(const Element* __restrict__ values, std::
   __shared__ StagedChunk<Element> staged[kChunks];
   __shared__ ChunkPartials partials[kChunks];
   slots[threadIdx.x] = {0, 0, 0, 0};
-  const unsigned half = threadIdx.x / kReducingThreads;  // of the block; each reduces a chunk
+  const unsigned half = threadIdx.x / kReducingThreads;  // half of the thread block; each reduces one chunk
   for (std::int64_t begin = 0; begin < count + kGroupElements; begin += kGroupElements) {
     if (begin < count) group.load(values + begin, count - begin);
-    if (begin > 0) {  // the group before
+    if (begin > 0) {  // the previous group
       __syncthreads();
       if (half < kChunks) reduce_staged(staged[half], threadIdx.x % kReducingThreads, partials[half]);
       __syncthreads();
-      // By the first warp of the other half, which is idle where there is one chunk.
+      // Done by the first warp of the other half, which is idle if there is only one chunk.
       const std::int64_t chunk = begin / kChunkElements - kChunks + (1 - half);
       if (1 - half < kChunks && chunk * kChunkElements < count && threadIdx.x % kReducingThreads < kWarpThreads) {
         const Statistics of_chunk = combined_partials(partials[1 - half]);
@@ -104,12 +105,12 @@ __device__ Statistics block_statistics(const Element* __restrict__ values, std::
   }
   __syncthreads();
   if (count > kWarpThreads * kChunkElements) return block_combine(slots[threadIdx.x], slots);
-  // Slots beyond the chunks hold zeros, which change no bit.
+  // Unused slots hold zeros, which change no bit.
   const Statistics slot = slots[threadIdx.x];
   return count <= kChunkElements || threadIdx.x >= kWarpThreads ? slot : warp_combine(slot);
 }
 
-/// What the codes of a chunk under one scaler are made with.
+/// Scaler, clip and derived numbers for ternarizing a chunk with a single scaler.
 struct OneScaler {
   float scaler;
   float clip;
@@ -121,10 +122,10 @@ __device__ inline OneScaler one_scaler(float scaler, float clip) {
   return {scaler, clip, fminf(scaler, clip), __fdiv_rn(1.0f, scaler) * 65536.0f};
 }
 
-/// Ternarizes a chunk, of which a thread has two runs: the one at 8 * threadIdx.x and, in the second half of the chunk,
-/// its like. Whole blocks of kTernarizeThreads must call it.
-/// @param values  the chunk, of `count` elements, read again for ties
-/// @param draw_block_of_chunk  of its first run
+/// Ternarizes a chunk of which a thread has two runs: at 8 * threadIdx.x, and at the same place in the second half of
+/// the chunk. All threads of a block of kTernarizeThreads must call it.
+/// @param values  the chunk's `count` elements, read again for ties
+/// @param draw_block_of_chunk  Philox block of the first run
 template <class Element>
 __device__ ThreadWord ternarize_runs(const RawRun<Element> (&runs)[2], const Element* values, std::int64_t count,
                                      const OneScaler& by, const DrawStream& stream, std::uint64_t step,
@@ -151,15 +152,16 @@ __device__ ThreadWord ternarize_runs(const RawRun<Element> (&runs)[2], const Ele
       if (half == 1) codes[1] |= ties;
     }
   }
-  if (!(by.scaler >= kMinScaler)) codes[0] = codes[1] = 0;  // too small, or NaN
-  // A word is made of the runs of two neighbours: the even thread takes the pair of first runs, the odd the second.
+  if (!(by.scaler >= kMinScaler)) codes[0] = codes[1] = 0;  // too small or NaN
+  // A word combines the runs of two neighboring threads: the even thread takes the first runs, the odd one the second
+  // runs.
   const bool odd = threadIdx.x % 2 == 1;
   const std::uint32_t taken = __shfl_xor_sync(kAllLanes, odd ? codes[0] : codes[1], 1);
   return odd ? ThreadWord{kChunkWords / 2 + threadIdx.x / 2, taken | codes[1] << 16}
              : ThreadWord{threadIdx.x / 2, codes[0] | taken << 16};
 }
 
-// With registers for 4 blocks of a multiprocessor, so that a thread's loads stay in flight together.
+// Registers for 4 resident blocks, so that a thread's loads stay in flight together.
 template <class Element>
 __global__ void __launch_bounds__(kThreads, resident_blocks(4))
     encode_blocks_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles, const DrawStream stream,
@@ -185,7 +187,7 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(4))
   const auto worker = static_cast<std::uint32_t>(job.worker);
   const auto first_draws = static_cast<std::uint64_t>(job.draw_offset + first) / kRunElements;
   auto* words = reinterpret_cast<std::uint32_t*>(job.payload) + first / 16;
-  // Backwards: the last group is in registers still, and of the others those read last are the likeliest in the caches.
+  // Backward: the last group is still in registers, and recently read ones are most likely to be in the caches.
   for (std::int64_t begin = (count - 1) / kGroupElements * kGroupElements; begin >= 0; begin -= kGroupElements) {
     const Group<Element> current = group;
     if (begin > 0) group.load(values + begin - kGroupElements, kGroupElements);

@@ -1,4 +1,4 @@
-// Encode blocks on a GPU: the part of BlockEncoder that lives there.
+// Block-wise encoding on a GPU: the GPU part of BlockEncoder.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@ namespace terngrad::cuda {
 class EncodeBlocksRunner {
  public:
   virtual ~EncodeBlocksRunner() = default;
-  /// @param type         of all tasks
-  /// @param device_step  null, or in place of key.step
+  /// @param type         element type of all tasks
+  /// @param device_step  null, or the step in device memory, which replaces key.step
   virtual void run(std::span<const EncodeBlocksTask> tasks, ElementType type, double clip_factor, ScalerRule rule,
                    const DrawKey& key, const std::uint64_t* device_step, Stream& stream) = 0;
 };

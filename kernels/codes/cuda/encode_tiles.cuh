@@ -1,4 +1,4 @@
-// What kernels that encode gradients share: the part of a task that a block encodes, and loading elements.
+// Common parts of encoding kernels: the tile that a block encodes, and loading elements.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,23 +10,24 @@
 
 namespace terngrad::cuda {
 
-/// Threads that encode a chunk together: 16 elements each, as two runs of 8, for which one Philox block has the bits.
+/// Threads that encode a chunk together. Each has 16 elements in two runs of 8, for which one Philox block has the
+/// bits.
 inline constexpr unsigned kEncodeThreads = 256;
 inline constexpr int kRunElements = 8;
 static_assert(kEncodeThreads * 2 * kRunElements == kChunkElements, "a block covers a chunk");
 
-/// A group of chunks of a job, and where its first element is among the blocks that share a scaler: the host divides
-/// 64-bit numbers, kernels need not.
+/// A group of chunks of a job, and the scaler index of its first element. Precomputed by the host, so that kernels need
+/// no 64-bit divisions.
 struct EncodeTile {
   std::int32_t job;
   std::int32_t group;
   std::int64_t first_scaler;  // index of the first element's scaler
-  std::int64_t into_block;    // the first element's position in its block
+  std::int64_t into_block;    // the first element's offset in its block
 };
 
-/// Which of its job's scalers an element has.
-/// @param block_elements  of the job
-/// @param offset          of the element, from the tile's first
+/// Index of an element's scaler among its job's scalers.
+/// @param block_elements  block size of the job
+/// @param offset          offset of the element in the tile
 __device__ inline std::int64_t scaler_index(std::int64_t block_elements, const EncodeTile& tile, unsigned offset) {
   if (block_elements == 0) return 0;
   const std::int64_t at = tile.into_block + offset;
@@ -34,7 +35,7 @@ __device__ inline std::int64_t scaler_index(std::int64_t block_elements, const E
   return tile.first_scaler + static_cast<unsigned>(at) / static_cast<unsigned>(block_elements);
 }
 
-/// The tile of group `group` of `group_elements` elements of a task.
+/// Tile for group `group` of `group_elements` elements of a task.
 template <class Task>
 EncodeTile encode_tile(const Task& task, std::int32_t job, std::int64_t group, std::int64_t group_elements) {
   EncodeTile tile = {job, static_cast<std::int32_t>(group), 0, 0};
@@ -46,7 +47,7 @@ EncodeTile encode_tile(const Task& task, std::int32_t job, std::int64_t group, s
   return tile;
 }
 
-/// Takes the 8 elements of a run, zeros beyond the end.
+/// Loads the 8 elements of a run, zeros beyond the end.
 __device__ inline void load_run(const float* __restrict__ values, std::int64_t count, float (&g)[kRunElements]) {
   if (count >= kRunElements && is_vector_aligned(values)) {
     const auto* vectors = reinterpret_cast<const float4*>(values);
@@ -60,7 +61,7 @@ __device__ inline void load_run(const float* __restrict__ values, std::int64_t c
   for (int i = 0; i < kRunElements; ++i) g[i] = i < count ? values[i] : 0.0f;
 }
 
-/// The same of elements of 16 bits.
+/// The same for 16-bit elements.
 template <class Element>
 __device__ void load_run(const Element* __restrict__ values, std::int64_t count, float (&g)[kRunElements]) {
   static_assert(kRunElements * sizeof(Element) == kVectorBytes, "a run is one vector");

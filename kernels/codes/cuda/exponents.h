@@ -1,4 +1,4 @@
-// Natural compression on a GPU: the part of ExponentQuantizer that lives there.
+// Natural compression on a GPU: the GPU part of ExponentQuantizer.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@ namespace terngrad::cuda {
 class ExponentsRunner {
  public:
   virtual ~ExponentsRunner() = default;
-  /// @param type         of all tasks
-  /// @param device_step  null, or in place of key.step
+  /// @param type         element type of all tasks
+  /// @param device_step  null, or the step in device memory, which replaces key.step
   virtual void run(std::span<const QuantizeTask> tasks, ElementType type, const ExponentOptions& options,
                    const DrawKey& key, const std::uint64_t* device_step, Stream& stream) = 0;
 };

@@ -1,4 +1,4 @@
-// Float payloads on a GPU: a block per chunk of a slice, 4 elements per thread and turn.
+// Float payloads on a GPU: one block per chunk of a slice, 4 elements per thread and turn.
 #include "kernels/codes/cuda/float_payload.h"
 
 #include <cuda_runtime.h>
@@ -20,7 +20,7 @@ constexpr unsigned kThreads = 256;
 constexpr int kPack = 4;
 static_assert(kChunkElements % (kThreads * kPack) == 0, "whole turns of a block cover a chunk");
 
-/// FloatPayloadTask as kernels read it.
+/// FloatPayloadTask in the form for kernels.
 struct Job {
   const void* values;
   const float* flag;
@@ -56,7 +56,7 @@ struct ToRoundedBfloat16 {
   __device__ static Pack convert(float4 v) { return {convert(v.x), convert(v.y), convert(v.z), convert(v.w)}; }
 };
 
-/// Four elements by one load.
+/// Loads four elements at once.
 __device__ float4 load_pack(const float* values) { return *reinterpret_cast<const float4*>(values); }
 template <class Element>
 __device__ float4 load_pack(const Element* values) {
@@ -83,7 +83,8 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kTurns = static_cast<int>(kChunkElements / kTurn);
   const std::int64_t first = static_cast<std::int64_t>(threadIdx.x) * kPack;
   if (aligned && count == kChunkElements) {
-    // Payload and values may be the same memory, so that a load does not pass the store before it: all come first.
+    // Payload and values may be the same memory, so the compiler cannot move loads before stores: load everything
+    // first.
     float4 loaded[kTurns];
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
@@ -94,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
       const float4 v = zeros ? make_float4(0, 0, 0, 0) : loaded[turn];
       *reinterpret_cast<typename To::Pack*>(out + first + turn * kTurn) = To::convert(v);
     }
-    return;  // a whole chunk of 16-bit elements ends on 4 bytes
+    return;  // a whole chunk of 16-bit elements is a multiple of 4 bytes
   }
 #pragma unroll
   for (int turn = 0; turn < kTurns; ++turn) {
@@ -106,7 +107,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int e = 0; e < kPack && i + e < count; ++e) out[i + e] = To::convert(zeros ? 0.0f : widened(values[i + e]));
     }
   }
-  // A payload of 16-bit elements ends on 4 bytes.
+  // Pads 16-bit elements to a multiple of 4 bytes.
   if (sizeof(typename To::Element) == 2 && threadIdx.x == 0 && begin + count == job.count && count % 2 != 0) {
     out[count] = 0;
   }
@@ -119,7 +120,7 @@ class Runner final : public FloatPayloadRunner {
   void run(std::span<const FloatPayloadTask> tasks, Stream& stream) override {
     jobs_.clear();
     for (const FloatPayloadTask& task : tasks) jobs_.push_back({task.values, task.flag, task.payload, task.count});
-    // One launch for the tasks of each type.
+    // One launch per element type.
     constexpr std::array kTypes = {ElementType::kFloat32, ElementType::kBfloat16, ElementType::kFloat16};
     std::array<std::size_t, kTypes.size() + 1> first_tile = {};
     tiles_.clear();

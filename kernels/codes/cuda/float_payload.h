@@ -1,4 +1,4 @@
-// Float payloads on a GPU: the part of FloatPacker that lives there.
+// Float payloads on a GPU: the GPU part of FloatPacker.
 #pragma once
 
 #include <memory>

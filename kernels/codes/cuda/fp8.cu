@@ -11,16 +11,16 @@
 namespace terngrad::cuda {
 namespace {
 
-/// float32's exponent field of 2^-7, below which E4M3 has no exponents: subtracting it leaves code and fraction.
+/// Exponent field of 2^-7 in float32, the lower end of E4M3's exponents: subtracting it leaves code and fraction.
 constexpr std::uint32_t kExponentBits = 120u << 23;
 /// The smallest normal E4M3 number.
 constexpr float kMinNormal = 0x1p-6f;
 
-/// The arithmetic of kernels/codes/fp8.h.
+/// Quantization rule of kernels/codes/fp8.h.
 struct Fp8Rule {
   bool is_nearest;
 
-  /// The code with the sign of g, except for zero.
+  /// Adds the sign of g to the code, except for zero.
   __device__ static std::uint32_t with_sign(std::uint32_t code, float g) {
     return code == 0 ? 0 : code | (__float_as_uint(g) >> 31) << 7;
   }
@@ -29,7 +29,7 @@ struct Fp8Rule {
   __device__ static float scaled(float g, float inverse) { return fminf(fabsf(g) * inverse, kMaxE4M3); }
 
   __device__ static std::uint32_t nearest(float x) {
-    // At 2^14 the last place of a float32 is 2^-9, E4M3's least number: adding rounds, ties to even.
+    // At 2^14 the unit in the last place of float32 is 2^-9, E4M3's smallest number: adding rounds, ties to even.
     if (x < kMinNormal) return __float_as_uint(x + 0x1p14f) - __float_as_uint(0x1p14f);
     const std::uint32_t bits = __float_as_uint(x) - kExponentBits;
     return (bits + (bits >> 20 & 1u) + 0x7ffffu) >> 20;
@@ -39,7 +39,7 @@ struct Fp8Rule {
   __device__ uint2 codes(const float (&g)[kRunElements], const QuantizeRun<Element>& run, const DrawStream& stream,
                          std::uint32_t refine_purpose) const {
     std::uint32_t words[2] = {0, 0};
-    if (!(run.scaler >= kMinScaler)) return {0, 0};  // too small, or NaN
+    if (!(run.scaler >= kMinScaler)) return {0, 0};  // too small or NaN
     const float inverse = __fdiv_rn(1.0f, run.scaler);
     if (is_nearest) {
 #pragma unroll
@@ -55,10 +55,10 @@ struct Fp8Rule {
     for (int i = 0; i < kRunElements; ++i) {
       const std::uint32_t r16 = i % 2 == 0 ? draws[i / 2] & 0xffffu : draws[i / 2] >> 16;
       const float x = scaled(g[i], inverse);
-      // The lower number's code, and 16 bits of the fraction between it and the next.
+      // The lower number's code above 16 bits of the fraction between it and the next.
       const std::uint32_t fixed =
           x < kMinNormal ? static_cast<std::uint32_t>(x * 0x1p25f) : (__float_as_uint(x) - kExponentBits) >> 4;
-      // The next if r16 < h: adding 65535 - r16 to h carries then. Equal halves tie, and do not carry.
+      // Rounds up if r16 < h: adding 65535 - r16 to h then carries. Equal values tie and do not carry.
       const std::uint32_t sum = fixed + (0xffffu - r16);
       if ((sum & 0xffffu) == 0xffffu) ties |= 1u << i;
       words[i / 4] |= with_sign(sum >> 16, g[i]) << (8 * (i % 4));
@@ -77,7 +77,7 @@ struct Fp8Rule {
       }
       const unsigned shift = 8 * (static_cast<unsigned>(i) % 4);
       const std::uint32_t word = i < 4 ? words[0] : words[1];
-      // A zero has no sign yet.
+      // A zero code has no sign yet.
       const std::uint32_t code = with_sign((word >> shift & 0x7fu) + 1, value);
       const std::uint32_t changed = (word & ~(0xffu << shift)) | code << shift;
       if (i < 4) {

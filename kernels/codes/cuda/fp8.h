@@ -1,4 +1,4 @@
-// E4M3 on a GPU: the part of Fp8Quantizer that lives there.
+// E4M3 on a GPU: the GPU part of Fp8Quantizer.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@ namespace terngrad::cuda {
 class Fp8Runner {
  public:
   virtual ~Fp8Runner() = default;
-  /// @param type         of all tasks
-  /// @param device_step  null, or in place of key.step
+  /// @param type         element type of all tasks
+  /// @param device_step  null, or the step in device memory, which replaces key.step
   virtual void run(std::span<const QuantizeTask> tasks, ElementType type, const Fp8Options& options, const DrawKey& key,
                    const std::uint64_t* device_step, Stream& stream) = 0;
 };

@@ -1,4 +1,4 @@
-// Reading four neighbouring elements of several leaves of a tree sum, in any format, as floats.
+// Reads four consecutive elements of several leaves of a tree sum as floats, in any format.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,33 +13,33 @@
 
 namespace terngrad::cuda {
 
-/// Threads of a block, which adds up a tile: four elements a thread.
+/// Threads of a block, which sums a tile: four elements per thread.
 inline constexpr unsigned kTreeThreads = 256;
 inline constexpr unsigned kTreeTileElements = 4 * kTreeThreads;
-/// Workers whose elements are loaded before any is used.
+/// Number of workers whose elements are loaded before the first is used.
 inline constexpr int kLeafBatch = 8;
 
-/// The part of a task that a block adds up.
+/// The part of a task that a block sums.
 struct TreeTile {
   std::int64_t begin;
-  std::int64_t count;  // of the task
+  std::int64_t count;  // elements of the task
   BlockUnits units;
   bool is_aligned;
-  std::int64_t first;    // of the task in its segment
-  std::int64_t columns;  // of sides
+  std::int64_t first;    // offset of the task in its segment
+  std::int64_t columns;  // columns, for kSides
 
-  /// Elements of the task from this thread's first on; may be negative.
+  /// Remaining elements of the task from this thread's first on; may be negative.
   __device__ std::int64_t left() const { return count - begin - 4 * threadIdx.x; }
 };
 
-/// Reads this thread's four elements of a batch of leaves; what lies past the end or belongs to no leaf is arbitrary.
-/// Ternary codes have a kernel of their own.
-/// @param leaves  kLeafBatch of them, absent ones repeating the last, so that no branch keeps the loads apart
+/// Reads this thread's four elements of a batch of leaves; elements past the end and of missing leaves are unspecified.
+/// Ternary codes have their own kernel (code_tree_sum.cuh).
+/// @param leaves  kLeafBatch of them; missing ones repeat the last, so that no branch separates the loads
 template <LeafFormat kFormat>
 __device__ void read_batch(const TreeLeaf* __restrict__ leaves, const TreeTile& tile, float4 (&values)[kLeafBatch]);
 
-/// Elements of any width: four at once where they are aligned and there, else one by one.
-/// @param convert_four, convert_one  from what a leaf holds to floats
+/// Reads elements of any width: four at once if aligned and in range, else one by one.
+/// @param convert_four, convert_one  conversions from the stored type to float
 template <class Four, class One, class ConvertFour, class ConvertOne>
 __device__ void read_elements(const TreeLeaf* __restrict__ leaves, const TreeTile& tile, float4 (&values)[kLeafBatch],
                               const ConvertFour& convert_four, const ConvertOne& convert_one) {
@@ -80,14 +80,14 @@ __device__ inline void read_batch<LeafFormat::kBfloat16>(const TreeLeaf* __restr
       [](std::uint16_t one) { return from_bfloat16(one); });
 }
 
-/// Codes of 4 or 8 bits with a factor for each block.
-/// @param unit_of  the factor, from a scaler
-/// @param value_of  what code `place` of four stands for, as a float
+/// Reads codes with a factor per block.
+/// @param unit_of  computes the factor from a scaler
+/// @param value_of  value of code `place` of four, as a float
 template <unsigned kBits, class UnitOf, class ValueOf>
 __device__ void read_codes(const TreeLeaf* __restrict__ leaves, const TreeTile& tile, float4 (&values)[kLeafBatch],
                            const UnitOf& unit_of, const ValueOf& value_of) {
   const TileBlocks blocks(tile.units, static_cast<std::uint32_t>(tile.begin / kMinBlockElements));
-  // Threads past the end read what the tile's first does.
+  // Threads past the end read the tile's first element.
   const unsigned element = tile.left() > 0 ? 4 * threadIdx.x : 0;
   const std::uint32_t scaler_index = blocks.of(element);
   std::uint32_t fours[kLeafBatch];
@@ -105,7 +105,7 @@ __device__ void read_codes(const TreeLeaf* __restrict__ leaves, const TreeTile& 
   }
 }
 
-/// Codes of levels: an element is fl(scaler / L) * code.
+/// q4 and q8 codes: value = fl(scaler / L) * code.
 template <unsigned kBits>
 __device__ void read_levels(const TreeLeaf* __restrict__ leaves, const TreeTile& tile, float4 (&values)[kLeafBatch]) {
   constexpr auto kLevels = static_cast<float>((1u << kBits) / 2 - 1);
@@ -132,15 +132,15 @@ __device__ inline void read_batch<LeafFormat::kE4M3>(const TreeLeaf* __restrict_
   read_codes<8>(
       leaves, tile, values, [](float scaler) { return scaler; },
       [](std::uint32_t four, unsigned place) {
-        // Exponent and fraction in the places of a float32's, whose exponent is too small by 120: so for subnormals
-        // too.
+        // With exponent and fraction at a float32's bit positions, the exponent is too small by 120, also for
+        // subnormals: multiply by 2^120.
         const std::uint32_t code = four >> (8 * place) & 0xffu;
         const float magnitude = __uint_as_float((code & 0x7fu) << 20) * 0x1p120f;
         return code >= 0x80u ? -magnitude : magnitude;
       });
 }
 
-/// Powers of two: an element is scaler * power.
+/// Powers of two: value = scaler * power.
 template <unsigned kBits>
 __device__ void read_exponents(const TreeLeaf* __restrict__ leaves, const TreeTile& tile,
                                float4 (&values)[kLeafBatch]) {
@@ -148,7 +148,7 @@ __device__ void read_exponents(const TreeLeaf* __restrict__ leaves, const TreeTi
       leaves, tile, values, [](float scaler) { return scaler; },
       [](std::uint32_t four, unsigned place) {
         constexpr std::uint32_t kSign = 1u << (kBits - 1);
-        // 2^(e - 127) of 8 bits, 2^(e - 7) of 4.
+        // 2^(e - 127) for 8 bits, 2^(e - 7) for 4.
         constexpr std::uint32_t kLowest = 127 - (kSign - 1);
         const std::uint32_t code = four >> (kBits * place) & (2 * kSign - 1);
         const std::uint32_t magnitude = code & (kSign - 1);
@@ -177,11 +177,11 @@ __device__ inline void read_batch<LeafFormat::kBits>(const TreeLeaf* __restrict_
       [](std::uint32_t four, unsigned place) { return (four >> place & 1u) != 0 ? -1.0f : 1.0f; });
 }
 
-/// Signs with a scaler for each side: each of four elements may have another pair.
+/// Signs with a scaler for each sign: each of the four elements may have another pair.
 template <>
 __device__ inline void read_batch<LeafFormat::kSides>(const TreeLeaf* __restrict__ leaves, const TreeTile& tile,
                                                       float4 (&values)[kLeafBatch]) {
-  // Threads past the end read what the tile's first does.
+  // Threads past the end read the tile's first element.
   const unsigned element = tile.left() > 0 ? 4 * threadIdx.x : 0;
   const TileBlocks blocks(tile.units, static_cast<std::uint32_t>(tile.begin / kMinBlockElements));
   std::int64_t pairs[4];

@@ -11,18 +11,18 @@
 namespace terngrad::cuda {
 namespace {
 
-/// The arithmetic of kernels/codes/levels.h. Codes are code + L.
+/// Quantization rule of kernels/codes/levels.h. Codes are stored as code + L.
 struct LevelRule {
   float levels;  // L
   bool is_nearest;
 
-  /// L + magnitude, or L - magnitude where g is negative.
+  /// L + magnitude, or L - magnitude if g is negative.
   __device__ std::uint32_t signed_code(float g, std::uint32_t magnitude) const {
     const auto bias = static_cast<std::uint32_t>(levels);
     return __float_as_uint(g) >> 31 != 0 ? bias - magnitude : bias + magnitude;
   }
 
-  /// fl(|g| factor), at most `most`; `most` where |g| >= s.
+  /// min(fl(|g| factor), most); `most` if |g| >= s.
   __device__ static float level(float g, float scaler, float factor, float most) {
     return fabsf(g) < scaler ? fminf(fabsf(g) * factor, most) : most;
   }
@@ -32,7 +32,7 @@ struct LevelRule {
                          std::uint32_t refine_purpose) const {
     const float scaler = run.scaler;
     std::uint32_t words[2] = {0, 0};
-    if (!(scaler >= kMinScaler)) {  // too small, or NaN
+    if (!(scaler >= kMinScaler)) {  // too small or NaN
       words[0] = words[1] = static_cast<std::uint32_t>(levels) * 0x01010101u;
       return {words[0], words[1]};
     }
@@ -46,8 +46,8 @@ struct LevelRule {
       }
       return {words[0], words[1]};
     }
-    // One multiplication serves for fl(|g| inv) * 65536: the two differ only where the first underflows, and then in
-    // what a tie decides. Its whole part is 65536 l + h.
+    // A single multiplication replaces fl(|g| inv) * 65536: results differ only if the former underflows, and then only
+    // in the resolution of ties. Its integer part is 65536 l + h.
     const float factor = inverse * 65536.0f;
     const float most = levels * 65536.0f;
     const uint4 block = run.draws(stream);
@@ -56,7 +56,7 @@ struct LevelRule {
 #pragma unroll
     for (int i = 0; i < kRunElements; ++i) {
       const std::uint32_t r16 = i % 2 == 0 ? draws[i / 2] & 0xffffu : draws[i / 2] >> 16;
-      // l + 1 if r16 < h: adding 65535 - r16 to h carries then. Equal halves tie, and do not carry.
+      // l + 1 if r16 < h: adding 65535 - r16 to h then carries. Equal values tie and do not carry.
       const std::uint32_t sum = static_cast<std::uint32_t>(level(g[i], scaler, factor, most)) + (0xffffu - r16);
       if ((sum & 0xffffu) == 0xffffu) ties |= 1u << i;
       words[i / 4] |= signed_code(g[i], sum >> 16) << (8 * (i % 4));
@@ -65,12 +65,12 @@ struct LevelRule {
       const int i = __ffs(static_cast<int>(ties)) - 1;
       if (i >= run.count) break;
       const float value = run.value(i);
-      if (fabsf(value) >= scaler) continue;  // has the highest level already
+      if (fabsf(value) >= scaler) continue;  // already at the highest level
       const float t = fminf(fabsf(value) * inverse, levels);
       const float fraction = (t - floorf(t)) * 65536.0f;
       const std::uint32_t refinement = run.refinement(stream, refine_purpose, i);
       if (static_cast<float>(refinement) >= (fraction - floorf(fraction)) * 0x1p24f) continue;
-      // The byte of the code one up, or one down; it does not reach the next byte.
+      // Changes the code's byte by one; this cannot carry into the next byte.
       const std::uint32_t one = 1u << (8 * (i % 4));
       const std::uint32_t change = __float_as_uint(value) >> 31 != 0 ? 0u - one : one;
       if (i < 4) {

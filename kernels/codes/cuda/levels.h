@@ -1,4 +1,4 @@
-// Uniform levels on a GPU: the part of LevelQuantizer that lives there.
+// Uniform levels on a GPU: the GPU part of LevelQuantizer.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@ namespace terngrad::cuda {
 class LevelsRunner {
  public:
   virtual ~LevelsRunner() = default;
-  /// @param type         of all tasks
-  /// @param device_step  null, or in place of key.step
+  /// @param type         element type of all tasks
+  /// @param device_step  null, or the step in device memory, which replaces key.step
   virtual void run(std::span<const QuantizeTask> tasks, ElementType type, const LevelOptions& options,
                    const DrawKey& key, const std::uint64_t* device_step, Stream& stream) = 0;
 };

@@ -1,4 +1,4 @@
-// Packing of sums into lanes on a GPU: a thread per word. Sums come through shared memory, where a word's are together.
+// Packing of sums into lanes on a GPU: one thread per word. Sums are staged in shared memory for coalesced loads.
 #include "kernels/codes/cuda/pack_sums.h"
 
 #include <cuda_runtime.h>
@@ -15,14 +15,14 @@ namespace terngrad::cuda {
 namespace {
 
 constexpr unsigned kThreads = 256;
-/// Most lanes of a word, while they wait in shared memory as `Lane`: of 1 to 8 bits, 9 to 16, or more.
+/// Maximum lanes per word if staged as `Lane`: for lanes of 1 to 8 bits, 9 to 16, or more.
 template <class Lane>
 constexpr unsigned kMostLanes = sizeof(Lane) == 1   ? 64
                                 : sizeof(Lane) == 2 ? 7
                                                     : 3;
 
 struct Task {
-  std::int64_t first_tile;  // of kThreads words
+  std::int64_t first_tile;  // tiles of kThreads words
   std::int64_t count;
   const float* sums;
   std::uint64_t* words;

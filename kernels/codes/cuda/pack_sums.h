@@ -1,4 +1,4 @@
-// Packing of sums into lanes on a GPU: the part of SumPacker that lives there.
+// Packing of sums into lanes on a GPU: the GPU part of SumPacker.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Sums of codes in registers: of 16 codes a thread, several to a word.
+// Sums of codes in registers: 16 codes per thread, several packed into a word.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,23 +9,23 @@
 
 namespace terngrad::cuda {
 
-/// Payloads whose words are loaded before any is used.
+/// Number of payloads whose words are loaded before the first is used.
 inline constexpr int kPayloadBatch = 8;
 
-/// Codes are added up as code + 2 in pairs of bits, code + 2 being the pair with its high bit turned: 1, 2 or 3.
+/// Codes are added as code + 2, which is the 2-bit code with its high bit flipped: 1, 2 or 3.
 inline constexpr std::uint32_t kTurned = 0xaaaaaaaau;
 inline constexpr unsigned kBias = 2;
-/// Payloads whose sums fit a byte, and as whole batches; those of kMaxSummedWorkers fit 16 bits.
+/// Number of payloads whose sums fit a byte, and the same in whole batches; sums over kMaxSummedWorkers fit 16 bits.
 inline constexpr int kBytePayloads = 255 / 3;
 inline constexpr int kByteBatches = kBytePayloads / kPayloadBatch;
 static_assert(3 * kMaxSummedWorkers <= 0xffff, "sums of pairs fit 16 bits");
 
-/// Sums of a thread's 16 codes, all biased. Byte m of part j belongs to code 4m + j.
+/// Sums of a thread's 16 codes, all biased. Byte m of part j is for code 4m + j.
 struct ByteSums {
   std::uint32_t part[4] = {0, 0, 0, 0};
 
   __device__ void add(const std::uint32_t (&words)[kPayloadBatch]) {
-    // Four pairs fit a nibble: even codes and odd codes.
+    // Sums of four codes fit a nibble: even codes and odd codes.
 #pragma unroll
     for (int half = 0; half < kPayloadBatch; half += 4) {
       std::uint32_t even = 0;
@@ -42,7 +42,7 @@ struct ByteSums {
     }
   }
 
-  /// Writes the thread's sums in order, a byte each.
+  /// Writes the thread's sums in order, one byte each.
   __device__ void stage(std::uint32_t* staged) const {
     const std::uint32_t low01 = (part[0] & 0x00ff00ffu) | (part[1] & 0x00ff00ffu) << 8;
     const std::uint32_t low23 = (part[2] & 0x00ff00ffu) | (part[3] & 0x00ff00ffu) << 8;
@@ -54,11 +54,11 @@ struct ByteSums {
   }
 };
 
-/// The sums of many payloads: bytes, emptied into 16 bits before they overflow.
+/// Sums over many payloads: bytes, flushed to 16 bits before they overflow.
 struct WideSums {
   ByteSums bytes;
-  int batches = 0;                        // in `bytes`
-  std::uint32_t outer[4] = {0, 0, 0, 0};  // of part j: codes j and j + 8
+  int batches = 0;                        // batches in `bytes`
+  std::uint32_t outer[4] = {0, 0, 0, 0};  // element j: sums for codes j and j + 8
   std::uint32_t inner[4] = {0, 0, 0, 0};  // codes j + 4 and j + 12
 
   __device__ void add(const std::uint32_t (&words)[kPayloadBatch]) {
@@ -87,7 +87,7 @@ struct WideSums {
   }
 };
 
-/// Four neighbouring sums from where `stage` put them.
+/// Reads four consecutive sums that `stage` has written.
 template <bool kWide>
 __device__ inline uint4 staged_group(const std::uint32_t* staged, unsigned group) {
   if constexpr (kWide) {

@@ -1,5 +1,5 @@
-// Quantizing on a GPU, whatever the codes: a block per chunk, a rule that makes the codes of 8 elements, and how codes
-// are stored.
+// Generic quantization on a GPU: one block per chunk, a rule that computes the codes of 8 elements, and the storage of
+// codes.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,9 +20,9 @@
 
 namespace terngrad::cuda {
 
-/// QuantizeTask as kernels read it.
+/// QuantizeTask in the form for kernels.
 struct QuantizeJob {
-  const void* gradient;  // of the element type that the kernel is instantiated with
+  const void* gradient;  // elements of the kernel's element type
   const float* scalers;
   std::uint8_t* payload;
   std::int64_t first;
@@ -32,7 +32,7 @@ struct QuantizeJob {
   std::uint64_t worker;
 };
 
-/// What all kernels are given.
+/// Arguments common to all kernels.
 struct QuantizeWork {
   const QuantizeJob* jobs;
   const EncodeTile* tiles;
@@ -40,31 +40,31 @@ struct QuantizeWork {
   std::uint32_t refine_purpose;
 };
 
-/// Eight elements in memory, their scaler and their draws.
+/// Eight consecutive elements in memory, their scaler and their draws.
 template <class Element>
 struct QuantizeRun {
   const Element* values;
-  std::int64_t count;  // from the first on, at least 1
+  std::int64_t count;  // remaining elements from the first on, at least 1
   float scaler;
-  std::uint64_t draw_index;  // of the first, a multiple of 8
+  std::uint64_t draw_index;  // draw index of the first element, a multiple of 8
   std::uint32_t worker;
   std::uint64_t step;
-  const float* scalers;       // of the job
-  std::int64_t scaler_index;  // of the run's
-  std::int64_t position;      // of the first element in the segment
+  const float* scalers;       // scalers of the job
+  std::int64_t scaler_index;  // index of the run's scaler
+  std::int64_t position;      // offset of the first element in the segment
 
   __device__ uint4 draws(const DrawStream& stream) const {
     return draw_block(stream, step, worker, stream.purpose, draw_index / kRunElements);
   }
-  /// Of element i, 24 bits.
+  /// 24 refinement bits for element i.
   __device__ std::uint32_t refinement(const DrawStream& stream, std::uint32_t purpose, int i) const {
     return draw32(stream, step, worker, purpose, draw_index + static_cast<std::uint64_t>(i)) >> 8;
   }
-  /// Element i, read again: registers have no index.
+  /// Element i, read from memory again: registers cannot be indexed.
   __device__ float value(int i) const { return widened(values[i]); }
 };
 
-/// The codes of eight elements from `offset` of a tile on, a byte each. @param begin  the tile's first element
+/// Codes of eight elements from `offset` of a tile on, one byte each. @param begin  offset of the tile in the job
 template <class Rule, class Element>
 __device__ uint2 quantize_run(const QuantizeJob& job, const EncodeTile& tile, std::int64_t begin, unsigned offset,
                               const float (&g)[kRunElements], const QuantizeWork& work, std::uint64_t step,
@@ -83,41 +83,41 @@ __device__ uint2 quantize_run(const QuantizeJob& job, const EncodeTile& tile, st
   return rule.codes(g, run, work.stream, work.refine_purpose);
 }
 
-/// The low `count` bytes of a word; all if there are 4 or more.
+/// Low `count` bytes of a word; all for count >= 4.
 __device__ inline std::uint32_t low_bytes(std::uint32_t word, int count) {
   return count >= 4 ? word : count <= 0 ? 0 : word & ((1u << (8 * count)) - 1);
 }
 
-/// The low 4 bits of four bytes, moved together.
+/// Packs the low 4 bits of four bytes.
 __device__ inline std::uint32_t nibbles(std::uint32_t bytes) {
   const std::uint32_t pairs = (bytes | bytes >> 4) & 0x00ff00ffu;
   return (pairs | pairs >> 8) & 0xffffu;
 }
 
-/// t2 of four bytes that are code + 1.
+/// Packs four bytes of code + 1 to t2.
 __device__ inline std::uint32_t t2_of(std::uint32_t bytes) {
   const std::uint32_t codes = (bytes + 0x03030303u) & 0x03030303u;
   const std::uint32_t pairs = (codes | codes >> 6) & 0x000f000fu;
   return (pairs | pairs >> 12) & 0xffu;
 }
 
-/// Elements that a format's words hold, and so those up to which runs are stored.
+/// Elements per word of a format; runs are stored up to a multiple of it.
 template <CodeFormat kFormat>
 constexpr std::int64_t kWordElements = kFormat == CodeFormat::kT2     ? 16
                                        : kFormat == CodeFormat::kBits ? 32
                                                                       : 1;
 
-/// Writes the codes of a thread's run, with zeros behind the last.
-/// @param at     the run's first element, counted from the job's
-/// @param codes  arbitrary beyond the job's last element; only t2 and bits ask for a run that has none. Of bits in the
-///               low byte, else a byte each
+/// Writes the codes of a thread's run, zero-padded.
+/// @param at     offset of the run in the job
+/// @param codes  for bits in the low byte, else one byte each. Unspecified beyond the job's last element; only for t2
+///               and bits may a run have no elements
 template <CodeFormat kFormat>
 __device__ void store_run(const QuantizeJob& job, std::int64_t at, uint2 codes) {
   const std::int64_t left = job.count - at;
   const int present = left < kRunElements ? static_cast<int>(left) : kRunElements;
   if constexpr (kFormat == CodeFormat::kT2) {
     const std::uint32_t half = present <= 0 ? 0 : t2_of(codes.x) | t2_of(codes.y) << 8;
-    // Elements past the end were loaded as zeros, whose t2 is 0.
+    // Elements past the end were loaded as zeros, whose t2 code is 0.
     reinterpret_cast<std::uint16_t*>(job.payload)[at / kRunElements] = static_cast<std::uint16_t>(half);
     return;
   }
@@ -144,7 +144,7 @@ __device__ void store_run(const QuantizeJob& job, std::int64_t at, uint2 codes) 
 
 template <class Rule, CodeFormat kFormat, class Element>
 __global__ void __launch_bounds__(kEncodeThreads) quantize_kernel(const QuantizeWork work, const Rule rule) {
-  constexpr unsigned kSecond = kEncodeThreads * kRunElements;  // where the threads' second runs begin
+  constexpr unsigned kSecond = kEncodeThreads * kRunElements;  // offset of the threads' second runs
   const EncodeTile tile = work.tiles[blockIdx.x];
   const QuantizeJob job = work.jobs[tile.job];
   const std::int64_t begin = std::int64_t{tile.group} * kChunkElements;
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kEncodeThreads) quantize_kernel(const Quantize
   load_run(values + offset, count - offset, low);
   load_run(values + kSecond + offset, count - kSecond - offset, high);
   const std::uint64_t step = step_of(work.stream);
-  // The words of t2 are two runs long, those of bits four.
+  // A word of t2 holds two runs, one of bits holds four.
   constexpr std::int64_t kWord = kWordElements<kFormat>;
   const std::int64_t end = (count + kWord - 1) / kWord * kWord;
   if (offset < end) {
@@ -173,8 +173,8 @@ __global__ void __launch_bounds__(kEncodeThreads) quantize_kernel(const Quantize
   }
 }
 
-/// Lanes of codes: a block writes the words whose first lane is in its chunk, and so makes the codes of up to 31
-/// elements of the next chunk, too.
+/// Lanes: a block writes the words whose first lane is in its chunk, and therefore also computes the codes of up to 31
+/// elements of the next chunk.
 template <class Rule, class Element>
 __global__ void __launch_bounds__(kEncodeThreads)
     quantize_lanes_kernel(const QuantizeWork work, const Rule rule, int bits, int per_word) {
@@ -211,13 +211,14 @@ __global__ void __launch_bounds__(kEncodeThreads)
   }
 }
 
-/// Launches the kernels; keeps the tables of tasks on the GPU.
+/// Launches the kernels; caches the task tables on the GPU.
 class QuantizeLauncher {
  public:
   explicit QuantizeLauncher(const Device& device) : jobs_table_(device), tiles_table_(device) {}
 
-  /// @param rule       copied to the kernel: uint2 codes(g, run, stream, refine_purpose), the codes of 8 elements g
-  /// @param lane_bits  of kLanes
+  /// @param rule       copied to the kernel: uint2 codes(g, run, stream, refine_purpose) returns the codes of 8
+  ///                   elements g
+  /// @param lane_bits  for kLanes
   template <CodeFormat kFormat, class Rule>
   void run(std::span<const QuantizeTask> tasks, ElementType type, const Rule& rule, const DrawKey& key,
            DrawPurpose refine_purpose, const std::uint64_t* device_step, Stream& stream, int lane_bits = 0) {

@@ -1,5 +1,5 @@
-// Rotation on a GPU: a block per chunk, which goes through shared memory twice, so that in each of three rounds a
-// thread has the elements that four strides pair in registers.
+// Rotation on a GPU: one block per chunk. In each of three rounds a thread holds in registers the elements that four
+// strides combine; shared memory exchanges them between rounds.
 #include "kernels/codes/cuda/rotate.h"
 
 #include <cuda_runtime.h>
@@ -18,43 +18,43 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 constexpr unsigned kChunk = kChunkElements;
-/// Elements of a thread, and strides of a round.
+/// Elements per thread, and strides per round.
 constexpr unsigned kEach = kChunk / kThreads;
 constexpr unsigned kLevels = 4;
 static_assert(kEach == 1u << kLevels);
-/// Sign words of a chunk, with those before its first where it begins in the middle of a draw block.
+/// Draw blocks with the signs of a chunk, including one for a chunk that begins in the middle of a draw block.
 constexpr unsigned kSignBlocks = kChunk / 128 + 1;
 
 struct Task {
-  std::int64_t first_tile;  // of a chunk
+  std::int64_t first_tile;  // in chunks
   std::int64_t count;
   std::uint64_t first_draw;
   const void* values;
   float* out;
 };
 
-/// Where an element waits in shared memory: with a gap after every 16, so that a warp that reads 16 elements a thread,
-/// or one in 16, meets no bank twice.
+/// Position of an element in shared memory, with a gap after every 16. Free of bank conflicts for warps that read 16
+/// consecutive elements per thread, or one element in 16.
 __device__ unsigned place_of(unsigned element) { return element + element / kEach; }
 
-/// The runs of a chunk.
+/// Lengths of the runs in a chunk.
 struct Runs {
   std::uint32_t run;    // R
-  std::uint32_t count;  // of the chunk's elements
+  std::uint32_t count;  // elements of the chunk
   std::uint32_t tail;   // count mod R
 
-  /// The length of an element's run. @param element  below count
+  /// Length of an element's run. @param element  below count
   __device__ std::uint32_t of(std::uint32_t element) const {
     const std::uint32_t whole = count - tail;
     return element < whole ? run : 1u << (31 - __clz(static_cast<int>((element - whole) ^ tail)));
   }
-  /// Whether the elements are a pair of one run. @param element  the lower of the two
+  /// True if `element` and `element + stride` are a butterfly pair within one run. @param element  the lower of the two
   __device__ bool has_pair(std::uint32_t element, std::uint32_t stride) const {
     return tail == 0 ? stride < run && element < count : element < count && stride < of(element);
   }
 };
 
-/// The strides kFirst, 2 kFirst, 4 kFirst and 8 kFirst, of the elements base + i kFirst.
+/// Butterflies with strides kFirst, 2 kFirst, 4 kFirst and 8 kFirst on the elements base + i kFirst.
 template <unsigned kFirst>
 __device__ void butterflies(float (&x)[kEach], unsigned base, const Runs& runs) {
 #pragma unroll
@@ -72,7 +72,7 @@ __device__ void butterflies(float (&x)[kEach], unsigned base, const Runs& runs) 
   }
 }
 
-/// A round between shared memory and shared memory.
+/// A round that reads from and writes to shared memory.
 template <unsigned kFirst>
 __device__ void round_in(float* shared, unsigned base, const Runs& runs) {
   float x[kEach];
@@ -83,7 +83,7 @@ __device__ void round_in(float* shared, unsigned base, const Runs& runs) {
   for (unsigned i = 0; i < kEach; ++i) shared[place_of(base + i * kFirst)] = x[i];
 }
 
-/// rotation_scale() of a run.
+/// rotation_scale() for a run.
 __device__ inline float scale_of(std::uint32_t run) {
   const int exponent = 31 - __clz(static_cast<int>(run));
   const float scale = __uint_as_float(static_cast<std::uint32_t>(127 - exponent / 2) << 23);

@@ -1,4 +1,4 @@
-// Rotation on a GPU: the part of Rotator that lives there.
+// Rotation on a GPU: the GPU part of Rotator.
 #pragma once
 
 #include <memory>
@@ -11,9 +11,9 @@ namespace terngrad::cuda {
 class RotateRunner {
  public:
   virtual ~RotateRunner() = default;
-  /// @param type         of all tasks
-  /// @param key          complete
-  /// @param device_step  null, or in place of key.step
+  /// @param type         element type of all tasks
+  /// @param key          complete key of the draws
+  /// @param device_step  null, or the step in device memory, which replaces key.step
   virtual void run(std::span<const RotateTask> tasks, ElementType type, Rotation rotation, const DrawKey& key,
                    const std::uint64_t* device_step, Stream& stream) = 0;
 };

@@ -10,7 +10,7 @@
 namespace terngrad::cuda {
 namespace {
 
-/// A bit per element, as the bytes of lanes if `kBytes`, else in the low 8 bits of the first word.
+/// One bit per element: as bytes for lanes if `kBytes`, else in the low 8 bits of the first word.
 template <bool kBytes>
 struct SignRule {
   ZeroSign zeros;
@@ -18,9 +18,9 @@ struct SignRule {
   bool two_scalers;
   std::int64_t columns;
 
-  /// Eight bits as eight bytes.
+  /// Expands eight bits to eight bytes.
   __device__ static uint2 spread(std::uint32_t bits) {
-    // A nibble's copies at distances of 7 bits leave bit i in bit 8 i.
+    // Copies of a nibble at distances of 7 bits put bit i at bit 8 i.
     const auto four = [](std::uint32_t nibble) { return nibble * 0x00204081u & 0x01010101u; };
     return {four(bits & 0xfu), four(bits >> 4)};
   }
@@ -29,7 +29,7 @@ struct SignRule {
     return __ldg(scalers + 2 * pair) > 0 || __ldg(scalers + 2 * pair + 1) > 0;
   }
 
-  /// Which of eight elements count.
+  /// Mask of the used elements among eight.
   template <class Element>
   __device__ std::uint32_t counting(const QuantizeRun<Element>& run) const {
     if (!two_scalers) return run.scaler > 0 ? 0xffu : 0u;
@@ -70,7 +70,7 @@ class Runner final : public SignRunner {
 
   void run(std::span<const QuantizeTask> tasks, ElementType type, const SignOptions& options, const DrawKey& key,
            const std::uint64_t* device_step, Stream& stream) override {
-    const DrawPurpose refine = key.purpose;  // nothing is drawn
+    const DrawPurpose refine = key.purpose;  // unused: there are no draws
     if (options.lanes) {
       const SignRule<true> rule = {options.zeros, options.votes, options.two_scalers, options.columns};
       launcher_.run<CodeFormat::kLanes>(tasks, type, rule, key, refine, device_step, stream,

@@ -1,4 +1,4 @@
-// Signs on a GPU: the part of SignPacker that lives there.
+// Signs on a GPU: the GPU part of SignPacker.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@ namespace terngrad::cuda {
 class SignRunner {
  public:
   virtual ~SignRunner() = default;
-  /// @param type         of all tasks
-  /// @param device_step  null, or in place of key.step
+  /// @param type         element type of all tasks
+  /// @param device_step  null, or the step in device memory, which replaces key.step
   virtual void run(std::span<const QuantizeTask> tasks, ElementType type, const SignOptions& options,
                    const DrawKey& key, const std::uint64_t* device_step, Stream& stream) = 0;
 };

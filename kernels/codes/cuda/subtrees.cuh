@@ -1,4 +1,4 @@
-// The sums of complete subtrees of a tree sum, in registers.
+// Sums of complete subtrees of a tree sum, in registers.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,13 +9,13 @@ __device__ inline float4 sum_of(const float4& a, const float4& b) {
   return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 
-/// Sums of complete subtrees, at most one of each size, like the bits of a counter of leaves: level i holds 2^i of
-/// them. Every index is a constant of the compiler's, so the levels are registers.
+/// Sums of complete subtrees, at most one per size, like the bits of a counter of leaves: level i holds the sum of 2^i
+/// leaves. All indices are compile-time constants, so the levels stay in registers.
 template <unsigned kLevels, class Value>
 struct Subtrees {
   Value of_level[kLevels > 0 ? kLevels : 1] = {};
 
-  /// Adds leaf `index`, after those before it.
+  /// Adds leaf `index`; leaves must be added in order.
   template <unsigned kLevel = 0>
   __device__ void push(unsigned index, const Value& value) {
     if constexpr (kLevel < kLevels) {
@@ -27,8 +27,8 @@ struct Subtrees {
     }
   }
 
-  /// The sum of `count` leaves and what follows them in the tree, smaller subtrees first.
-  /// @param rest  sum of what follows, if has_rest
+  /// Sum of `count` leaves and the rest of the tree after them, smaller subtrees first.
+  /// @param rest  sum of the rest, if has_rest
   __device__ Value sum(unsigned count, bool has_rest, Value rest) const {
 #pragma unroll
     for (unsigned level = 0; level < kLevels; ++level) {

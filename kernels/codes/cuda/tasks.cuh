@@ -1,5 +1,5 @@
-// What kernels that run over tasks of many elements share: finding a block's task, scales of blocks of elements, and
-// stores of four elements.
+// Common parts of kernels that process tasks of many elements: finding a block's task, scales of blocks of elements,
+// and stores of four elements.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,8 +11,8 @@
 
 namespace terngrad::cuda {
 
-/// The task of tile `tile`: the last whose first_tile is not above it. Tables hold an entry per task and not one per
-/// tile, since the host compares them in every step; the few steps of the search hit the first-level cache.
+/// The task that contains tile `tile`: the last one with first_tile <= tile. Tables have one entry per task, not per
+/// tile, because the host compares them in every step. The few steps of the search hit the first-level cache.
 template <class Task>
 __device__ int find_task(const Task* __restrict__ tasks, int num_tasks, std::int64_t tile) {
   int low = 0;
@@ -28,11 +28,11 @@ __device__ int find_task(const Task* __restrict__ tasks, int num_tasks, std::int
   return low;
 }
 
-/// Which scale the elements of a task have, in units of kMinBlockElements.
+/// Position of a slice relative to blocks with one scale each, in units of kMinBlockElements.
 struct BlockUnits {
-  std::uint32_t first;        // of the slice in its segment
-  std::uint32_t first_block;  // that the slice touches
-  std::uint32_t block;        // 0: one scale for all
+  std::uint32_t first;        // offset of the slice in its segment
+  std::uint32_t first_block;  // first block that the slice touches
+  std::uint32_t block;        // block size; 0: one scale for all
   std::uint32_t reserved;     // zero, so that equal tasks are equal bytes
 };
 
@@ -45,13 +45,13 @@ inline BlockUnits block_units(std::int64_t first, std::int64_t count, std::int64
           static_cast<std::uint32_t>(block_elements / kMinBlockElements), 0};
 }
 
-/// Indices of the scales of a tile of at most kChunkElements elements.
+/// Scale indices for a tile of at most kChunkElements elements.
 struct TileBlocks {
-  std::uint32_t first;       // of the tile's first element
+  std::uint32_t first;       // scale index of the tile's first element
   std::uint32_t left;        // units from there to the next block
   std::uint32_t reciprocal;  // ceil(2^16 / units per block): quotients of numbers below 64 are exact
 
-  /// @param tile_units  from the slice's first element to the tile's, in units of kMinBlockElements
+  /// @param tile_units  offset of the tile in the slice, in units of kMinBlockElements
   __device__ TileBlocks(const BlockUnits& units, std::uint32_t tile_units) : first(0), left(~0u), reciprocal(0) {
     if (units.block == 0) return;
     const std::uint32_t position = units.first + tile_units;
@@ -62,26 +62,26 @@ struct TileBlocks {
     reciprocal = ((1u << 16) + divisor - 1) / divisor;
   }
 
-  /// Whether all elements of a tile have the first one's scale.
+  /// True if all elements of the tile have the same scale.
   __device__ bool is_one() const { return left >= static_cast<std::uint32_t>(kChunkElements / kMinBlockElements); }
 
-  /// @param element  of the tile
+  /// Scale index of an element. @param element  offset in the tile
   __device__ std::uint32_t of(unsigned element) const {
     const std::uint32_t unit = element / static_cast<std::uint32_t>(kMinBlockElements);
     return unit < left ? first : first + 1 + ((unit - left) * reciprocal >> 16);
   }
 };
 
-/// The NaN that this project writes (canonical_nan()) in place of any other: a GPU's arithmetic makes its own.
+/// Replaces any NaN by canonical_nan(): GPU arithmetic produces a different one.
 __device__ inline float with_canonical_nan(float value) {
   return value != value ? __uint_as_float(0x7fc00000u) : value;
 }
 
-/// Elements `first` to `first` + 3 of `out`, as far as they are below `count`.
-/// @param is_aligned  whether `out` begins at a multiple of 16 bytes; `first` is a multiple of 4
+/// Stores elements [first, first + 4) of `out`, limited to indices below `count`.
+/// @param is_aligned  true if `out` begins at a multiple of 16 bytes; `first` is a multiple of 4
 __device__ inline void store_group(float* out, unsigned first, unsigned count, bool is_aligned, const float4& values) {
   if (is_aligned && first + 4 <= count) {
-    // An assignment would share its parts with the one below: four stores of 32 bits.
+    // Not a plain assignment, which the compiler would merge with the code below into four 32-bit stores.
     __stwb(reinterpret_cast<float4*>(out + first), values);
     return;
   }

@@ -1,4 +1,4 @@
-// Ternarize and pack on a GPU: a block per chunk, or per group of chunks after which codes end on a unit of the format.
+// Ternarization on a GPU: one block per chunk, or per group of chunks whose codes end on a unit boundary of the format.
 #include "kernels/codes/cuda/ternarize.h"
 
 #include <cuda_runtime.h>
@@ -19,10 +19,10 @@ namespace {
 
 constexpr unsigned kThreads = kTernarizeThreads;
 constexpr std::int64_t kT5GroupChunks = 5;
-/// Sign bits of a chunk in the scratch of tmask, as words.
+/// Words of sign bits per chunk in the workspace for tmask.
 constexpr unsigned kSignWords = static_cast<unsigned>(kChunkElements / 32);
 
-/// What all kernels are given.
+/// Arguments common to all kernels.
 struct Work {
   const TernarizeJob* jobs;
   const EncodeTile* tiles;
@@ -31,7 +31,7 @@ struct Work {
   TernarizeMode mode;
 };
 
-/// t2: the words go straight out.
+/// t2: words are written directly.
 template <class Element, bool kHasModes>
 __global__ void __launch_bounds__(kThreads) ternarize_t2_kernel(const Work work) {
   const EncodeTile tile = work.tiles[blockIdx.x];
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) ternarize_t2_kernel(const Work work)
   }
 }
 
-/// The t2 words of a group of chunks in shared memory, two words of zeros behind them. Ends with a barrier.
+/// Ternarizes a group of chunks to t2 words in shared memory, followed by two words of zeros. Ends with a barrier.
 template <class Element, bool kHasModes>
 __device__ void ternarize_group(const TernarizeJob& job, const EncodeTile& tile, std::int64_t begin, std::int64_t count,
                                 const Work& work, std::uint32_t* words) {
@@ -62,7 +62,7 @@ __device__ void ternarize_group(const TernarizeJob& job, const EncodeTile& tile,
 /// Code + 1 of a 2-bit code.
 __device__ std::uint32_t code_plus_one(std::uint32_t code) { return (code + 1) & 3u; }
 
-/// t5: byte j holds codes 5j to 5j + 4, which are 10 bits of t2; absent codes count as digit 0.
+/// t5: byte j holds codes 5j to 5j + 4, which are 10 bits of t2; missing codes have digit 0.
 template <class Element, bool kHasModes>
 __global__ void __launch_bounds__(kThreads) ternarize_t5_kernel(const Work work) {
   auto* words = dynamic_shared<std::uint32_t>();
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kThreads) ternarize_t5_kernel(const Work work)
   }
 }
 
-/// Lanes of code + 1: `per_word` codes in each uint64.
+/// Lanes of code + 1: `per_word` codes per uint64.
 template <class Element, bool kHasModes>
 __global__ void __launch_bounds__(kThreads) ternarize_lanes_kernel(const Work work, int bits, int per_word) {
   auto* words = dynamic_shared<std::uint32_t>();
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kThreads) ternarize_lanes_kernel(const Work wo
   }
 }
 
-/// Where the parts of a tmask payload begin: tmask_parts() for kernels.
+/// Offsets of the parts of a tmask payload: tmask_parts() for kernels.
 struct MaskParts {
   std::int64_t num_chunks;
   std::int64_t masks_offset;
@@ -126,7 +126,7 @@ struct MaskParts {
         signs_offset(masks_offset + 4 * ((count + 31) / 32)) {}
 };
 
-/// The even bits of a word, moved together.
+/// Packs the even bits of a word.
 __device__ std::uint32_t even_bits(std::uint32_t word) {
   word &= 0x55555555u;
   word = (word | word >> 1) & 0x33333333u;
@@ -135,7 +135,8 @@ __device__ std::uint32_t even_bits(std::uint32_t word) {
   return (word | word >> 8) & 0x0000ffffu;
 }
 
-/// tmask, first of three: masks into the payload, a chunk's signs and their number of bytes into scratch.
+/// tmask, first of three kernels: writes masks to the payload, and a chunk's signs and their number of bytes to
+/// workspace.
 template <class Element, bool kHasModes>
 __global__ void __launch_bounds__(kThreads, resident_blocks(4))
     ternarize_masks_kernel(const Work work, std::uint32_t* __restrict__ signs, std::uint32_t* __restrict__ sign_bytes) {
@@ -171,7 +172,7 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(4))
   if (threadIdx.x == 0) sign_bytes[blockIdx.x] = (total + 7) / 8;
 }
 
-/// tmask, second: a block per job turns byte counts into offsets, in order of chunks, and knows the payload's length.
+/// tmask, second: one block per job converts byte counts to offsets, in chunk order, and computes the payload's length.
 __global__ void __launch_bounds__(kThreads)
     tmask_offsets_kernel(const TernarizeJob* __restrict__ jobs, const std::int64_t* __restrict__ first_tiles,
                          const std::uint32_t* __restrict__ sign_bytes, std::int64_t* __restrict__ bytes) {
@@ -193,8 +194,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// tmask, third: a block per chunk copies its signs to their place, by words as far as they are its own, the last one
-/// with the zeros behind them.
+/// tmask, third: one block per chunk copies its signs into place, using whole words unless they contain bytes of
+/// another chunk. The last chunk also writes the zero padding.
 __global__ void __launch_bounds__(kThreads)
     tmask_signs_kernel(const TernarizeJob* __restrict__ jobs, const EncodeTile* __restrict__ tiles,
                        const std::uint32_t* __restrict__ signs) {
@@ -206,7 +207,8 @@ __global__ void __launch_bounds__(kThreads)
   const std::uint32_t end = offsets[tile.group + 1];
   const auto* from = reinterpret_cast<const std::uint8_t*>(signs + std::int64_t{blockIdx.x} * kSignWords);
   std::uint8_t* to = job.payload + parts.signs_offset;
-  // Words from `first` to `last` have no byte of another chunk; up to three bytes on either side may share one.
+  // Words [first, last) belong to this chunk only; up to three bytes on either side may share a word with another
+  // chunk.
   const std::uint32_t first = (begin + 3) / 4;
   const std::uint32_t last = end / 4;
   const auto* from_words = signs + std::int64_t{blockIdx.x} * kSignWords;
@@ -225,7 +227,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Calls call<Element, kHasModes>() for the kernel that a call needs: the default mode has its own.
+/// Calls call<Element, kHasModes>() to select a kernel; the default mode has its own.
 template <class Call>
 void with_kernel(ElementType type, const TernarizeMode& mode, const Call& call) {
   with_element(type, [&]<class Element>(Element) {
@@ -284,7 +286,8 @@ class Runner final : public TernarizeRunner {
   }
 
  private:
-  /// The next elements of a task, if the kernel of whole chunks takes them: aligned, and under one scaler.
+  /// True if the whole-chunk kernel can process the next elements of a task: enough of them, aligned, and with one
+  /// scaler.
   static bool is_whole(const TernarizeTask& task, const EncodeTile& tile, std::int64_t begin, std::int64_t bytes) {
     const auto address = reinterpret_cast<std::uintptr_t>(task.gradient) + static_cast<std::uintptr_t>(begin * bytes);
     return task.count - begin >= kWholeElements && address % kVectorBytes == 0 &&
@@ -300,8 +303,8 @@ class Runner final : public TernarizeRunner {
             task.worker};
   }
 
-  /// Tables of jobs, of groups of `group_elements` elements, and of whole chunks, which are in no group.
-  /// @param whole_bytes  of an element; 0: groups have all chunks
+  /// Builds the tables of jobs, of groups of `group_elements` elements, and of whole chunks, which belong to no group.
+  /// @param whole_bytes  element size for whole chunks; 0: all chunks are in groups
   void prepare(std::span<const TernarizeTask> tasks, std::int64_t group_elements, std::int64_t whole_bytes) {
     jobs_.clear();
     tiles_.clear();
@@ -356,9 +359,9 @@ class Runner final : public TernarizeRunner {
   UploadedTable<EncodeTile> tiles_table_;
   UploadedTable<WholeTile> whole_tiles_table_;
   UploadedTable<std::int64_t> first_tiles_table_;
-  Buffer<std::uint32_t> signs_;       // of tmask: kSignWords per tile
-  Buffer<std::uint32_t> sign_bytes_;  // of tmask: one per tile
-  Buffer<std::int64_t> bytes_;        // of tmask: one per job
+  Buffer<std::uint32_t> signs_;       // tmask: kSignWords per tile
+  Buffer<std::uint32_t> sign_bytes_;  // tmask: one per tile
+  Buffer<std::int64_t> bytes_;        // tmask: one per job
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Ternarize and pack on a GPU: the part of Ternarizer that lives there.
+// Ternarization on a GPU: the GPU part of Ternarizer.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@ namespace terngrad::cuda {
 class TernarizeRunner {
  public:
   virtual ~TernarizeRunner() = default;
-  /// @param type         of all tasks
-  /// @param device_step  null, or in place of key.step
+  /// @param type         element type of all tasks
+  /// @param device_step  null, or the step in device memory, which replaces key.step
   virtual void run(std::span<const TernarizeTask> tasks, ElementType type, const TernarizeOptions& options,
                    const DrawKey& key, const std::uint64_t* device_step, std::span<std::int64_t> bytes,
                    Stream& stream) = 0;

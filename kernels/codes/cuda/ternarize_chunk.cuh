@@ -1,5 +1,4 @@
-// The arithmetic of ternarizing one chunk on a GPU: draws, comparison, t2 words. The definition is in
-// kernels/codes/ternarize.h.
+// Ternarization of one chunk on a GPU: draws, comparison, t2 words. Defined in kernels/codes/ternarize.h.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,9 +20,9 @@ inline constexpr unsigned kTernarizeThreads = kEncodeThreads;
 inline constexpr unsigned kChunkWords = static_cast<unsigned>(kChunkElements / 16);
 static_assert(kTernarizeThreads == kChunkWords, "a thread makes one t2 word");
 
-/// TernarizeTask as kernels read it.
+/// TernarizeTask in the form for kernels.
 struct TernarizeJob {
-  const void* gradient;  // of the element type that the kernel is instantiated with
+  const void* gradient;  // elements of the kernel's element type
   const float* scalers;
   const float* clips;
   std::uint8_t* payload;
@@ -34,31 +33,31 @@ struct TernarizeJob {
   std::uint64_t worker;
 };
 
-/// How codes are made; see TernarizeOptions.
+/// Rounding and levels; see TernarizeOptions.
 struct TernarizeMode {
   bool is_nearest = false;
   bool is_asymmetric = false;
 };
 
-/// Whether element `g`, whose draw ties with its level or which is at full scale, is non-zero.
+/// Returns true if element `g`, which ties with its draw or is at full scale, is nonzero.
 __device__ inline bool resolve_tie(float g, float scaler, float clip, std::uint32_t refinement) {
   const float magnitude = fminf(fabsf(g), clip);
   if (magnitude >= scaler) return true;
   const float t = magnitude * __fdiv_rn(1.0f, scaler) * 65536.0f;
-  if (t >= 65536.0f) return true;  // rounding brought it up to full scale: above every draw
+  if (t >= 65536.0f) return true;  // rounded up to full scale: above every draw
   return static_cast<float>(refinement) < (t - floorf(t)) * 0x1p24f;
 }
 
-/// The codes of a run of 8 elements as 16 bits of t2. @param draw_index  of the first, a multiple of 8
+/// Codes of a run of 8 elements as 16 bits of t2.
 template <class Element>
 __device__ std::uint32_t ternarize_run(const TernarizeJob& job, std::int64_t at, std::int64_t count,
                                        const float (&g)[kRunElements], std::int64_t scaler_index,
                                        const DrawStream& stream, std::uint64_t step, std::uint32_t refine_purpose) {
   const float scaler = job.scalers[scaler_index];
-  if (!(scaler >= kMinScaler)) return 0;  // too small, or NaN
+  if (!(scaler >= kMinScaler)) return 0;  // too small or NaN
   const float clip = job.clips == nullptr ? __uint_as_float(0x7f800000u) : job.clips[scaler_index];
-  // Magnitudes are cut at s as well as at the clip: from s on all codes are +-1. One multiplication serves for m * inv
-  // * 65536: the two differ only where the first underflows, and then in what a tie decides.
+  // Clamps magnitudes at s as well as at the clip: from s on all codes are +-1. A single multiplication replaces m *
+  // inv * 65536: results differ only if the former underflows, and then only in the resolution of ties.
   const float limit = fminf(scaler, clip);
   const float factor = __fdiv_rn(1.0f, scaler) * 65536.0f;
   const auto draw_index = static_cast<std::uint64_t>(job.draw_offset + job.first + at);
@@ -69,7 +68,7 @@ __device__ std::uint32_t ternarize_run(const TernarizeJob& job, std::int64_t at,
   std::uint32_t ties = 0;
 #pragma unroll
   for (int i = 0; i < kRunElements; ++i) {
-    // 2^23 + level rounded towards zero has floor(level) in its low bits; the draw gets the same high bits.
+    // 2^23 + level, rounded toward zero, has floor(level) in its low bits; the draw gets the same high bits.
     const float level = fminf(fabsf(g[i]), limit) * factor;
     const std::uint32_t floored = __float_as_uint(__fadd_rz(level, 0x1p23f));
     const std::uint32_t draw = __byte_perm(words[i / 2], 0x4b000000u, i % 2 == 0 ? 0x7610 : 0x7632);
@@ -77,7 +76,8 @@ __device__ std::uint32_t ternarize_run(const TernarizeJob& job, std::int64_t at,
     if (draw < floored) codes |= (1u | sign << 1) << (2 * i);
     if (draw == floored) ties |= 1u << i;
   }
-  // One element in 65536 and all zeros that draw 0: read again, since registers have no index.
+  // About one element in 65536 ties, and each zero that draws 0. Elements are read again, since registers cannot be
+  // indexed.
   while (ties != 0) {
     const int i = __ffs(static_cast<int>(ties)) - 1;
     ties &= ties - 1;
@@ -92,7 +92,7 @@ __device__ std::uint32_t ternarize_run(const TernarizeJob& job, std::int64_t at,
   return codes;
 }
 
-/// ternarize_run for any mode.
+/// ternarize_run for all modes.
 template <class Element>
 __device__ std::uint32_t ternarize_sides(const TernarizeJob& job, std::int64_t at, std::int64_t count,
                                          const float (&g)[kRunElements], std::int64_t scaler_index,
@@ -108,7 +108,7 @@ __device__ std::uint32_t ternarize_sides(const TernarizeJob& job, std::int64_t a
   };
   const auto is_negative = [](float value) { return __float_as_uint(value) >> 31 != 0; };
   std::uint32_t codes = 0;
-  // Of a side whose scaler is too small, or NaN, all codes are 0.
+  // If a side's scaler is too small or NaN, all its codes are 0.
   if (mode.is_nearest) {
     const auto threshold_of = [&](bool negative) {
       const float scaler = scaler_of(negative);
@@ -118,7 +118,8 @@ __device__ std::uint32_t ternarize_sides(const TernarizeJob& job, std::int64_t a
     const float negative = threshold_of(true);
 #pragma unroll
     for (int i = 0; i < kRunElements; ++i) {
-      // A clip that is high enough changes nothing: fl(2 min(|g|, clip)) >= s where both fl(2 |g|) and fl(2 clip) are.
+      // A clip has no effect if it is high enough: fl(2 min(|g|, clip)) >= s if both fl(2 |g|) >= s and fl(2 clip) >=
+      // s.
       const float threshold = is_negative(g[i]) ? negative : positive;
       if (threshold > 0 && fabsf(g[i]) + fabsf(g[i]) >= threshold) {
         codes |= (1u | __float_as_uint(g[i]) >> 31 << 1) << (2 * i);
@@ -164,20 +165,21 @@ __device__ std::uint32_t ternarize_sides(const TernarizeJob& job, std::int64_t a
   return codes;
 }
 
-/// The calling thread's t2 word of a chunk, and its index there. Unused codes are zero.
+/// The calling thread's t2 word and its index in the chunk. Unused codes are zero.
 struct ThreadWord {
   unsigned index;
   std::uint32_t word;
 };
 
-/// Ternarizes `count` elements, at most a chunk, from `done` after the tile's first element on. Whole blocks of
-/// kTernarizeThreads must call it. @param tile_begin  the tile's first element, counted from the job's
-/// @param mode  read if kHasModes; else it is the default one
+/// Ternarizes `count` elements, at most a chunk, that begin `done` elements into the tile. All threads of a block of
+/// kTernarizeThreads must call it.
+/// @param tile_begin  offset of the tile in the job
+/// @param mode  used if kHasModes; else the default applies
 template <class Element, bool kHasModes = false>
 __device__ ThreadWord ternarize_chunk(const TernarizeJob& job, const EncodeTile& tile, std::int64_t tile_begin,
                                       unsigned done, std::int64_t count, const DrawStream& stream,
                                       std::uint32_t refine_purpose, TernarizeMode mode = {}) {
-  constexpr unsigned kSecond = kTernarizeThreads * kRunElements;  // where the threads' second runs begin
+  constexpr unsigned kSecond = kTernarizeThreads * kRunElements;  // offset of the threads' second runs
   const unsigned offset = threadIdx.x * kRunElements;
   const std::int64_t begin = tile_begin + done;
   const Element* values = static_cast<const Element*>(job.gradient) + begin;
@@ -185,7 +187,7 @@ __device__ ThreadWord ternarize_chunk(const TernarizeJob& job, const EncodeTile&
   std::uint32_t low_codes = 0;
   std::uint32_t high_codes = 0;
   if constexpr (kHasModes) {
-    // One run after the other: both at once take more registers than there are.
+    // One run after another: both at once would need too many registers.
 #pragma unroll 1
     for (unsigned from = offset; from < count; from += kSecond) {
       float g[kRunElements];
@@ -211,7 +213,8 @@ __device__ ThreadWord ternarize_chunk(const TernarizeJob& job, const EncodeTile&
                                           refine_purpose);
     }
   }
-  // A word is made of the runs of two neighbours: the even thread takes the pair of first runs, the odd the second.
+  // A word combines the runs of two neighboring threads: the even thread takes the first runs, the odd one the second
+  // runs.
   const bool odd = threadIdx.x % 2 == 1;
   const std::uint32_t taken = __shfl_xor_sync(kAllLanes, odd ? low_codes : high_codes, 1);
   return odd ? ThreadWord{kChunkWords / 2 + threadIdx.x / 2, taken | high_codes << 16}

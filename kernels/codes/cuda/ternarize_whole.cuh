@@ -1,5 +1,5 @@
-// Ternarize and pack whole chunks under one scaler, which nearly all chunks of a gradient are: fewer instructions for
-// an element, and more loads in flight, than what takes any chunk (ternarize_chunk.cuh). The same codes.
+// Ternarization of whole chunks with a single scaler, the most common case: fewer instructions per element and more
+// loads in flight than the general version (ternarize_chunk.cuh). The codes are the same.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,28 +11,28 @@
 
 namespace terngrad::cuda {
 
-/// Chunks that a block ternarizes together.
+/// Number of chunks that a block ternarizes together.
 inline constexpr int kWholeChunks = 2;
 inline constexpr std::int64_t kWholeElements = kWholeChunks * kChunkElements;
 
-/// So many chunks of a task, resolved by the host.
+/// kWholeChunks chunks of a task, with addresses resolved by the host.
 struct WholeTile {
   const void* values;    // aligned to 16 bytes
-  std::uint32_t* words;  // of t2
+  std::uint32_t* words;  // t2 output
   const float* scaler;
-  const float* clip;         // null: none
-  std::uint64_t draw_block;  // of the first run
+  const float* clip;         // null: no clipping
+  std::uint64_t draw_block;  // Philox block of the first run
   std::uint64_t worker;
 };
 
-/// An element's bits, in the low ones of a word.
+/// An element's bits, in the low bits of a word.
 __device__ inline std::uint32_t element_bits(float value) { return __float_as_uint(value); }
 template <class Element>
 __device__ std::uint32_t element_bits(Element value) {
   return value.bits;
 }
 
-/// The bits of a run of 8 elements, as they are in memory.
+/// Raw bits of a run of 8 elements, in memory order.
 template <class Element>
 struct RawRun {
   uint4 vectors[kRunElements * sizeof(Element) / sizeof(uint4)];
@@ -43,7 +43,7 @@ struct RawRun {
       vectors[i] = __ldg(reinterpret_cast<const uint4*>(values) + i);
     }
   }
-  /// The same at any address, of `count` elements; zeros behind them.
+  /// The same for `count` elements at any address; zeros behind them.
   __device__ void load_ragged(const Element* values, std::int64_t count) {
     constexpr int kOfWord = sizeof(std::uint32_t) / sizeof(Element);
     constexpr int kOfVector = kVectorBytes / sizeof(Element);
@@ -84,18 +84,18 @@ struct RawRun {
   }
 };
 
-/// 2^23 as bits, which a draw gets above its 16 and a level by being added to it: see ternarize_run. A parameter of
-/// kernels, because of a constant the compiler copies __byte_perm's selectors for every element.
+/// Bits of 2^23, the high half of draws and the effect of adding 2^23 to a level: see ternarize_run. A kernel
+/// parameter, because with a constant the compiler would copy __byte_perm's selectors for every element.
 inline constexpr std::uint32_t kDrawHigh = 0x4b000000u;
 
-/// draw - floor(level), each of 16 bits: below 0 for a code that is not 0, 0 for a tie.
+/// draw - floor(level), each of 16 bits: negative for a nonzero code, 0 for a tie.
 __device__ inline std::uint32_t draw_minus_level(float g, float limit, float factor, std::uint32_t word, int i,
                                                  std::uint32_t high) {
   const std::uint32_t floored = __float_as_uint(__fadd_rz(fminf(fabsf(g), limit) * factor, 0x1p23f));
   return __byte_perm(word, high, i % 2 == 0 ? 0x7610 : 0x7632) - floored;
 }
 
-/// what ternarize_run gives except for ties, whose codes are 0. @param least  becomes 0 where there are any
+/// Like ternarize_run, but ties give 0. @param least  updated minimum of the differences; 0 if there are ties
 __device__ inline std::uint32_t ternarize_whole_run(const float (&g)[kRunElements], float limit, float factor,
                                                     const uint4& draws, std::uint32_t high, std::uint32_t& least) {
   const std::uint32_t words[4] = {draws.x, draws.y, draws.z, draws.w};
@@ -103,7 +103,7 @@ __device__ inline std::uint32_t ternarize_whole_run(const float (&g)[kRunElement
 #pragma unroll
   for (int i = kRunElements - 1; i >= 0; --i) {
     const std::uint32_t distance = draw_minus_level(g[i], limit, factor, words[i / 2], i, high);
-    // The sign of what is below 0, then that it is: two bits, pushed in from below.
+    // Pushes two bits in from below: the sign of g if the difference is negative, then the sign of the difference.
     codes = __funnelshift_l(distance & __float_as_uint(g[i]), codes, 1);
     codes = __funnelshift_l(distance, codes, 1);
     least = min(least, distance);
@@ -111,8 +111,8 @@ __device__ inline std::uint32_t ternarize_whole_run(const float (&g)[kRunElement
   return codes;
 }
 
-/// The codes of a run's ties, which are read again: one element in 65536 has one. @param count  elements that the run
-/// has; those it lacks count as zeros, which tie with a draw of 0
+/// Resolves a run's ties, rereading the elements: about one element in 65536 ties.
+/// @param count  elements of the run; missing ones, which are zeros and tie with draw 0, are skipped
 template <class Element>
 __device__ std::uint32_t whole_run_ties(const Element* values, std::int64_t count, float scaler, float clip,
                                         const DrawStream& stream, std::uint64_t step, std::uint32_t worker,
@@ -133,8 +133,7 @@ __device__ std::uint32_t whole_run_ties(const Element* values, std::int64_t coun
   return codes;
 }
 
-/// A block for each tile: a thread has two runs of each of its chunks, all of which are loaded before the first is
-/// used.
+/// One block per tile: a thread has two runs in each chunk and loads all of them before using the first.
 template <class Element>
 __global__ void __launch_bounds__(kTernarizeThreads, resident_blocks(4))
     ternarize_whole_kernel(const WholeTile* __restrict__ tiles, const DrawStream stream, const std::uint32_t high,
@@ -176,8 +175,9 @@ __global__ void __launch_bounds__(kTernarizeThreads, resident_blocks(4))
         if (half == 1) codes[1] |= ties;
       }
     }
-    if (!(scaler >= kMinScaler)) codes[0] = codes[1] = 0;  // too small, or NaN
-    // A word is made of the runs of two neighbours: the even thread takes the pair of first runs, the odd the second.
+    if (!(scaler >= kMinScaler)) codes[0] = codes[1] = 0;  // too small or NaN
+    // A word combines the runs of two neighboring threads: the even thread takes the first runs, the odd one the second
+    // runs.
     const std::uint32_t taken = __shfl_xor_sync(kAllLanes, odd ? codes[0] : codes[1], 1);
     __stcg(tile.words + chunk * kChunkWords + (odd ? kChunkWords / 2 : 0) + threadIdx.x / 2,
            odd ? taken | codes[1] << 16 : codes[0] | taken << 16);

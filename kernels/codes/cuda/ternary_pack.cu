@@ -1,4 +1,4 @@
-// Unpacking of codes and arithmetic on lanes on a GPU.
+// Unpacking of codes and addition of lanes on a GPU.
 #include "kernels/codes/cuda/ternary_pack.h"
 
 #include <cuda_runtime.h>
@@ -12,17 +12,17 @@
 namespace terngrad::cuda {
 namespace {
 
-constexpr unsigned kThreads = kChunkWords;  // a word of 16 codes each
+constexpr unsigned kThreads = kChunkWords;  // one word of 16 codes per thread
 constexpr unsigned kGroupsPerThread = static_cast<unsigned>(kChunkElements) / 4 / kThreads;
 
-/// Codes [first, first + count) of a payload, and where they go.
+/// Codes [first, first + count) of a payload, and the output.
 struct Range {
   std::int64_t num_codes;
   std::int64_t first;
   std::int64_t count;
   std::int16_t* out;
 
-  /// Writes codes `code` to `code` + 3 of the payload, as far as they are in the range.
+  /// Writes codes [code, code + 4) of the payload, limited to the range.
   __device__ void store(std::int64_t code, const int (&values)[4]) const {
     const std::int64_t at = code - first;
     if (at >= 0 && at + 4 <= count && reinterpret_cast<std::uintptr_t>(out + at) % sizeof(uint2) == 0) {
@@ -39,7 +39,7 @@ struct Range {
   }
 };
 
-/// A block per chunk of the payload that the range touches.
+/// One block per chunk of the payload that the range touches.
 template <TernaryFormat kFormat>
 __global__ void __launch_bounds__(kThreads) unpack_kernel(const std::uint32_t* __restrict__ payload, Range range) {
   __shared__ std::uint32_t words[kChunkWords];
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Like unpack_kernel, for codes of levels in 4 or 8 bits.
+/// Like unpack_kernel, for q4 and q8.
 template <unsigned kBits>
 __global__ void __launch_bounds__(kThreads)
     unpack_levels_kernel(const std::uint32_t* __restrict__ payload, Range range) {
@@ -109,7 +109,7 @@ struct alignas(16) WordPair {
   std::uint64_t high;
 };
 
-/// A thread per pair. @param is_aligned  whether both begin at a multiple of 16 bytes
+/// One thread per pair of words. @param is_aligned  true if both arrays begin at a multiple of 16 bytes
 __global__ void __launch_bounds__(kThreads)
     add_lanes_kernel(std::uint64_t* lanes, const std::uint64_t* other, std::int64_t count, bool is_aligned) {
   const std::int64_t pair = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
@@ -152,7 +152,7 @@ void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::i
     case CodeFormat::kE4M3:
     case CodeFormat::kBits:
     case CodeFormat::kTrans:
-      break;  // refused before
+      break;  // refused earlier
   }
 }
 

@@ -1,4 +1,4 @@
-// Unpacking of codes and arithmetic on lanes on a GPU.
+// Unpacking of codes and addition of lanes on a GPU.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace terngrad::cuda {
 
-/// As in kernels/codes/ternary_pack.h, for arguments that have been checked there; all spans are device memory.
+/// As in kernels/codes/ternary_pack.h, which has checked the arguments; all spans are device memory.
 void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::int16_t> out, const Stream& stream);
 void add_lanes(std::span<std::uint64_t> lanes, std::span<const std::uint64_t> other, const Stream& stream);
 

@@ -1,5 +1,5 @@
-// Tree sums on a GPU: a thread adds up four neighbouring elements of all workers, or 16 of ternary codes. Eight workers
-// are one complete subtree; subtrees are combined like the bits of a binary counter.
+// Tree sums on a GPU: a thread sums four consecutive elements over all workers, or 16 ternary codes. Eight workers form
+// a complete subtree; subtrees are combined like the bits of a binary counter.
 #include "kernels/codes/cuda/tree_sum.h"
 
 #include <cuda_runtime.h>
@@ -20,13 +20,13 @@
 namespace terngrad::cuda {
 namespace {
 
-/// Levels of batches: for up to 15, 127 and all workers. Levels are registers.
+/// Levels of batches: for up to 15, 127 and all workers. Each level takes registers.
 constexpr unsigned kFewLevels = 1;
 constexpr unsigned kSomeLevels = 4;
 constexpr unsigned kAllLevels = 12;
 static_assert(kLeafBatch * (1 << kAllLevels) - 1 == kMaxTreeWorkers, "the levels hold every number of whole batches");
 
-/// The tree over a task's leaves.
+/// Sums the tree over a task's leaves.
 template <LeafFormat kFormat, unsigned kLevels>
 __device__ float4 tree_sum(const TreeLeaf* __restrict__ leaves, unsigned num_leaves, const TreeTile& tile) {
   Subtrees<kLevels, float4> batches;
@@ -52,7 +52,7 @@ __device__ float4 tree_sum(const TreeLeaf* __restrict__ leaves, unsigned num_lea
   return batches.sum(num_batches, rest != 0, sum_of_rest);
 }
 
-/// Blocks that share a multiprocessor: as many as leave registers for a batch and the levels.
+/// Resident blocks per multiprocessor, limited by the registers for a batch and the levels.
 constexpr int blocks_per_processor(LeafFormat format, unsigned levels) {
   if (format == LeafFormat::kSides) return levels == kFewLevels ? 2 : 1;
   return levels == kFewLevels ? 3 : levels == kSomeLevels ? 2 : 1;
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kTreeThreads, resident_blocks(blocks_per_proce
 }
 
 using Kernel = void (*)(const TreeTask*, std::int32_t, const TreeLeaf*);
-/// For one batch, complete or not, and the numbers of levels.
+/// Kernel variants: for one batch, complete or not, and for each number of levels.
 constexpr unsigned kNumDepths = 4;
 template <LeafFormat kFormat>
 constexpr std::array<Kernel, kNumDepths> kKernelsFor = {
@@ -92,14 +92,14 @@ constexpr std::array<Kernel, kNumDepths> kCodeKernelsFor = {
 constexpr unsigned kNumFormats = 12;
 constexpr unsigned kNumKinds = kNumDepths * kNumFormats;
 
-/// Elements that a block adds up.
+/// Elements that one block sums.
 std::int64_t tile_elements(unsigned kind) {
   const auto format = static_cast<LeafFormat>(kind / kNumDepths);
   const bool is_ternary = format == LeafFormat::kT2 || format == LeafFormat::kT5 || format == LeafFormat::kTMask;
   return is_ternary ? kChunkElements : std::int64_t{kTreeTileElements};
 }
 
-/// The kernel for a task: its format and the levels it needs.
+/// Index of the kernel for a task, by format and required levels.
 unsigned kind_of(const MeanTask& task) {
   const std::size_t batches = task.workers.size() / kLeafBatch;
   const unsigned depth = task.workers.size() <= kLeafBatch ? 0
@@ -144,7 +144,7 @@ class Runner final : public TreeSumRunner {
   }
 
  private:
-  /// @returns its tiles
+  /// @returns the number of tiles
   std::int64_t append(const MeanTask& task, std::int64_t first_tile, std::int64_t elements) {
     TERNGRAD_REQUIRE(task.workers.size() <= std::size_t{kMaxTreeWorkers}, "[tree sum] a GPU adds up at most ",
                      kMaxTreeWorkers, " workers, got ", task.workers.size());
@@ -164,8 +164,8 @@ class Runner final : public TreeSumRunner {
     return (task.count + elements - 1) / elements;
   }
 
-  std::vector<TreeTask> tasks_;   // by kind
-  std::vector<TreeLeaf> leaves_;  // a task's fill whole batches, the last repeated
+  std::vector<TreeTask> tasks_;   // ordered by kind
+  std::vector<TreeLeaf> leaves_;  // per task padded to whole batches with the last one
   UploadedTable<TreeTask> tasks_table_;
   UploadedTable<TreeLeaf> leaves_table_;
 };

@@ -1,4 +1,4 @@
-// Tree sums on a GPU: the part of TreeSummer that lives there.
+// Tree sums on a GPU: the GPU part of TreeSummer.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace terngrad::cuda {
 
-/// Runs tasks that have been checked, except for what only this backend asks for.
+/// Runs tasks that TreeSummer has checked; checks only this backend's additional requirements.
 class TreeSumRunner {
  public:
   virtual ~TreeSumRunner() = default;

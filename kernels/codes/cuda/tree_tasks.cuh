@@ -1,4 +1,4 @@
-// What the kernels of tree sums are told to add up.
+// Task tables for the tree-sum kernels.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,13 +9,13 @@
 
 namespace terngrad::cuda {
 
-/// One worker's elements or codes.
+/// Elements or codes of one worker.
 struct TreeLeaf {
   const void* values;
   const float* scalers;
 };
 
-/// A tree sum's part of a launch.
+/// A tree sum within a launch.
 struct TreeTask {
   std::int64_t first_tile;
   std::int64_t count;
@@ -24,10 +24,10 @@ struct TreeTask {
   std::int32_t first_leaf;
   std::int32_t num_leaves;
   std::uint32_t scale_bits;
-  std::uint32_t is_aligned;   // whether four elements can be loaded at once from every leaf
-  std::uint32_t two_scalers;  // whether scalers are pairs
+  std::uint32_t is_aligned;   // nonzero if four elements can be loaded at once from every leaf
+  std::uint32_t two_scalers;  // nonzero if scalers are pairs
   std::uint32_t reserved;     // zero, so that equal tasks are equal bytes
-  std::int64_t first;         // of sides with columns: position in the segment
+  std::int64_t first;         // kSides with columns: offset in the segment
   std::int64_t columns;       // 0: none
 };
 

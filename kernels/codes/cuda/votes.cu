@@ -1,5 +1,5 @@
-// Votes on a GPU: a block per chunk. Of bits a thread counts those of 32 elements of all payloads, one bit of every
-// count in a register; shared memory then hands neighbouring elements to neighbouring threads, which scale and store.
+// Votes on a GPU: one block per chunk. For bits, a thread counts 32 elements over all payloads in bit-sliced counters.
+// Results go through shared memory, so that neighboring threads scale and store neighboring elements.
 #include "kernels/codes/cuda/votes.h"
 
 #include <cuda_runtime.h>
@@ -20,9 +20,9 @@ namespace {
 constexpr unsigned kThreads = 128;
 constexpr unsigned kWordsOfBits = static_cast<unsigned>(kChunkElements) / 32;
 static_assert(kThreads == kWordsOfBits, "a thread counts a word of bits");
-/// Groups of four elements of a chunk that a thread stores.
+/// Groups of four elements that a thread stores per chunk.
 constexpr unsigned kGroupsPerThread = static_cast<unsigned>(kChunkElements) / 4 / kThreads;
-/// Payloads whose words are loaded before any is counted.
+/// Number of payloads whose words are loaded before the first is counted.
 constexpr int kBatch = 8;
 
 struct Task {
@@ -34,12 +34,12 @@ struct Task {
   std::int32_t first_payload;
   std::int32_t num_payloads;
   std::int32_t num_workers;
-  std::int32_t lane_bits;  // of lanes
+  std::int32_t lane_bits;  // lanes only
 };
 
-/// What the votes of a chunk scale to.
+/// Scales and stores the votes of a chunk.
 struct VoteStore {
-  std::int64_t begin;  // of the chunk
+  std::int64_t begin;  // offset of the chunk
   unsigned count;
   TileBlocks blocks;
   const float* __restrict__ scales;
@@ -54,7 +54,7 @@ struct VoteStore {
         out(task.out + begin),
         is_aligned(reinterpret_cast<std::uintptr_t>(out) % sizeof(float4) == 0) {}
 
-  /// Elements `first` to `first` + 3. @param vote  -1, 0 or 1 of the one at a place
+  /// Stores elements [first, first + 4). @param vote  function that returns -1, 0 or 1 for an index from 0 to 3
   template <class Vote>
   __device__ void store(unsigned first, const Vote& vote) const {
     const float scale = __ldg(scales + blocks.of(first));
@@ -63,7 +63,7 @@ struct VoteStore {
   }
 };
 
-/// Counts of 32 elements, bit p of each in plane p.
+/// Bit-sliced counters of 32 elements: plane p holds bit p of each.
 template <unsigned kPlanes>
 struct Counters {
   std::uint32_t plane[kPlanes] = {};
@@ -77,7 +77,7 @@ struct Counters {
     }
   }
 
-  /// Which counts are above `half` (x), and which are `half` (y): from the highest bit down.
+  /// Compares counts with `half`, from the highest bit down: masks of counts above it (x) and equal to it (y).
   __device__ uint2 compared(unsigned half) const {
     std::uint32_t above = 0;
     std::uint32_t same = ~0u;
@@ -91,14 +91,14 @@ struct Counters {
   }
 };
 
-/// @tparam kPlanes  bits that the number of workers has at most
+/// @tparam kPlanes  number of bits of the number of workers, or more
 template <unsigned kPlanes>
 __global__ void __launch_bounds__(kThreads) vote_bits_kernel(const Task* __restrict__ tasks, std::int32_t num_tasks,
                                                              const std::uint32_t* const* __restrict__ payloads) {
   const Task& task = tasks[find_task(tasks, num_tasks, blockIdx.x)];
   const std::int64_t chunk = blockIdx.x - task.first_tile;
   const std::uint32_t* const* of_task = payloads + task.first_payload;
-  // Absent words and payloads are read like the last one there is, so that no branch keeps the loads apart.
+  // Missing words and payloads are read as the last existing one, so that no branch separates the loads.
   const std::int64_t word = min(chunk * kWordsOfBits + threadIdx.x, (task.count - 1) / 32);
   Counters<kPlanes> counters;
   for (int first = 0; first < task.num_payloads; first += kBatch) {
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kThreads) vote_bits_kernel(const Task* __restr
   }
 }
 
-/// Lanes of one level, which are counts already.
+/// Lanes of one level, which hold counts already.
 __global__ void __launch_bounds__(kThreads) vote_lanes_kernel(const Task* __restrict__ tasks, std::int32_t num_tasks,
                                                               const std::uint32_t* const* __restrict__ payloads) {
   const Task& task = tasks[find_task(tasks, num_tasks, blockIdx.x)];
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(kThreads) vote_lanes_kernel(const Task* __rest
 }
 
 using Kernel = void (*)(const Task*, std::int32_t, const std::uint32_t* const*);
-/// Lanes, then bits of up to 15 workers and of all.
+/// Kernels for lanes, for bits of up to 15 workers, and for bits of any number of workers.
 constexpr std::array<Kernel, 3> kKernels = {vote_lanes_kernel, vote_bits_kernel<4>, vote_bits_kernel<14>};
 static_assert(kMaxSummedWorkers < 1 << 14, "14 planes count all workers");
 
@@ -187,7 +187,7 @@ class Runner final : public VoteRunner {
   }
 
  private:
-  /// @returns its tiles
+  /// @returns the number of tiles
   std::int64_t append(const CodeSumTask& task, std::int64_t first_tile) {
     tasks_.push_back({first_tile, task.count, task.scales, task.out,
                       block_units(task.first, task.count, task.block_elements),
@@ -199,7 +199,7 @@ class Runner final : public VoteRunner {
     return (task.count + kChunkElements - 1) / kChunkElements;
   }
 
-  std::vector<Task> tasks_;  // by kind
+  std::vector<Task> tasks_;  // ordered by kind
   std::vector<const std::uint32_t*> payloads_;
   UploadedTable<Task> tasks_table_;
   UploadedTable<const std::uint32_t*> payloads_table_;

@@ -1,4 +1,4 @@
-// Votes on a GPU: the part of VoteCounter that lives there.
+// Votes on a GPU: the GPU part of VoteCounter.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Reading the same 16 codes of several payloads, in any format, as words to be summed.
+// Reads the same 16 codes of several payloads as words for summation, in any format.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,10 +11,10 @@
 
 namespace terngrad::cuda {
 
-/// Reads this thread's word of a batch of payloads, codes in two's complement; what absent payloads give is arbitrary.
-/// Absent payloads and words are read like the last one there is, so that no branch keeps the loads apart.
-/// @param payload_of  the address of payload k of the batch, also for those that are absent
-/// @param left        payloads that are there, from the first of the batch on
+/// Reads this thread's word in each payload of a batch, codes in two's complement; results for missing payloads are
+/// unspecified. Missing payloads and words are read as the last existing one, so that no branch separates the loads.
+/// @param payload_of  address of payload k of the batch, also for missing ones
+/// @param left        number of existing payloads, from the first of the batch on
 template <TernaryFormat kFormat>
 struct WordReader;
 
@@ -53,7 +53,7 @@ struct WordReader<TernaryFormat::kT5> {
   }
 };
 
-/// Each warp reads a payload for the whole block, which has kChunkWords threads.
+/// Each warp reads one payload for the whole block, which has kChunkWords threads.
 static_assert(kChunkWords / kWarpThreads == kPayloadBatch, "a warp per payload of a batch");
 template <>
 struct WordReader<TernaryFormat::kTMask> {
@@ -84,7 +84,7 @@ struct WordReader<TernaryFormat::kTMask> {
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < kPayloadBatch; ++k) words[k] = k < left ? of_payload[k][threadIdx.x] : 0;
-    __syncthreads();  // of_payload may be written again
+    __syncthreads();  // before of_payload is overwritten
   }
 };
 

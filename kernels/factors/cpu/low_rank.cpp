@@ -3,7 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/factors/cpu/low_rank.cpp"
 #include <hwy/foreach_target.h>
-// foreach_target.h comes first, as Highway asks.
+// Highway requires that foreach_target.h comes first.
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -17,12 +17,12 @@ HWY_BEFORE_NAMESPACE();
 namespace terngrad::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// 16 lanes of float64, in as many vectors as it takes. Products of float32 are exact in float64, so a fused
-// multiplication and addition rounds as the two do.
+// The 16 float64 lanes take as many vectors as the target needs. Products of float32 are exact in float64, so a fused
+// multiply-add rounds like a separate multiplication and addition.
 using Wide = hn::CappedTag<double, 8>;
 constexpr std::size_t kLanes = static_cast<std::size_t>(kFactorLanes);
 constexpr std::size_t kVectors = kLanes / hn::MaxLanes(Wide());
-constexpr int kGroup = 4;             // columns of a factor that are summed at once
+constexpr int kGroup = 4;             // columns of a factor per pass
 constexpr std::int64_t kStrip = 256;  // columns of M; divides a chunk
 
 HWY_INLINE auto Widen(const float* from) {
@@ -30,7 +30,7 @@ HWY_INLINE auto Widen(const float* from) {
   return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, Wide>(), from));
 }
 
-/// The sum of 16 lanes: j takes j + 8, then 4, 2, 1.
+/// Sum of 16 lanes: lane j takes j + 8, then 4, 2, 1.
 HWY_INLINE double SumOfLanes(double* lanes) {
   for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
     for (std::size_t j = 0; j < half; ++j) lanes[j] += lanes[j + half];
@@ -38,7 +38,7 @@ HWY_INLINE double SumOfLanes(double* lanes) {
   return lanes[0];
 }
 
-/// kRows rows times kColumns columns of Q.
+/// kRows rows of M times kColumns columns of Q.
 template <int kRows, int kColumns>
 HWY_NOINLINE void TimesColumns(const float* HWY_RESTRICT values, std::int64_t columns, const double* HWY_RESTRICT q,
                                std::int64_t stride, float* HWY_RESTRICT p, std::int64_t p_stride) {
@@ -48,8 +48,8 @@ HWY_NOINLINE void TimesColumns(const float* HWY_RESTRICT values, std::int64_t co
   for (std::int64_t chunk = 0; chunk < columns; chunk += kChunkElements) {
     const std::int64_t end = std::min(columns, chunk + kChunkElements);
     HWY_ALIGN double sums[std::size_t{kRows}][std::size_t{kColumns}][kLanes] = {};
-    // A strip at a time, which stays in the cache while it is read for one vector of lanes after the other: so the
-    // accumulators stay in registers whatever a vector holds.
+    // Works on strips that stay in the cache while they are read once per vector of lanes, so that the accumulators fit
+    // in registers on every target.
     for (std::int64_t strip = chunk; strip < end; strip += kStrip) {
       const std::int64_t strip_end = std::min(end, strip + kStrip);
       for (std::size_t v = 0; v < kVectors; ++v) {
@@ -116,8 +116,9 @@ void TimesAllColumns(const float* values, std::int64_t rows, std::int64_t column
   if (rank - j == 1) run(TimesColumnsOfRows<1>);
 }
 
-/// Adds kRows rows of 16 columns, one after the other, for kColumns columns of P.
-/// @param row_stride  between rows of values. @param p  in float64, a row of kFactorBlockRows for each column
+/// Adds kRows rows of 16 columns in order, for kColumns columns of P.
+/// @param row_stride  distance between rows of values
+/// @param p  in float64, kFactorBlockRows numbers per column
 template <int kColumns, int kRows>
 HWY_INLINE void AddRows(const float* HWY_RESTRICT values, std::int64_t row_stride, const double* HWY_RESTRICT p,
                         double* HWY_RESTRICT sums) {
@@ -137,7 +138,7 @@ HWY_INLINE void AddRows(const float* HWY_RESTRICT values, std::int64_t row_strid
   }
 }
 
-/// The same of whole tiles of a panel. @param sums  [tiles][rank][kFactorLanes]
+/// The same for whole tiles of a panel. @param sums  [tiles][rank][kFactorLanes]
 template <int kColumns, int kRows>
 HWY_NOINLINE void AddRowsOfTiles(const float* values, std::int64_t row_stride, std::int64_t num_tiles, const double* p,
                                  int rank, double* sums) {
@@ -160,7 +161,7 @@ HWY_INLINE void AddRowsOfRank(const float* values, std::int64_t row_stride, std:
   if (rank - j == 1) run(AddRowsOfTiles<1, kRows>);
 }
 
-/// A block of rows of whole tiles.
+/// The same for all rows of a block.
 HWY_INLINE void AddBlock(const float* values, std::int64_t row_stride, std::int64_t rows, std::int64_t num_tiles,
                          const double* p, int rank, double* sums) {
   constexpr std::int64_t kTogether = 4;
@@ -177,7 +178,7 @@ void AddBlocks(const float* values, std::int64_t rows, std::int64_t columns, std
   const std::int64_t num_whole = num_columns / kFactorLanes;
   const std::int64_t rest = num_columns % kFactorLanes;
   const std::int64_t tile_width = rank * kFactorLanes;
-  const std::int64_t width = (num_whole + (rest > 0 ? 1 : 0)) * tile_width;  // of a slot
+  const std::int64_t width = (num_whole + (rest > 0 ? 1 : 0)) * tile_width;  // per slot
   HWY_ALIGN float padded[static_cast<std::size_t>(kFactorBlockRows) * kLanes] = {};
   HWY_ALIGN double wide_p[static_cast<std::size_t>(kMaxRank * kFactorBlockRows)];
   HWY_ALIGN double sums[static_cast<std::size_t>(kFactorPanelColumns * kMaxRank)];

@@ -1,4 +1,4 @@
-// Factors between the products of a step on a GPU: they are small, so a block has a column or a whole factor.
+// Factor steps on a GPU. Factors are small, so one block handles a column or a whole factor.
 #include "kernels/factors/cuda/factor_steps.h"
 
 #include <cuda_runtime.h>
@@ -20,15 +20,15 @@ constexpr unsigned kThreads = 512;
 constexpr unsigned kCopyThreads = 256;
 constexpr std::int64_t kCopiedPerBlock = 4 * std::int64_t{kCopyThreads};
 
-/// A column of a factor, or part of one that is kept.
+/// A column of a factor, or part of a kept one.
 struct Column {
   const float* from;
   float* to;
   std::int64_t count;
-  std::int64_t draw_index;  // of its first element
+  std::int64_t draw_index;  // draw index of the first element
 };
 
-/// FactorRounding as kernels read it.
+/// FactorRounding in the form for kernels.
 struct Factor {
   float* values;
   float* flag;
@@ -148,7 +148,7 @@ class Runner final : public FactorStepRunner {
   std::vector<Column> columns_;
   std::vector<Factor> factors_;
   UploadedTable<Column> begun_table_;
-  std::array<UploadedTable<Factor>, 3> rounded_tables_;  // by FactorRound
+  std::array<UploadedTable<Factor>, 3> rounded_tables_;  // indexed by FactorRound
   UploadedTable<Column> kept_table_;
 };
 

@@ -1,4 +1,4 @@
-// Factors between the products of a step on a GPU: the part of FactorSteps that lives there.
+// Factor steps on a GPU: the GPU part of FactorSteps.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace terngrad::cuda {
 
-/// FactorSteps::round_first, round_second and round_mean.
+/// Selects FactorSteps::round_first, round_second or round_mean.
 enum class FactorRound : std::uint8_t { kFirst, kSecond, kMean };
 
 class FactorStepRunner {
  public:
   virtual ~FactorStepRunner() = default;
-  /// @param device_step  null, or in place of key.step
+  /// @param device_step  null, or the step in device memory, which replaces key.step
   virtual void begin(std::span<const FactorBegin> tasks, const DrawKey& key, const std::uint64_t* device_step,
                      Stream& stream) = 0;
   virtual void round(std::span<const FactorRounding> tasks, FactorRound which, Stream& stream) = 0;

@@ -1,5 +1,5 @@
-// Products with thin factors on a GPU. A half warp has the 16 lanes of a sum along a row; a thread has a column and one
-// of its slots of blocks of rows. With a rank of 4 or less the matrix is read once.
+// Products with thin factors on a GPU. A half warp holds the 16 lanes of a sum along a row; a thread handles one column
+// and one of its slots. For a rank of 4 or less the matrix is read once.
 #include "kernels/factors/cuda/low_rank.h"
 
 #include <cuda_runtime.h>
@@ -24,12 +24,12 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 constexpr int kLanes = static_cast<int>(kFactorLanes);
-constexpr int kGroup = 4;  // columns of a factor that are summed at once
+constexpr int kGroup = 4;  // columns of a factor per pass
 constexpr int kRowsAtOnce = 2;
 constexpr std::int64_t kRowsPerBlock = std::int64_t{kThreads} / kLanes * kRowsAtOnce;
 constexpr unsigned kColumnThreads = 128;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-constexpr int kColumnBlocks = 4;  // of a multiprocessor: left to itself, the compiler spills registers
+constexpr int kColumnBlocks = 4;  // resident blocks; with its own choice the compiler spills registers
 #else
 constexpr int kColumnBlocks = 0;  // the compiler's choice
 #endif
@@ -38,14 +38,14 @@ constexpr unsigned kOrthonormalThreads = 512;
 constexpr std::int64_t kSlotNumbers = std::int64_t{1} << 22;  // 32 MiB of sums
 constexpr std::int64_t kChunksAtOnce = std::int64_t{kOrthonormalThreads} / kLanes;
 
-/// FactorTask and LowRankTask as kernels read them.
+/// FactorTask and LowRankTask in the form for kernels.
 struct Job {
-  const float* values;  // of a product: what it is subtracted from
+  const float* values;  // the matrix; for write_products `from`
   float* p;
   float* q;
   const float* flag;
   float* out;
-  double* slots;  // of sums along columns: [slots][rank][columns]
+  double* slots;  // column sums: [slots][rank][columns]
   std::int64_t rows;
   std::int64_t columns;
   std::int64_t rank;
@@ -56,7 +56,7 @@ struct Tile {
   std::int32_t index;
 };
 
-/// The sum of 16 lanes, in the first of them.
+/// Sum of 16 lanes; the first of them gets it.
 __device__ double sum_of_lanes(double value) {
 #pragma unroll
   for (int half = kLanes / 2; half > 0; half /= 2) {
@@ -65,9 +65,9 @@ __device__ double sum_of_lanes(double value) {
   return value;
 }
 
-/// Sums of kRowsAtOnce rows of M with kColumns columns of Q, by a half warp.
-/// @param num_rows     of these that there are; 0: half warps without rows run along, as all lanes of a warp meet
-/// @param num_columns  of Q that there are, from 1 to kColumns
+/// Computes kRowsAtOnce rows of M times kColumns columns of Q, by a half warp.
+/// @param num_rows     existing rows; 0 for half warps without rows, which take part because shuffles need all lanes
+/// @param num_columns  existing columns of Q, from 1 to kColumns
 template <int kColumns>
 __device__ void sum_rows(const float* values, int num_rows, std::int64_t columns, const float* q, int num_columns,
                          float* p, std::int64_t rows) {
@@ -128,8 +128,9 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Adds the sum of a block of rows of a column of M, for kColumns columns of P, to those of the thread's slot.
-/// @param p  in float64. @param is_first  of the slot's blocks
+/// Adds the sum over a block of rows of a column of M, for kColumns columns of P, to the thread's slot.
+/// @param p  in float64
+/// @param is_first  true for the slot's first block
 template <int kColumns>
 __device__ void add_block(const float* values, std::int64_t columns, int num_rows, const double (*p)[kFactorBlockRows],
                           bool is_first, double* slots) {
@@ -146,7 +147,7 @@ __device__ void add_block(const float* values, std::int64_t columns, int num_row
   }
 }
 
-/// A block has kColumnThreads columns and one slot of their blocks of rows.
+/// One block per kColumnThreads columns and slot.
 __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks)
     low_rank_slots_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles) {
   __shared__ double wide_p[std::size_t{kGroup}][kFactorBlockRows];
@@ -162,7 +163,7 @@ __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks)
     const float* values = job.values + first * job.columns + column;
     for (int j = 0; j < job.rank; j += kGroup) {
       const int left = min(static_cast<int>(job.rank) - j, kGroup);
-      __syncthreads();  // the one before has been read
+      __syncthreads();  // wide_p of the previous iteration has been read
       for (int i = static_cast<int>(threadIdx.x); i < kGroup * count; i += static_cast<int>(kColumnThreads)) {
         const int k = i / count;
         const int row = i % count;
@@ -185,9 +186,9 @@ __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks)
   }
 }
 
-/// A thread adds up the slots of an element of Q, in pairs that are half as far apart each time: the tree is walked
-/// from its leaves, which come in the order of their reversed bits. Slots without a block are +0, which changes no sum
-/// that begins with it.
+/// Each thread reduces the slots of one element of Q, adding slot j + half to slot j for halves 128, 64, ..., 1. It
+/// walks the tree depth-first: the leaves come in bit-reversed order. Slots without a block count as +0, which changes
+/// no sum that begins with +0.
 __global__ void __launch_bounds__(kThreads)
     low_rank_tree_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles) {
   constexpr int kLevels = 8;
@@ -200,7 +201,7 @@ __global__ void __launch_bounds__(kThreads)
   const auto num_slots = static_cast<unsigned>(min((job.rows + kFactorBlockRows - 1) / kFactorBlockRows, kFactorSlots));
   int levels = 0;
   while (1u << levels < num_slots) ++levels;
-  // sums[i] is of 2^i leaves, where bit i of `done` is set.
+  // sums[i] holds the sum of 2^i leaves if bit i of `done` is set.
   double sums[std::size_t{kLevels}] = {};
   double sum = 0;
   for (unsigned done = 0; done < 1u << levels; ++done) {
@@ -218,7 +219,7 @@ __global__ void __launch_bounds__(kThreads)
   job.q[index] = static_cast<float>(sum);
 }
 
-/// The sum of a_i b_i of two columns of a factor, in all threads of a block.
+/// Dot product of two columns of a factor; all threads of the block get it.
 __device__ double sum_of_products(const float* a, const float* b, std::int64_t count, double* chunk_sums) {
   double total = 0;
   const std::int64_t num_chunks = (count + kChunkElements - 1) / kChunkElements;
@@ -230,7 +231,7 @@ __device__ double sum_of_products(const float* a, const float* b, std::int64_t c
       sum = __fma_rn(static_cast<double>(a[i]), static_cast<double>(b[i]), sum);
     }
     sum = sum_of_lanes(sum);
-    __syncthreads();  // the sums of the chunks before have been read
+    __syncthreads();  // the previous chunk sums have been read
     if (threadIdx.x % kLanes == 0) chunk_sums[threadIdx.x / kLanes] = sum;
     __syncthreads();
     const std::int64_t last = min(num_chunks - first, kChunksAtOnce);
@@ -239,7 +240,7 @@ __device__ double sum_of_products(const float* a, const float* b, std::int64_t c
   return total;
 }
 
-/// A block per factor: columns come one after the other, and elements of a column do not depend on each other.
+/// One block per factor. It processes columns one after another, the elements of a column in parallel.
 __global__ void __launch_bounds__(kOrthonormalThreads, resident_blocks(2))
     low_rank_orthonormal_kernel(const Job* __restrict__ jobs) {
   __shared__ double chunk_sums[std::size_t{kChunksAtOnce}];
@@ -257,7 +258,7 @@ __global__ void __launch_bounds__(kOrthonormalThreads, resident_blocks(2))
         __syncthreads();
       }
       const double norm = __dsqrt_rn(sum_of_products(own, own, job.rows, chunk_sums));
-      // Written so that NaN is among what becomes zeros.
+      // False for NaN, so that NaN becomes zeros too.
       const bool is_kept = norm > before * kSmallestNormRatio && norm <= kMaxDouble;
       for (std::int64_t row = threadIdx.x; row < job.rows; row += kOrthonormalThreads) {
         own[row] = is_kept ? static_cast<float>(__ddiv_rn(static_cast<double>(own[row]), norm)) : 0.0f;
@@ -267,7 +268,7 @@ __global__ void __launch_bounds__(kOrthonormalThreads, resident_blocks(2))
   }
 }
 
-/// A block per chunk of elements of a product.
+/// One block per chunk of elements of a product.
 __global__ void __launch_bounds__(kThreads)
     low_rank_product_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles,
                             const std::uint32_t* __restrict__ skip) {
@@ -278,7 +279,7 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t first = tile.index * kChunkElements;
   const auto count = static_cast<unsigned>(min(kChunkElements, job.rows * job.columns - first));
   const std::int64_t first_row = first / job.columns;
-  // Beyond a chunk's length a row is not left within the chunk more than once, so 32 bits are enough.
+  // If rows are longer than a chunk, a chunk crosses at most one row boundary, so 32 bits suffice.
   const auto first_column = static_cast<std::uint32_t>(first - first_row * job.columns);
   const auto columns = static_cast<std::uint32_t>(job.columns);
   for (unsigned i = threadIdx.x; i < count; i += kThreads) {
@@ -295,7 +296,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// The jobs of one function's calls, and the blocks that share them.
+/// Jobs of one function, and the tiles that its blocks process.
 class Table {
  public:
   explicit Table(const Device& device) : jobs_table_(device), tiles_table_(device) {}
@@ -314,7 +315,7 @@ class Table {
 
   std::int64_t num_tiles() const { return static_cast<std::int64_t>(tiles_.size()); }
 
-  /// Tiles [first, end).
+  /// Launches tiles [first, end).
   template <class Kernel, class... Rest>
   void launch_some(Kernel kernel, unsigned threads, std::int64_t first, std::int64_t end, Stream& stream,
                    Rest... rest) {
@@ -352,8 +353,8 @@ class Runner final : public LowRankRunner {
     columns_.launch_tiles(low_rank_columns_kernel, kThreads, stream);
   }
 
-  /// Matrices come in groups whose sums of slots fit kSlotNumbers, or one by one, and one group after the other uses
-  /// the same memory.
+  /// Matrices are processed in groups whose slot sums fit kSlotNumbers (a larger matrix alone), one group after another
+  /// in the same memory.
   void times_rows(std::span<const FactorTask> tasks, Stream& stream) override {
     std::int64_t needed = 0;
     for (std::size_t i = 0, next = 0; i < tasks.size(); i = next) needed = std::max(needed, group(tasks, i, next));
@@ -393,7 +394,7 @@ class Runner final : public LowRankRunner {
       TERNGRAD_REQUIRE(task.sizes.columns <= 0x7fffffff, "[low_rank] rows of ", task.sizes.columns,
                        " elements are too long for a GPU");
       const Job job{.values = task.from,
-                    .p = const_cast<float*>(task.p),  // which is read, like q
+                    .p = const_cast<float*>(task.p),  // only read, like q
                     .q = const_cast<float*>(task.q),
                     .flag = task.flag,
                     .out = task.out,
@@ -418,8 +419,8 @@ class Runner final : public LowRankRunner {
             .columns = task.m.columns,
             .rank = task.rank};
   }
-  /// @param next  out: the first task behind the group that begins with task `i`
-  /// @returns the sums of slots that it takes
+  /// @param next  out: first task after the group that begins with task `i`
+  /// @returns number of slot sums of the group
   static std::int64_t group(std::span<const FactorTask> tasks, std::size_t i, std::size_t& next) {
     std::int64_t needed = 0;
     for (next = i; next < tasks.size(); ++next) {
@@ -435,8 +436,8 @@ class Runner final : public LowRankRunner {
   static std::int64_t slot_numbers(const FactorTask& task) { return num_slots(task) * task.rank * task.m.columns; }
 
   Table columns_, slots_, trees_, orthonormal_, products_;
-  std::vector<std::pair<std::int64_t, std::int64_t>> ends_;  // of groups, in the tiles of slots_ and trees_
-  Buffer<double> memory_;                                    // sums of slots
+  std::vector<std::pair<std::int64_t, std::int64_t>> ends_;  // end of each group in the tiles of slots_ and trees_
+  Buffer<double> memory_;                                    // slot sums
 };
 
 }  // namespace

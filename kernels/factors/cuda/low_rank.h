@@ -1,4 +1,4 @@
-// Products with thin factors on a GPU: the part of LowRankProducts that lives there.
+// Products with thin factors on a GPU: the GPU part of LowRankProducts.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace terngrad::cuda {
 
-/// Arguments as LowRankProducts has checked them.
+/// Functions of LowRankProducts, which has checked the arguments.
 class LowRankRunner {
  public:
   virtual ~LowRankRunner() = default;

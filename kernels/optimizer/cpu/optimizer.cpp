@@ -3,7 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/optimizer/cpu/optimizer.cpp"
 #include <hwy/foreach_target.h>
-// foreach_target.h comes first, as Highway asks.
+// Highway requires that foreach_target.h comes first.
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -11,7 +11,7 @@ namespace terngrad::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using DFloat = hn::CappedTag<float, 16>;
 
-/// Calls step(tag, i) for whole vectors, then with a tag of one lane for the rest: the same arithmetic in both,
+/// Calls step(tag, i) for whole vectors, then with a one-lane tag for the rest. Both use the same arithmetic, with
 /// separate multiplications and additions.
 template <class Step>
 HWY_INLINE void ForEach(std::int64_t count, const Step& step) {

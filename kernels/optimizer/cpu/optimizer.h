@@ -1,4 +1,4 @@
-// Element-wise loops of the optimizers, one thread's share of a buffer.
+// Element-wise loops of the optimizers, single-threaded on one range of a buffer.
 #pragma once
 
 #include <cstdint>

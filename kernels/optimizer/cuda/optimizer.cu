@@ -1,4 +1,4 @@
-// Optimizer updates on a GPU, each one fused pass over its buffers. The arithmetic of an element is that of
+// Optimizer updates on a GPU, each a single fused pass. The arithmetic per element is that of
 // kernels/optimizer/cpu/optimizer.cpp, operation by operation; division and square root are correctly rounded.
 #include "kernels/optimizer/cuda/optimizer.h"
 
@@ -12,7 +12,7 @@ namespace {
 using Two = thrust::tuple<float, float>;
 using Three = thrust::tuple<float, float, float>;
 
-/// An update by a rate. Whether it is skipped, and by which rate, may be in the device's memory.
+/// Base of updates with a rate. Rate and skip flag may be in device memory.
 struct Update {
   float rate_of_host;
   StepScalars scalars;
@@ -71,7 +71,8 @@ struct WeightDecay : Update {
   }
 };
 
-/// Elements of the arrays that an update changes, and of the one that it reads, give what becomes of the former.
+/// Applies op to the elements of the changed arrays and of the read array, and stores the results in the changed
+/// arrays.
 template <class Op, class... Changed>
 void update(const Stream& stream, const Op& op, std::span<const float> read, std::span<Changed>... changed) {
   if constexpr (sizeof...(Changed) == 1) {

@@ -1,4 +1,4 @@
-// Optimizer updates on a GPU: kernels/optimizer/optimizer.h documents them. All lengths of a call agree.
+// Optimizer updates on a GPU, documented in kernels/optimizer/optimizer.h. Lengths of a call must agree (unchecked).
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Which SIMD targets kernels are compiled for, and how tests and benches choose among those that the machine has.
+// SIMD targets of the CPU kernels, and how tests and benches select one.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,18 @@
 
 namespace terngrad::cpu {
 
-/// A SIMD instruction set that kernels were compiled for: "scalar", "sse4", "avx2", "avx3" (AVX-512)
+/// A SIMD instruction set that kernels were compiled for: "scalar", "sse4", "avx2", "avx3" (AVX-512).
 struct SimdTarget {
   std::string name;
   std::int64_t id = 0;
 };
 
-/// The targets that kernels were compiled for and this machine can run, best first.
+/// Compiled targets that this machine can run, best first.
 std::vector<SimdTarget> simd_targets();
 
-/// Makes kernels use `target` only, until called with an empty name, which restores the best. For tests and benches:
-/// results are bit-equal on all of them (contract B1). Not to be called while kernels run.
-/// @throws InvalidArgument for a target this machine cannot run
+/// Restricts kernels to `target`; an empty name restores the best target. For tests and benches: results are bit-equal
+/// on all targets (contract B1). Not thread-safe: do not call it while kernels run.
+/// @throws InvalidArgument for a target that this machine cannot run
 void force_simd_target(const std::string& name);
 
 }  // namespace terngrad::cpu

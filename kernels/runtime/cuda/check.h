@@ -1,4 +1,4 @@
-// The check of every call to the CUDA runtime. For sources that see its headers only.
+// Error check of CUDA runtime calls, for sources that include its headers.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,8 +7,8 @@
 
 namespace terngrad::cuda {
 
-/// @throws DeviceError with the call, the error's name and text. The runtime's sticky state is cleared, so that the
-/// next call reports its own error.
+/// @throws DeviceError with the call and the error's name and text. Clears the runtime's last error, so that the next
+/// call reports its own.
 inline void check(cudaError_t error, const char* call, const char* file, int line) {
   if (error == cudaSuccess) return;
   static_cast<void>(cudaGetLastError());

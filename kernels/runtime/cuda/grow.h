@@ -1,4 +1,4 @@
-// Device memory that grows where a call needs more of it than those before.
+// Grows device memory on demand.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace terngrad::cuda {
 
-/// Memory for at least `count` values on the stream's device. What the buffer held is lost where it grows, and kernels
-/// that the stream was given have run by then; else nothing is allocated and the host does not wait.
-/// @returns whether the memory is new, and its contents arbitrary
-/// @throws InvalidArgument if it would have to grow while the stream is captured into a graph: run once before
+/// Ensures room for at least `count` values on the stream's device. Growing waits for the stream and discards the
+/// contents; otherwise nothing is allocated and the host does not wait.
+/// @returns true if the memory is new and uninitialized
+/// @throws InvalidArgument if it would have to grow during graph capture: run the work once before the capture
 template <class T>
 bool grow(Buffer<T>& buffer, std::int64_t count, Stream& stream) {
   if (buffer.num_elements() >= count) return false;

@@ -1,5 +1,5 @@
-// Launching kernels, and dynamic shared memory: with thrust.cuh the only places where the build for a GPU and the
-// emulation on the CPU (tests/simt) differ in source.
+// Kernel launches and dynamic shared memory. Only here and in thrust.cuh do the GPU build and the CPU emulation
+// (tests/simt) differ in source.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,16 +16,16 @@
 
 namespace terngrad::cuda {
 
-/// Blocks of `per_block` items that cover `items`. @throws InvalidArgument beyond what a grid holds
+/// Number of blocks that cover `items` at `per_block` items each. @throws InvalidArgument beyond the grid limit
 inline unsigned num_blocks_for(std::int64_t items, std::int64_t per_block) {
   const std::int64_t blocks = (items + per_block - 1) / per_block;
   TERNGRAD_REQUIRE(blocks <= 0x7fffffff, "[cuda] ", items, " items are more than one launch can hold");
   return static_cast<unsigned>(blocks);
 }
 
-/// The second number of __launch_bounds__: blocks that a multiprocessor is to hold at the same time, `wanted` of those
-/// of compute capability 8.0 and 9.0, which have room for 2048 threads. Half as many on 7.5, with room for 1024; three
-/// quarters on 8.6, 8.9 and 12, with room for 1536, and on 10, for which the compiler needs some more registers.
+/// Second argument of __launch_bounds__, the resident blocks per multiprocessor, from the number `wanted` on compute
+/// capability 8.0 and 9.0 (2048 threads). Half as many on 7.5 (1024 threads); three quarters on 8.6, 8.9 and 12 (1536
+/// threads), and on 10, where the compiler needs a few more registers.
 constexpr int resident_blocks(int wanted) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900
   return wanted;
@@ -33,11 +33,11 @@ constexpr int resident_blocks(int wanted) {
   return wanted > 2 ? wanted / 2 : 1;
 #else
   const int scaled = wanted > 1 ? 3 * wanted / 4 : 1;
-  return scaled < 16 ? scaled : 16;  // 8.6 holds no more blocks, whatever their size
+  return scaled < 16 ? scaled : 16;  // 8.6 holds at most 16 blocks, whatever their size
 #endif
 }
 
-/// Launches `kernel` on `grid` blocks of `block` threads in the stream's order, and checks the launch. An empty grid
+/// Launches `kernel` on `grid` blocks of `block` threads in stream order and checks for launch errors. An empty grid
 /// launches nothing.
 /// @throws DeviceError
 template <class... Parameters, class... Arguments>
@@ -47,7 +47,7 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
   const DeviceGuard guard(stream.device());
 #ifdef SIMT_EMULATION
   simt::load_kernel(reinterpret_cast<const void*>(kernel), stream.device().index());
-  // Arguments are copied, as a launch does: a captured one runs later.
+  // Copies the arguments, as a launch does: a captured launch runs later.
   simt::submit(static_cast<cudaStream_t>(stream.native()),
                [=, copies = std::tuple<std::decay_t<Parameters>...>(std::forward<Arguments>(arguments)...)] {
                  simt::launch(grid, block, shared_bytes, [&] { std::apply(kernel, copies); });
@@ -59,7 +59,7 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
   TERNGRAD_CUDA_CHECK(cudaGetLastError());
 }
 
-/// The dynamic shared memory of the block.
+/// Dynamic shared memory of the block.
 template <class T>
 __device__ T* dynamic_shared() {
 #ifdef SIMT_EMULATION

@@ -12,10 +12,9 @@ namespace {
 
 cudaStream_t native(const Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
 
-/// Whether this process has a context on a device already. Since CUDA 12 cudaSetDevice makes one at once (CUDA Runtime
-/// API, "Device Management"), of some 0.5 GB on an H100, so a device that nobody asked for is not to be made current.
-/// The driver is asked through the runtime, so that nothing is linked against libcuda. A driver that does not say is
-/// taken to have none.
+/// True if this process already has a context on the device. Since CUDA 12 cudaSetDevice creates one (CUDA Runtime API,
+/// "Device Management"), about 0.5 GB on an H100, so unused devices must not be made current. Queries the driver
+/// through the runtime, which avoids linking to libcuda. Returns false if the driver does not answer.
 bool has_context(int device) {
   using GetState = int (*)(int device, unsigned* flags, int* active);
   static const GetState get_state = [] {
@@ -35,7 +34,7 @@ bool has_context(int device) {
   return get_state != nullptr && get_state(device, &flags, &active) == 0 && active != 0;
 }
 
-/// For destructors and deleters, which may come when the runtime is already unloading: errors are not said.
+/// For destructors and deleters, which may run while the runtime is unloading: ignores errors.
 template <class Work>
 void on_gpu(int device, const Work& work) noexcept {
   try {
@@ -46,7 +45,7 @@ void on_gpu(int device, const Work& work) noexcept {
   }
 }
 
-/// An event and its device, which is current when it is waited for or destroyed.
+/// An event and its device, which must be current when the event is waited for or destroyed.
 struct Event {
   Event(int gpu, unsigned flags) : device(gpu) {
     const DeviceGuard guard(Device::cuda(device));
@@ -64,16 +63,15 @@ struct Event {
 
 const Event& event_at(const void* event) { return *static_cast<const Event*>(event); }
 
-/// The GPUs in their order that can run the kernels of this build, up to the first that cannot, and why that one
-/// cannot.
+/// Number of leading GPUs that can run this build's kernels, and the reason why the next one cannot.
 struct Usable {
   int count = 0;
   std::string unsupported_reason;
 };
 
-/// Asking makes no context.
+/// Does not create a context.
 Usable usable_devices(int count) {
-  constexpr int kMinCapability = TERNGRAD_MIN_COMPUTE_CAPABILITY;  // times ten; 0: the build did not say
+  constexpr int kMinCapability = TERNGRAD_MIN_COMPUTE_CAPABILITY;  // times ten; 0 if the build does not specify it
   const auto text = [](int capability) {
     return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
   };
@@ -90,7 +88,7 @@ Usable usable_devices(int count) {
   return {count, ""};
 }
 
-/// Whether the host may write memory while the GPU is still to read it.
+/// True unless the memory is device memory: the host could then overwrite it before the GPU has read it.
 bool is_of_host(const void* memory) {
   cudaPointerAttributes attributes{};
   TERNGRAD_CUDA_CHECK(cudaPointerGetAttributes(&attributes, memory));
@@ -100,7 +98,7 @@ bool is_of_host(const void* memory) {
 }  // namespace
 
 int num_devices() {
-  // Without a driver the call fails and leaves its argument alone.
+  // Without a driver the call fails and leaves its argument unchanged.
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaSuccess) return usable_devices(count).count;
@@ -194,7 +192,7 @@ void copy(void* to, const void* from, std::size_t bytes, const Stream& stream) {
   if (bytes == 0) return;
   const DeviceGuard guard(stream.device());
   TERNGRAD_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, native(stream)));
-  // When the runtime has read the host's memory, pinned or not, is its own affair; here it may be reused at once.
+  // The runtime does not guarantee when it has read host memory, pinned or not; this function's contract does.
   if (!is_capturing(stream) && is_of_host(from)) TERNGRAD_CUDA_CHECK(cudaStreamSynchronize(native(stream)));
 }
 
@@ -250,7 +248,7 @@ double seconds_between(void* begin, void* end) {
 
 void begin_capture(const Stream& stream) {
   const DeviceGuard guard(stream.device());
-  // Thread-local: other threads of the process may allocate and wait meanwhile.
+  // Thread-local mode: other threads of the process may allocate and synchronize meanwhile.
   TERNGRAD_CUDA_CHECK(cudaStreamBeginCapture(native(stream), cudaStreamCaptureModeThreadLocal));
 }
 
@@ -265,7 +263,7 @@ std::shared_ptr<void> end_capture(const Stream& stream) {
   std::shared_ptr<void> owner(executable, [device = stream.device().index()](void* owned) {
     on_gpu(device, [owned] { static_cast<void>(cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(owned))); });
   });
-  // Here, and not at the first launch: that one may come while another GPU waits for this one.
+  // Upload now, not at the first launch, which may come while another GPU waits for this one.
   TERNGRAD_CUDA_CHECK(cudaGraphUpload(executable, native(stream)));
   TERNGRAD_CUDA_CHECK(cudaStreamSynchronize(native(stream)));
   return owner;

@@ -1,4 +1,4 @@
-// Stands in for the CUDA backend in builds without it: there is no device, so nothing else can be reached.
+// CUDA backend stub for builds without CUDA: there is no device, so none of these functions can be reached.
 #include "kernels/runtime/cuda/not_built.h"
 #include "kernels/runtime/cuda/runtime.h"
 #include "kernels/runtime/cuda/uploads.h"

@@ -1,5 +1,5 @@
-// Algorithms of Thrust on a stream of a GPU, by its CUDA system, for which CUB does the work; in the emulation on the
-// CPU (tests/simt) the same calls, by its host system.
+// Thrust algorithms on a GPU's stream: Thrust's CUDA system (CUB), or in the CPU emulation (tests/simt) its host
+// system.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,13 +17,13 @@
 
 namespace terngrad::cuda {
 
-/// Temporary memory of algorithms that one stream runs, in the form in which Thrust asks for it.
+/// Temporary storage for the Thrust algorithms of one stream; implements Thrust's allocator interface.
 class ThrustMemory {
  public:
   using value_type = char;
 
   explicit ThrustMemory(const Device& device) : memory_(0, device) {}
-  /// For the next algorithm. @throws InvalidArgument if it would have to grow while the stream is captured
+  /// Storage for the next algorithm. @throws InvalidArgument if it would have to grow during graph capture
   char* allocate(std::ptrdiff_t bytes) {
     grow(memory_, bytes, *stream_);
     return memory_.data();
@@ -35,13 +35,13 @@ class ThrustMemory {
   friend void run_thrust(ThrustMemory& memory, Stream& stream, const Algorithm& algorithm);
 
   Buffer<char> memory_;
-  Stream* stream_ = nullptr;  // while an algorithm is submitted
+  Stream* stream_ = nullptr;  // set while an algorithm is submitted
 };
 
 namespace detail {
 
 #ifdef SIMT_EMULATION
-/// Submits the algorithm to the stream as a kernel is.
+/// Submits the algorithm to the emulated stream, like a kernel.
 template <class Algorithm>
 void submit_thrust(const Stream& stream, const Algorithm& algorithm) {
   simt::load_kernel(reinterpret_cast<const void*>(&submit_thrust<Algorithm>), stream.device().index());
@@ -61,8 +61,9 @@ void run_thrust_by(const Policy& policy, const Stream& stream, const Algorithm& 
 
 }  // namespace detail
 
-/// Calls algorithm(policy) for an algorithm that needs no temporary memory. Arguments must be captured by value. The
-/// host does not wait. @throws DeviceError
+/// Calls algorithm(policy) for an algorithm without temporary storage. Arguments must be captured by value.
+/// Asynchronous.
+/// @throws DeviceError
 template <class Algorithm>
 void run_thrust(const Stream& stream, const Algorithm& algorithm) {
 #ifdef SIMT_EMULATION
@@ -72,7 +73,8 @@ void run_thrust(const Stream& stream, const Algorithm& algorithm) {
 #endif
 }
 
-/// Likewise for one that needs some. A second call with no more elements allocates nothing, and can be captured.
+/// The same for an algorithm with temporary storage. A repeated call with at most as many elements allocates nothing
+/// and can be captured.
 template <class Algorithm>
 void run_thrust([[maybe_unused]] ThrustMemory& memory, Stream& stream, const Algorithm& algorithm) {
 #ifdef SIMT_EMULATION

@@ -1,4 +1,4 @@
-// UploadedTable: a table of plain values that kernels read, uploaded when it has changed.
+// UploadedTable: a table of plain values for kernels, uploaded only when it changes.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 
 namespace terngrad::cuda {
 
-/// The tables of a step (where tensors, scalers and payloads are) are the same in every step but the first. So a
-/// kernel's caller hands over the table each time, and nothing is allocated or copied unless a byte differs. Serves one
-/// stream.
+/// Tables of a step (addresses of tensors, scalers and payloads) rarely change after the first step. The caller passes
+/// the table each time; memory is allocated and copied only if a byte differs from the last upload. Use each object
+/// with one stream only.
 template <class T>
 class UploadedTable {
   static_assert(std::has_unique_object_representations_v<T>, "padding bytes would differ by chance");
@@ -25,15 +25,15 @@ class UploadedTable {
  public:
   explicit UploadedTable(Device device) : memory_(0, device) {}
 
-  /// The table in device memory.
-  /// @throws InvalidArgument if it differs from the last one while the stream is captured into a graph: the graph would
-  /// read the host's memory when it is replayed. Run once before the capture
+  /// Returns the table in device memory, uploading it if it changed.
+  /// @throws InvalidArgument if it changed during graph capture, since replays would read the host's memory: run the
+  /// work once before the capture
   const T* on_device(std::span<const T> table, Stream& stream) {
     if (is_current(table)) return memory_.data();
     TERNGRAD_REQUIRE(!cuda::is_capturing(stream),
                      "[cuda] a table of tensors changed while the stream is captured: run once with it before");
     const auto count = static_cast<std::int64_t>(table.size());
-    last_.clear();  // of what is there if something fails, nothing is known
+    last_.clear();  // if the upload fails, the device contents are unknown
     grow(memory_, count, stream);
     copy<T>(table, memory_.span().first(table.size()), stream);
     last_.assign(table.begin(), table.end());

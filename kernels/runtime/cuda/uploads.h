@@ -1,4 +1,4 @@
-// What uploads beside other work need of the CUDA runtime, without its headers. As runtime.h, whose events these are.
+// Asynchronous uploads and event queries without the CUDA headers. The events are those of runtime.h.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,12 @@
 
 namespace terngrad::cuda {
 
-/// Asynchronous copy of page-locked host memory, which stays as it is until the stream has come so far.
+/// Asynchronous copy of page-locked host memory, which must not change until the stream has run the copy.
 void upload(void* to, const void* from, std::size_t bytes, const Stream& stream);
 
-/// Whether what `event` was recorded behind last has run. @throws DeviceError for an earlier failure
+/// True if the point last recorded in `event` was reached; does not wait. @throws DeviceError for an earlier failure
 bool has_come(void* event);
-/// The host waits for it.
+/// Blocks the host until the point last recorded in `event` is reached.
 void wait_until_come(void* event);
 
 }  // namespace terngrad::cuda

@@ -1,10 +1,10 @@
-// Places of elements above a threshold.
+// Finds the places of elements above a threshold.
 #include "kernels/sparse/top_k.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/sparse/cpu/top_k.cpp"
 #include <hwy/foreach_target.h>
-// foreach_target.h comes first, as Highway asks.
+// Highway requires that foreach_target.h comes first.
 #include <hwy/highway.h>
 
 #include <bit>
@@ -16,7 +16,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 std::int64_t PlacesAtLeast(const float* HWY_RESTRICT values, std::int64_t num_values, std::uint32_t threshold,
                            std::uint32_t first, std::uint32_t* HWY_RESTRICT places,
                            std::uint32_t* HWY_RESTRICT magnitudes) {
-  // Magnitudes are below 2^31, so they compare as signed numbers, which every target can.
+  // Magnitudes are below 2^31, so a signed comparison works, which every target has.
   const hn::CappedTag<std::int32_t, 16> d;
   const hn::RebindToUnsigned<decltype(d)> d_place;
   const std::size_t lanes = hn::Lanes(d);
@@ -27,7 +27,7 @@ std::int64_t PlacesAtLeast(const float* HWY_RESTRICT values, std::int64_t num_va
   const auto magnitude_at = [&](std::size_t at) HWY_ATTR { return hn::And(hn::LoadU(d, bits + at), v_magnitude); };
   const auto is_kept = [&](std::size_t at) HWY_ATTR { return hn::Gt(magnitude_at(at), v_below); };
   std::size_t found = 0;
-  // Stored without a branch, which elements in no order would make mispredicted.
+  // Branch-free stores: with elements in random order branches would be mispredicted.
   const auto store = [&](std::size_t at, auto mask) HWY_ATTR {
     const auto place = hn::Iota(d_place, static_cast<std::uint32_t>(first + at));
     const auto magnitude = hn::BitCast(d_place, magnitude_at(at));
@@ -35,7 +35,7 @@ std::int64_t PlacesAtLeast(const float* HWY_RESTRICT values, std::int64_t num_va
     found += hn::CompressStore(place, hn::RebindMask(d_place, mask), d_place, places + found);
   };
   std::size_t i = 0;
-  // Of four vectors often none has an element that is kept.
+  // Skips four vectors at once if none of their elements is kept, which is common.
   for (; i + 4 * lanes <= count; i += 4 * lanes) {
     const auto mask0 = is_kept(i);
     const auto mask1 = is_kept(i + lanes);

@@ -1,4 +1,5 @@
-// Drawn elements on a GPU: a gather and a scatter, four groups of each thread, those of one block of draws.
+// Drawn elements on a GPU: gather and scatter kernels in which a thread handles four groups, those of one block of
+// draws.
 #include "kernels/sparse/cuda/drawn_payload.h"
 
 #include <cuda_runtime.h>
@@ -20,11 +21,11 @@ constexpr unsigned kThreads = 256;
 constexpr std::int64_t kDrawsPerThread = 4;
 constexpr std::int64_t kTileGroups = std::int64_t{kThreads} * kDrawsPerThread;
 
-/// DrawnEncodeTask and DrawnSumTask as kernels read them.
+/// DrawnEncodeTask and DrawnSumTask in the form for kernels.
 struct Job {
-  const void* values;  // of a sum: the means of its groups
+  const void* values;  // for a sum: means of its groups
   const float* flag;
-  std::uint8_t* payload;  // of a sum: a worker's, which has the key
+  std::uint8_t* payload;  // for a sum: any worker's payload, which holds the key
   float* out;
   std::int64_t first;
   std::int64_t count;
@@ -59,7 +60,7 @@ __global__ void __launch_bounds__(kThreads)
   const std::uint64_t selection = key.x | std::uint64_t{key.y} << 32;
   const bool is_first = tile.index == 0 && threadIdx.x == 0;
   if (is_first) *reinterpret_cast<std::uint64_t*>(job.payload) = selection;
-  // A payload of 16-bit values ends on 4 bytes.
+  // Padding of 16-bit values to a multiple of 4 bytes.
   if (is_first && kBfloat16 && job.num_groups % 2 != 0) write_value<kBfloat16>(job.payload, job.num_groups, 0.0f);
   const float flag = job.flag == nullptr ? 0.0f : *job.flag;
   const bool zeros = flag != flag;
@@ -77,7 +78,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// A block per chunk of the sum: zeros first, then the means of the groups that it touches.
+/// One block per chunk of the sum: writes zeros, then the means of the groups that the chunk touches.
 __global__ void __launch_bounds__(kThreads)
     drawn_scatter_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles) {
   const Tile tile = tiles[blockIdx.x];
@@ -136,7 +137,7 @@ class Runner final : public DrawnRunner {
     tiles_.clear();
     for (const DrawnSumTask& task : tasks) {
       add_tiles(task.shape.count, kChunkElements);
-      auto* const payload = const_cast<std::uint8_t*>(task.payloads[0]);  // which is read
+      auto* const payload = const_cast<std::uint8_t*>(task.payloads[0]);  // only read
       jobs_.push_back(job_of(task.shape, means, nullptr, payload, task.out, 0));
       means += task.shape.num_groups();
     }
@@ -159,7 +160,7 @@ class Runner final : public DrawnRunner {
             .group_elements = shape.group_elements,
             .draw_offset = draw_offset};
   }
-  /// Of the job that comes next.
+  /// Adds the tiles of the next job.
   void add_tiles(std::int64_t items, std::int64_t per_tile) {
     for (std::int64_t tile = 0; tile * per_tile < items; ++tile) {
       tiles_.push_back({static_cast<std::int32_t>(jobs_.size()), static_cast<std::int32_t>(tile)});

@@ -1,4 +1,4 @@
-// Drawn elements on a GPU: the part of DrawnEncoder and DrawnSummer that lives there.
+// Drawn elements on a GPU: the GPU part of DrawnEncoder and DrawnSummer.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,12 @@ namespace terngrad::cuda {
 class DrawnRunner {
  public:
   virtual ~DrawnRunner() = default;
-  /// @param tasks        as DrawnEncoder::run has checked them, at least one
-  /// @param key          of the draws that keys are made of
-  /// @param device_step  null, or in place of key.step
+  /// @param tasks        at least one, checked by DrawnEncoder::run
+  /// @param key          key of the draws that yield the payloads' keys
+  /// @param device_step  null, or the step in device memory, which replaces key.step
   virtual void encode(std::span<const DrawnEncodeTask> tasks, float factor, const DrawKey& key,
                       const std::uint64_t* device_step, Stream& stream) = 0;
-  /// @param means  of the groups of all tasks, one task after the other
+  /// @param means  aggregated values of the groups of all tasks, in task order
   virtual void scatter(std::span<const DrawnSumTask> tasks, const float* means, Stream& stream) = 0;
 };
 

@@ -1,5 +1,6 @@
-// Sparse messages on a GPU. Scope of a slice: three histograms, sums over chunks, and one pass that writes the places
-// and values of the k elements in order; scope of a block: a thread block for each. Then places become payloads.
+// Sparse encoding on a GPU. Format runs: three histograms per slice, prefix sums over chunks, and one pass that writes
+// places and values of the k elements in order. Format local: one thread block per block. Then places and values are
+// packed.
 #include "kernels/sparse/cuda/sparse_encoder.h"
 
 #include <cuda_runtime.h>
@@ -23,8 +24,8 @@
 namespace terngrad::cuda {
 namespace {
 
-/// Chunks of a block that counts: it clears and adds up 4096 bins whatever it reads. Fewer where there would be less
-/// than some blocks for each multiprocessor.
+/// Most chunks per counting block: several share the cost of clearing and adding up 4096 bins. Fewer if the grid would
+/// otherwise have less than kBusyBlocks blocks, some for each multiprocessor.
 constexpr std::int64_t kMaxTileChunks = 8;
 constexpr std::int64_t kBusyBlocks = 4 * 132;
 constexpr std::int64_t kRoundElements = std::int64_t{kSelectThreads} * 4;
@@ -32,31 +33,31 @@ static_assert(kChunkElements % kRoundElements == 0, "whole rounds of a block cov
 constexpr unsigned kWarps = kSelectThreads / kWarpThreads;
 constexpr unsigned kGroupThreads = 128;
 static_assert(kGroupThreads == kSparseGroup, "a thread per place");
-/// Words of a payload of blocks that a block of threads writes.
+/// Words of a local payload that one thread block writes.
 constexpr std::int64_t kTileWords = 1024;
 
-/// SparseEncodeTask as kernels read it.
+/// SparseEncodeTask in the form for kernels.
 struct Job {
   const void* values;
   const float* flag;
   std::uint32_t* payload;
   std::int64_t count;
   std::int64_t kept;
-  std::int64_t first_place;  // of its places and values
-  std::int64_t first_chunk;  // of runs: of its chunks among those of all
-  std::int64_t first_group;  // of runs: of its groups
+  std::int64_t first_place;  // index of the job's first place and value
+  std::int64_t first_chunk;  // runs: index of its first chunk over all jobs
+  std::int64_t first_group;  // runs: index of its first group over all jobs
   std::int64_t block_elements;
-  std::int64_t kept_of_block;  // of local: of a full one
+  std::int64_t kept_of_block;  // local: kept elements of a full block
   std::int64_t place_bits;
 };
 
 struct Tile {
   std::int32_t job;
-  std::int32_t index;  // of a chunk, block, group or run of words in the job
+  std::int32_t index;  // index of the chunk, block, group or range of words in the job
 };
 
 struct ChunkCounts {
-  std::uint32_t above;  // elements whose upper bits are greater than those known before the last pass
+  std::uint32_t above;  // elements whose upper bits exceed those known before the last pass
   std::uint16_t bins[kLastSelectBins];
 };
 
@@ -65,7 +66,7 @@ __device__ bool counts_as_zero(const Job& job) {
   return flag != flag;
 }
 
-/// Calls visit(magnitude) for elements [begin, end) of a job, dealt out to the threads of the block.
+/// Calls visit(magnitude) for elements [begin, end) of a job, distributed over the threads of the block.
 template <class Element, class Visit>
 __device__ void for_magnitudes(const Job& job, std::int64_t begin, std::int64_t end, const Visit& visit) {
   constexpr int kRounds = static_cast<int>(kChunkElements / kRoundElements);
@@ -74,7 +75,7 @@ __device__ void for_magnitudes(const Job& job, std::int64_t begin, std::int64_t 
   std::int64_t at = begin + std::int64_t{threadIdx.x} * 4;
   if (!zeros && is_quad_aligned(elements + begin)) {
     for (; at - threadIdx.x * 4 + kChunkElements <= end; at += kChunkElements) {
-      // The loads of a chunk come first, so that they are in flight together.
+      // All loads of a chunk come first, so that they are in flight together.
       MagnitudeQuad quads[kRounds];
 #pragma unroll
       for (int round = 0; round < kRounds; ++round) {
@@ -96,7 +97,7 @@ __device__ void for_magnitudes(const Job& job, std::int64_t begin, std::int64_t 
   }
 }
 
-/// Passes 0 and 1: adds the histogram of a few chunks to their job's.
+/// Passes 0 and 1: adds the histogram of a few chunks to their job's histogram.
 template <class Element, int kPass>
 __global__ void __launch_bounds__(kSelectThreads)
     histogram_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles, std::int64_t tile_chunks,
@@ -118,7 +119,7 @@ __global__ void __launch_bounds__(kSelectThreads)
   }
 }
 
-/// Pass 2: the same, and keeps each chunk's.
+/// Pass 2: the same, but also stores each chunk's histogram.
 template <class Element>
 __global__ void __launch_bounds__(kSelectThreads)
     chunk_counts_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles, std::int64_t tile_chunks,
@@ -129,7 +130,7 @@ __global__ void __launch_bounds__(kSelectThreads)
   const Tile tile = tiles[blockIdx.x];
   const Job job = jobs[tile.job];
   const Selected known = selected[tile.job];
-  std::uint32_t of_tile = 0;  // of the thread's bin
+  std::uint32_t of_tile = 0;  // count of the thread's bin
   for (std::int64_t chunk = tile.index; chunk < tile.index + tile_chunks && chunk * kChunkElements < job.count;
        ++chunk) {
     if (threadIdx.x < kLastSelectBins) bins[threadIdx.x] = 0;
@@ -150,27 +151,28 @@ __global__ void __launch_bounds__(kSelectThreads)
       of_tile += bins[threadIdx.x];
     }
     if (threadIdx.x == 0) counts.above = above;
-    // Who has read a count clears it.
+    // No barrier: each thread clears only counts that it has read itself.
   }
   if (threadIdx.x < kLastSelectBins && of_tile != 0) {
     atomicAdd(histograms + std::int64_t{tile.job} * kSelectBins + threadIdx.x, of_tile);
   }
 }
 
-/// A block per job: what its histogram says, which is cleared for the next pass.
+/// One block per job: finds the bin in the job's histogram and clears it for the next pass.
 template <int kPass>
 __global__ void __launch_bounds__(kSelectThreads)
     find_kernel(const Job* __restrict__ jobs, std::uint32_t* __restrict__ histograms, Selected* __restrict__ selected) {
   std::uint32_t* histogram = histograms + std::int64_t{blockIdx.x} * kSelectBins;
   const Selected known =
       kPass == 0 ? Selected{0, static_cast<std::uint32_t>(jobs[blockIdx.x].kept)} : selected[blockIdx.x];
-  __syncthreads();  // before one thread writes what all have read
+  __syncthreads();  // before one thread overwrites the state that all have read
   find_bin<kPass>(histogram, known, selected + blockIdx.x);
   __syncthreads();
   for (std::uint32_t bin = threadIdx.x; bin < kBinsOfPass<kPass>; bin += kSelectThreads) histogram[bin] = 0;
 }
 
-/// A warp per chunk: how many of its elements are larger than the k-th, in the upper half, and as large.
+/// One warp per chunk: counts its elements larger than the k-th (upper half of the result) and equal to it (lower
+/// half).
 __global__ void __launch_bounds__(kSelectThreads)
     sum_counts_kernel(const Tile* __restrict__ chunk_tiles, std::int64_t num_chunks,
                       const Selected* __restrict__ selected, const ChunkCounts* __restrict__ chunks,
@@ -188,9 +190,9 @@ __global__ void __launch_bounds__(kSelectThreads)
 
 __device__ float element_of(const float4& v, int i) { return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w; }
 
-/// Writes the places and values that a chunk adds.
-/// @param counts  of each chunk: larger elements than the k-th in the upper half, equal ones in the lower
-/// @param before  of each chunk, those of all chunks before it
+/// Writes the places and values of a chunk's kept elements.
+/// @param counts  per chunk: elements larger than the k-th in the upper half, equal ones in the lower
+/// @param before  per chunk: exclusive prefix sum of `counts`
 template <class Element>
 __global__ void __launch_bounds__(kSelectThreads)
     choose_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ chunk_tiles,
@@ -201,7 +203,7 @@ __global__ void __launch_bounds__(kSelectThreads)
   const Tile tile = chunk_tiles[blockIdx.x];
   const Job job = jobs[tile.job];
   const Selected chosen = selected[tile.job];
-  // Sums over the chunks of all jobs: differences within one are below 2^32 in either half.
+  // The prefix sums run over the chunks of all jobs; within a job, differences fit 32 bits in either half.
   const std::uint64_t in_job = before[blockIdx.x] - before[job.first_chunk];
   KeptBefore kept = {static_cast<std::uint32_t>(in_job >> 32), static_cast<std::uint32_t>(in_job)};
   const std::uint64_t own = counts[blockIdx.x];
@@ -212,7 +214,7 @@ __global__ void __launch_bounds__(kSelectThreads)
   const std::int64_t end = min(begin + kChunkElements, job.count);
   const std::int64_t first = begin + std::int64_t{threadIdx.x} * 4;
   const auto store = [&](std::int64_t at, std::uint32_t place, float value) {
-    if (place >= job.kept) return;  // of a gradient that was written to meanwhile
+    if (place >= job.kept) return;  // only if the gradient was modified meanwhile
     places[job.first_place + place] = static_cast<std::uint32_t>(at);
     values[job.first_place + place] = value;
   };
@@ -235,8 +237,8 @@ __global__ void __launch_bounds__(kSelectThreads)
   }
 }
 
-/// Scope of a block: all passes by one thread block, which finds elements again in caches if blocks are not large (52
-/// MB are in work at 16384 elements of float32).
+/// Format local: one thread block does all passes over its block and rereads elements from the caches, if blocks are
+/// small enough (at 16384 float32 elements, the resident blocks hold 52 MB).
 template <class Element>
 __global__ void __launch_bounds__(kSelectThreads, resident_blocks(6))
     choose_in_block_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ block_tiles,
@@ -272,19 +274,19 @@ __global__ void __launch_bounds__(kSelectThreads, resident_blocks(6))
     const std::int64_t at = round + std::int64_t{threadIdx.x} * 4;
     const Quad<Element> quad(elements, at, end, zeros);
     place_quads(kept_of(magnitudes_of(quad), known.bits), known, kept, [&](int i, std::uint32_t place) {
-      if (place >= num_kept) return;  // of a gradient that was written to meanwhile
+      if (place >= num_kept) return;  // only if the gradient was modified meanwhile
       places[first_place + place] = static_cast<std::uint32_t>(at + i);
       values[first_place + place] = quad.values[i];
     });
   }
 }
 
-/// The gap before place `index` of a group, less one; 0 of the first.
+/// Gap before place `index` of a group, minus one; 0 for the first.
 __device__ std::uint32_t gap_at(const std::uint32_t* places, std::int64_t index) {
   return index == 0 ? 0 : places[index] - places[index - 1] - 1;
 }
 
-/// A warp per group of runs: the bits of its widest gap.
+/// One warp per group of runs: computes the bits of its widest gap.
 __global__ void __launch_bounds__(kSelectThreads)
     width_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ group_tiles, std::int64_t num_groups,
                  const std::uint32_t* __restrict__ places, std::uint64_t* __restrict__ widths) {
@@ -300,7 +302,7 @@ __global__ void __launch_bounds__(kSelectThreads)
   if (threadIdx.x % kWarpThreads == 0) widths[index] = static_cast<std::uint64_t>(32 - __clz(static_cast<int>(gaps)));
 }
 
-/// Numbers of `width` bits, packed low bits first: word `word` of them.
+/// Word `word` of a sequence of `width`-bit numbers, packed low bits first.
 template <class Number>
 __device__ std::uint32_t packed_word(std::int64_t word, std::int64_t width, std::int64_t count, const Number& number) {
   if (width == 0) return 0;
@@ -321,7 +323,9 @@ __device__ std::uint32_t value_word(const float* values, std::int64_t count, std
   return 2 * word + 1 < count ? low | std::uint32_t{to_bfloat16(values[2 * word + 1])} << 16 : low;
 }
 
-/// A block per group of runs: its header, gaps and values. @param widths  of all groups; `before` their sums
+/// One block per group of runs: writes its header, gaps and values.
+/// @param widths  of all groups
+/// @param before  exclusive prefix sum of `widths`
 template <bool kBfloat16>
 __global__ void __launch_bounds__(kGroupThreads)
     write_runs_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ group_tiles,
@@ -362,7 +366,7 @@ __global__ void __launch_bounds__(kGroupThreads)
   }
 }
 
-/// Words of a payload of blocks: places, then values.
+/// Writes words of a local payload: places, then values.
 template <bool kBfloat16>
 __global__ void __launch_bounds__(kSelectThreads)
     write_local_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ word_tiles,
@@ -381,7 +385,7 @@ __global__ void __launch_bounds__(kSelectThreads)
   }
 }
 
-/// What one launch of a kernel goes over.
+/// Tiles of one kernel launch.
 struct Tiles {
   explicit Tiles(const Device& device) : table(device) {}
   std::vector<Tile> tiles;
@@ -458,7 +462,7 @@ class Runner final : public SparseEncodeRunner {
     }
   }
 
-  /// Tiles of `per_tile` items, numbered in steps of `step`, for the job that comes next.
+  /// Adds tiles of `per_tile` items for the next job, with indices in multiples of `step`.
   void add(Tiles& tiles, std::int64_t items, std::int64_t per_tile, std::int64_t step) const {
     for (std::int64_t tile = 0; tile * per_tile < items; ++tile) {
       tiles.tiles.push_back({static_cast<std::int32_t>(jobs_.size()), static_cast<std::int32_t>(tile * step)});
@@ -477,7 +481,7 @@ class Runner final : public SparseEncodeRunner {
     grow(chunk_counts_, chunks_.size(), stream);
     grow(counts_, std::max(chunks_.size(), groups_.size()), stream);
     grow(before_, std::max(chunks_.size(), groups_.size()), stream);
-    // Whoever reads a histogram clears it.
+    // Kernels that read a histogram clear it again, so only new memory needs zeros.
     if (grow(histograms_, num_jobs * kSelectBins, stream)) fill_zero(histograms_.span(), stream);
     const dim3 counting_grid(num_blocks_for(counting_.size(), 1));
     const dim3 job_grid(num_blocks_for(num_jobs, 1));
@@ -522,14 +526,14 @@ class Runner final : public SparseEncodeRunner {
   UploadedTable<Job> jobs_table_;
   Tiles counting_, chunks_, groups_, blocks_, words_;
   std::int64_t num_places_ = 0;
-  std::int64_t tile_chunks_ = 1;  // of counting_
-  Buffer<std::uint32_t> places_;  // of all jobs
+  std::int64_t tile_chunks_ = 1;  // chunks per tile of counting_
+  Buffer<std::uint32_t> places_;  // for all jobs, one after another
   Buffer<float> values_;
-  Buffer<Selected> selected_;         // of each job
+  Buffer<Selected> selected_;         // per job
   Buffer<std::uint32_t> histograms_;  // [jobs][kSelectBins], 0 between calls
-  Buffer<ChunkCounts> chunk_counts_;  // of each chunk
-  Buffer<std::uint64_t> counts_;      // of each chunk, later of each group
-  Buffer<std::uint64_t> before_;      // their sums
+  Buffer<ChunkCounts> chunk_counts_;  // per chunk
+  Buffer<std::uint64_t> counts_;      // per chunk, later per group
+  Buffer<std::uint64_t> before_;      // exclusive prefix sums of counts_
   ExclusiveSum sum_;
 };
 

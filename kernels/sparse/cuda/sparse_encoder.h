@@ -1,4 +1,4 @@
-// Sparse messages on a GPU: the part of SparseEncoder that lives there.
+// Sparse encoding on a GPU: the GPU part of SparseEncoder.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace terngrad::cuda {
 class SparseEncodeRunner {
  public:
   virtual ~SparseEncodeRunner() = default;
-  /// @param tasks  as SparseEncoder::run has checked them, at least one
+  /// @param tasks  at least one, checked by SparseEncoder::run
   virtual void run(std::span<const SparseEncodeTask> tasks, Stream& stream) = 0;
 };
 

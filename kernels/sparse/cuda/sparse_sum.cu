@@ -1,5 +1,5 @@
-// Sums of sparse messages on a GPU: a block owns a chunk of the sum, in shared memory, and adds one worker's elements
-// after the other's.
+// Sums of sparse messages on a GPU: one block holds a chunk of the sum in shared memory and adds the workers' elements
+// one worker after another.
 #include "kernels/sparse/cuda/sparse_sum.h"
 
 #include <cuda_runtime.h>
@@ -24,18 +24,18 @@ constexpr unsigned kWarps = kThreads / kWarpThreads;
 constexpr int kPlacesPerLane = static_cast<int>(kSparseGroup / kWarpThreads);
 static_assert(kPlacesPerLane * kWarpThreads == kSparseGroup, "a warp reads a group");
 
-/// SparseSumTask as kernels read it.
+/// SparseSumTask in the form for kernels.
 struct Job {
   float* out;
   std::int64_t count;
   std::int64_t kept;
-  std::int64_t first_message;  // of its workers' messages
+  std::int64_t first_message;  // index of its first worker's message
   std::int64_t num_messages;
-  std::int64_t num_words;  // that may be read of each
+  std::int64_t num_words;  // readable words per message
   std::int64_t block_elements;
   std::int64_t kept_of_block;
   std::int64_t place_bits;
-  std::int64_t scale_bits;  // of a float
+  std::int64_t scale_bits;  // bit pattern of the float32 scale
 };
 
 struct Tile {
@@ -43,7 +43,7 @@ struct Tile {
   std::int32_t chunk;
 };
 
-/// A message whose words are read within its room, whatever it says.
+/// Bounds-safe access to a message, whatever it contains.
 struct Reader {
   const std::uint32_t* words;
   std::int64_t num_words;
@@ -51,7 +51,8 @@ struct Reader {
   __device__ std::uint32_t word(std::int64_t at) const {
     return __ldg(words + min(max(at, std::int64_t{0}), num_words - 1));
   }
-  /// Number `index` of those of `width` bits that begin at a word. Two words, of which one may do, without a branch.
+  /// Number `index` in a packed sequence of `width`-bit numbers that begins at a word. Always reads two words: no
+  /// branch.
   __device__ std::uint32_t bits(std::int64_t first_word, std::int64_t index, unsigned width) const {
     const std::int64_t bit = index * width;
     const std::int64_t at = first_word + (bit >> 5);
@@ -65,14 +66,14 @@ struct Reader {
     return from_bfloat16(static_cast<std::uint16_t>(index % 2 == 0 ? pair : pair >> 16));
   }
 
-  // Of runs.
+  // For format runs.
   __device__ std::uint32_t first_place(std::int64_t group) const { return word(kRunsHeaderWords + 2 * group); }
   __device__ std::uint32_t widths(std::int64_t group) const { return word(kRunsHeaderWords + 2 * group + 1); }
 };
 
 __device__ unsigned width_of(std::uint32_t widths) { return min(widths & ((1u << kRunsWidthBits) - 1), kMaxRunsWidth); }
 
-/// The last group of a message that begins at or before `place`; else the first.
+/// The last group of a message that begins at or before `place`; the first group if there is none.
 __device__ std::int64_t group_before(const Reader& message, std::int64_t num_groups, std::int64_t place) {
   std::int64_t begin = 0;
   std::int64_t beyond = num_groups;
@@ -83,7 +84,7 @@ __device__ std::int64_t group_before(const Reader& message, std::int64_t num_gro
   return begin;
 }
 
-/// Adds what a message of runs has in [first, first + count), a warp per group.
+/// Adds the elements of a runs message in [first, first + count), one warp per group.
 template <bool kBfloat16>
 __device__ void add_runs(const Job& job, const Reader& message, std::int64_t first_group, std::int64_t first,
                          std::int64_t count, float* sum) {
@@ -98,7 +99,7 @@ __device__ void add_runs(const Job& job, const Reader& message, std::int64_t fir
     const std::uint32_t widths = message.widths(group);
     const std::int64_t gaps = first_gap_word(job.kept, widths >> kRunsWidthBits);
     const std::int64_t num_places = places_of_group(job.kept, group);
-    // Reads stay within the message whatever is read, so that all loads of a group can be in flight together.
+    // Reads are clamped to the message, so all loads of a group can be in flight together.
     std::uint32_t gap[kPlacesPerLane];
     float value[kPlacesPerLane];
     const std::int64_t first_index = static_cast<std::int64_t>(lane) * kPlacesPerLane;
@@ -107,7 +108,7 @@ __device__ void add_runs(const Job& job, const Reader& message, std::int64_t fir
       gap[i] = message.bits(gaps, first_index + i, width_of(widths));
       value[i] = message.value<kBfloat16>(first_value, group * kSparseGroup + first_index + i);
     }
-    std::uint32_t distances[kPlacesPerLane];  // from the place before the lane's first
+    std::uint32_t distances[kPlacesPerLane];  // from the lane's predecessor, the last place of the previous lane
     std::uint32_t own = 0;
 #pragma unroll
     for (int i = 0; i < kPlacesPerLane; ++i) {
@@ -129,14 +130,14 @@ __device__ void add_runs(const Job& job, const Reader& message, std::int64_t fir
   }
 }
 
-/// The same of blocks, a thread per place.
+/// The same for a local message, one thread per place.
 template <bool kBfloat16>
 __device__ void add_local(const Job& job, const Reader& message, std::int64_t first, std::int64_t count, float* sum) {
   const std::int64_t first_value = words_of_bits(job.kept * job.place_bits);
   const std::int64_t first_block = first / job.block_elements;
   const std::int64_t first_entry = first_block * job.kept_of_block;
   const std::int64_t last_block = (first + count - 1) / job.block_elements;
-  // What follows is within a chunk, or a block of at most 65536 elements.
+  // The following numbers fit 32 bits: they lie within a chunk, or within a block of at most 65536 elements.
   const auto num_entries =
       static_cast<std::uint32_t>(min((last_block + 1) * job.kept_of_block, job.kept) - first_entry);
   const auto of_block = static_cast<std::uint32_t>(job.kept_of_block);
@@ -144,7 +145,7 @@ __device__ void add_local(const Job& job, const Reader& message, std::int64_t fi
   const auto place_of = [&](std::uint32_t entry) {
     return static_cast<std::int32_t>(message.bits(0, first_entry + entry, static_cast<unsigned>(job.place_bits)));
   };
-  // Places of a block ascend: of one that begins before the chunk, the first that is within is searched.
+  // Places of a block ascend: binary search for the first one within the chunk, if the block begins before it.
   std::uint32_t begin = 0;
   for (std::uint32_t beyond = before > 0 ? min(num_entries, of_block) : 0; begin < beyond;) {
     const std::uint32_t middle = (begin + beyond) / 2;
@@ -157,12 +158,12 @@ __device__ void add_local(const Job& job, const Reader& message, std::int64_t fi
   for (std::uint32_t i = begin + threadIdx.x; i < num_entries; i += kThreads) {
     const std::int32_t at =
         static_cast<std::int32_t>(i / of_block * static_cast<std::uint32_t>(job.block_elements)) + place_of(i) - before;
-    if (at >= count) break;  // all that follow lie behind the chunk
+    if (at >= count) break;  // all further places are behind the chunk
     if (at >= 0 && at < count) sum[at] += message.value<kBfloat16>(first_value, first_entry + i);
   }
 }
 
-// With registers for 6 blocks of a multiprocessor: launch bounds for 8 would leave too few.
+// Registers for 6 resident blocks: launch bounds for 8 would leave too few.
 template <bool kLocal, bool kBfloat16>
 __global__ void __launch_bounds__(kThreads, resident_blocks(6))
     sparse_sum_kernel(const Job* __restrict__ jobs, const Tile* __restrict__ tiles,
@@ -178,7 +179,7 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(6))
   };
   for (std::int64_t i = threadIdx.x; i < count; i += kThreads) sum[i] = 0;
   for (std::int64_t worker = 0; worker < job.num_messages; ++worker) {
-    // A search is a chain of loads that wait for each other: threads do those of many workers at once.
+    // The search is a chain of dependent loads, so the threads search the messages of many workers at once.
     const auto in_turn = static_cast<unsigned>(worker % kThreads);
     if (!kLocal && in_turn == 0) {
       __syncthreads();

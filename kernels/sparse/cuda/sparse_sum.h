@@ -1,4 +1,4 @@
-// Sums of sparse messages on a GPU: the part of SparseSummer that lives there.
+// Sums of sparse messages on a GPU: the GPU part of SparseSummer.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace terngrad::cuda {
 class SparseSumRunner {
  public:
   virtual ~SparseSumRunner() = default;
-  /// @param tasks  as SparseSummer::run has checked them
+  /// @param tasks  checked by SparseSummer::run
   virtual void run(std::span<const SparseSumTask> tasks, Stream& stream) = 0;
 };
 

@@ -1,5 +1,6 @@
-// Finding the k largest magnitudes on a GPU: histograms of their bits, 12, 12 and 7 of the 31, the upper ones first, so
-// that after each the k-th magnitude is known to as many bits. Counts are integers, so no order of threads shows.
+// Top-k selection on a GPU by radix histograms of the 31 magnitude bits: passes over the upper 12, next 12 and last 7
+// bits each extend the known upper bits of the k-th magnitude. Counts are integers, so the order of threads does not
+// matter.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,19 +13,19 @@
 namespace terngrad::cuda {
 
 inline constexpr unsigned kSelectThreads = 256;
-inline constexpr std::uint32_t kSelectBins = 4096;     // of the first two passes
-inline constexpr std::uint32_t kLastSelectBins = 128;  // of the last
+inline constexpr std::uint32_t kSelectBins = 4096;     // bins of the first two passes
+inline constexpr std::uint32_t kLastSelectBins = 128;  // bins of the last pass
 static_assert(kSelectBins % kSelectThreads == 0 && kLastSelectBins <= kSelectThreads);
 
-/// What is known of the k-th magnitude after some passes.
+/// State of the search for the k-th magnitude after some passes.
 struct Selected {
-  std::uint32_t bits;  // its upper bits, as a number
-  std::uint32_t left;  // how many elements with these bits are kept; after the last pass the first ones
+  std::uint32_t bits;  // known upper bits, right-aligned
+  std::uint32_t left;  // elements with these bits to keep; after the last pass, the first ones
 };
 
 __device__ inline std::uint32_t magnitude_of(float value) { return __float_as_uint(value) & 0x7fffffffu; }
 
-/// Bits below those that a pass looks at.
+/// Number of bits below those of a pass.
 template <int kPass>
 constexpr int kSelectShift = kPass == 0   ? 19
                              : kPass == 1 ? 7
@@ -32,23 +33,24 @@ constexpr int kSelectShift = kPass == 0   ? 19
 template <int kPass>
 constexpr std::uint32_t kBinsOfPass = kPass == 2 ? kLastSelectBins : kSelectBins;
 
-/// Whether a magnitude has the upper bits that are known before a pass.
+/// True if a magnitude has the upper bits that are known before a pass.
 template <int kPass>
 __device__ bool has_known_bits(std::uint32_t magnitude, const Selected& known) {
   if constexpr (kPass == 0) return true;
   return magnitude >> kSelectShift<kPass - (kPass > 0 ? 1 : 0)> == known.bits;
 }
 
-/// Counts a magnitude in a histogram of the pass.
+/// Counts a magnitude in the pass's histogram.
 template <int kPass>
 __device__ void count_magnitude(std::uint32_t magnitude, const Selected& known, std::uint32_t* histogram) {
   if (!has_known_bits<kPass>(magnitude, known)) return;
   atomicAdd(histogram + (magnitude >> kSelectShift<kPass> & (kBinsOfPass<kPass> - 1)), 1u);
 }
 
-/// The bin of the k-th magnitude. Every thread of a block of kSelectThreads calls it, the histogram being complete.
-/// @param known   before the pass, its `left` being k in the first
-/// @param result  out, by one thread: read it after a barrier
+/// Finds the bin of the k-th magnitude. Every thread of a block of kSelectThreads must call it, after a barrier behind
+/// the counting.
+/// @param known   state before the pass; before the first, its `left` is k
+/// @param result  out, written by one thread: read it after a barrier
 template <int kPass>
 __device__ void find_bin(const std::uint32_t* histogram, const Selected& known, Selected* result) {
   constexpr std::uint32_t kPerThread = kBinsOfPass<kPass> >= kSelectThreads ? kBinsOfPass<kPass> / kSelectThreads : 1;
@@ -57,7 +59,7 @@ __device__ void find_bin(const std::uint32_t* histogram, const Selected& known, 
   const std::uint32_t first = beyond > kPerThread ? beyond - kPerThread : 0;
   unsigned own = 0;
   if constexpr (kPerThread == 16) {
-    // Lanes begin at different bins of theirs, else all would read the same two banks of shared memory.
+    // Lanes start at different bins, which spreads the reads over the banks of shared memory.
 #pragma unroll
     for (std::uint32_t i = 0; i < kPerThread; ++i) {
       own += histogram[first + ((i + threadIdx.x % kWarpThreads / 2) & (kPerThread - 1))];
@@ -75,25 +77,26 @@ __device__ void find_bin(const std::uint32_t* histogram, const Selected& known, 
   *result = {kPass == 0 ? bin : known.bits << kBits | bin, left};
 }
 
-/// Of four elements side by side, those that are among the k.
+/// Masks of the kept elements among four consecutive ones.
 struct KeptQuad {
   unsigned above = 0;  // bit i: element i is larger than the k-th
-  unsigned equal = 0;  // as large
+  unsigned equal = 0;  // bit i: element i equals the k-th
 };
 
-/// Where the elements of a run that are kept go, as a block walks through it in order.
+/// Counts of a run's elements before the current position, as a block walks through it in order.
 struct KeptBefore {
-  std::uint32_t above = 0;  // elements so far that are larger than the k-th
-  std::uint32_t equal = 0;  // as large; of them `left` are kept
+  std::uint32_t above = 0;  // elements larger than the k-th
+  std::uint32_t equal = 0;  // elements equal to the k-th, of which the first `left` are kept
 };
 
-/// Calls store(index in the quad, place among the k) for the kept elements of each thread's quad, in the order of
-/// threads. Every thread of a block of kSelectThreads calls it. @param before  moved on, alike in all threads
+/// Calls store(index in the quad, output position among the k) for the kept elements of each thread's quad, in thread
+/// order. Every thread of a block of kSelectThreads must call it.
+/// @param before  advanced by the block's counts, equally in all threads
 template <class Store>
 __device__ void place_quads(const KeptQuad& quad, const Selected& selected, KeptBefore& before, const Store& store) {
   unsigned total = 0;
   const unsigned own = static_cast<unsigned>(__popc(quad.above)) | static_cast<unsigned>(__popc(quad.equal)) << 16;
-  const unsigned sum = block_exclusive_sum<kSelectThreads>(own, total);  // at most 1024 of each: 16 bits hold them
+  const unsigned sum = block_exclusive_sum<kSelectThreads>(own, total);  // at most 1024 of each, so 16 bits suffice
   std::uint32_t above = before.above + (sum & 0xffffu);
   std::uint32_t equal = before.equal + (sum >> 16);
 #pragma unroll
@@ -108,13 +111,13 @@ __device__ void place_quads(const KeptQuad& quad, const Selected& selected, Kept
   before.equal += total >> 16;
 }
 
-/// Four elements from `at` on, or as many as there are; zeros behind them.
+/// Four elements from `at` on, padded with zeros beyond num_elements.
 template <class Element>
 struct Quad {
   float values[4] = {};
   int count;
 
-  /// @param counts_as_zero  whether the tensor is not finite
+  /// @param counts_as_zero  true if the tensor is not finite
   __device__ Quad(const Element* elements, std::int64_t at, std::int64_t num_elements, bool counts_as_zero)
       : count(static_cast<int>(max(std::int64_t{0}, min(std::int64_t{4}, num_elements - at)))) {
 #pragma unroll
@@ -127,12 +130,13 @@ struct Quad {
 template <class Element>
 inline constexpr std::uintptr_t kQuadBytes = 4 * sizeof(Element);
 
-/// Whether quads from here on can be loaded by one access each.
+/// True if a quad from here on can be loaded by one access.
 template <class Element>
 __device__ bool is_quad_aligned(const Element* elements) {
   return reinterpret_cast<std::uintptr_t>(elements) % kQuadBytes<Element> == 0;
 }
 
+/// Magnitudes of up to four consecutive elements, as bit patterns.
 struct MagnitudeQuad {
   std::uint32_t magnitudes[4];
   int count;
@@ -145,7 +149,7 @@ __device__ MagnitudeQuad magnitudes_of(const Quad<Element>& quad) {
           quad.count};
 }
 
-/// Four elements by one access.
+/// Loads four elements by one access.
 template <class Element>
 __device__ float4 load_quad(const Element* elements) {
   if constexpr (sizeof(Element) == sizeof(float)) {
@@ -162,7 +166,7 @@ __device__ inline MagnitudeQuad magnitudes_of(const float4& v) {
   return {{magnitude_of(v.x), magnitude_of(v.y), magnitude_of(v.z), magnitude_of(v.w)}, 4};
 }
 
-/// @param threshold  the k-th magnitude
+/// Compares a quad's magnitudes with the threshold. @param threshold  the k-th magnitude
 __device__ inline KeptQuad kept_of(const MagnitudeQuad& quad, std::uint32_t threshold) {
   KeptQuad kept;
 #pragma unroll

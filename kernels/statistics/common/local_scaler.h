@@ -1,4 +1,4 @@
-// The local scaler of one slice, shared by both backends: kernels/statistics/scaler.h documents it.
+// Local scaler of one slice, shared by both backends; documented in kernels/statistics/scaler.h.
 #pragma once
 
 #include <cmath>
@@ -19,11 +19,12 @@ TERNGRAD_HOST_DEVICE inline double standard_deviation(const Statistics& statisti
   const double mean = statistics.sum / n;
   const double spread = mean_square - mean * mean;
   const double variance = spread > 0 ? spread : 0.0;
-  // Below this the difference is rounding error of equal elements, not spread.
+  // Below this threshold the difference is rounding error of equal elements.
   return variance < 0x1p-40 * mean_square ? 0.0 : std::sqrt(variance);
 }
 
-/// The least power of two that is not below a finite magnitude of at least kMinScaler. @param bits  its bit pattern
+/// The smallest power of two that is at least a finite magnitude >= kMinScaler.
+/// @param bits  bit pattern of the magnitude
 TERNGRAD_HOST_DEVICE inline float power_of_two_above(std::uint32_t bits) {
   constexpr std::uint32_t kMantissa = 0x7fffffu;
   const std::uint32_t power = (bits & kMantissa) == 0 ? bits : (bits & ~kMantissa) + kMantissa + 1;
@@ -32,7 +33,8 @@ TERNGRAD_HOST_DEVICE inline float power_of_two_above(std::uint32_t bits) {
   return result;
 }
 
-/// @param max_abs  of the same statistics
+/// Scaler for the rules kPowerOfTwo, kMaxOver, kL2 and kRms, before the limits apply.
+/// @param max_abs  statistics.max_abs()
 TERNGRAD_HOST_DEVICE inline float norm_scaler(const Statistics& statistics, float max_abs, std::int64_t count,
                                               double factor, ScalerRule rule) {
   if (count == 0) return 0;
@@ -42,13 +44,13 @@ TERNGRAD_HOST_DEVICE inline float norm_scaler(const Statistics& statistics, floa
   return static_cast<float>(factor * std::sqrt(statistics.sum_squares / static_cast<double>(count)));
 }
 
-/// Whether a rule is one of those of signs.
+/// True for the rules for signs.
 TERNGRAD_HOST_DEVICE inline bool is_of_signs(ScalerRule rule) {
   return rule == ScalerRule::kMeanMagnitude || rule == ScalerRule::kRootMeanSquare ||
          rule == ScalerRule::kSquaresOverMagnitudes || rule == ScalerRule::kOne;
 }
 
-/// The scaler of signs, not yet looked at for its limits.
+/// Scaler for the sign rules, before the upper limit applies.
 TERNGRAD_HOST_DEVICE inline float sign_scaler(const Statistics& statistics, float max_abs, std::int64_t count,
                                               ScalerRule rule) {
   if (rule == ScalerRule::kOne) return 1;
@@ -59,7 +61,7 @@ TERNGRAD_HOST_DEVICE inline float sign_scaler(const Statistics& statistics, floa
   return static_cast<float>(statistics.sum_squares / statistics.sum);
 }
 
-/// @param max_abs, nan  statistics.max_abs() and canonical_nan(), which each backend makes of their bits in its own way
+/// @param max_abs, nan  statistics.max_abs() and canonical_nan(), which each backend converts from bits in its own way
 TERNGRAD_HOST_DEVICE inline float local_scaler(const Statistics& statistics, float max_abs, float nan,
                                                std::int64_t count, double clip_factor, ScalerRule rule) {
   if (statistics.max_bits >= 0x7f800000u) return nan;

@@ -1,4 +1,4 @@
-// The sharing of one scaler, for both backends.
+// Combination of one scaler across workers, for both backends.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,12 @@
 
 namespace terngrad::common {
 
-/// Whether a scaler marks a segment that is not finite.
+/// True if a scaler marks a non-finite segment.
 TERNGRAD_HOST_DEVICE inline bool is_flag(float scaler) { return scaler != scaler; }
 
-/// Writes everything of scaler `s` but the report.
-/// @returns the number of workers whose segment is not finite, and in `first` the first of them
+/// Writes all outputs for scaler `s` except the report.
+/// @param first  out: the first worker whose segment is not finite; unchanged if there is none
+/// @returns the number of such workers
 TERNGRAD_HOST_DEVICE inline int share_one(const ScalerSharingTask& task, std::int64_t s, int& first) {
   int num_flagged = 0;
   float max = 0;

@@ -1,5 +1,5 @@
-// The scalers of the two sides of a group, shared by both backends: kernels/statistics/signed_statistics.h documents
-// them.
+// Mean magnitudes of the two signs of a group, shared by both backends; documented in
+// kernels/statistics/signed_statistics.h.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace terngrad::common {
 
-/// The mean of one side, not yet looked at for its upper limit.
-/// @param max_bits  the bits of kMinScaler and above are those of magnitudes that count
+/// Mean of one sign, before the upper limit applies.
+/// @param max_bits  bit pattern of the side's largest magnitude; below kMinScaler the mean is 0
 TERNGRAD_HOST_DEVICE inline float side_mean(double sum, std::uint64_t count, std::uint32_t max_bits) {
   constexpr std::uint32_t kMinScalerBits = 41u << 23;  // 2^-86
   if (max_bits < kMinScalerBits) return 0;

@@ -1,4 +1,4 @@
-// The scaler of one side of a slice, for both backends: kernels/statistics/side_scalers.h documents it.
+// Scaler of one side of a slice, for both backends; documented in kernels/statistics/side_scalers.h.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace terngrad::common {
 
-/// @param max_bits, max_abs  the largest magnitude of the side, as bits and as a number
+/// @param max_bits, max_abs  largest magnitude of the side, as bit pattern and as number
 TERNGRAD_HOST_DEVICE inline float side_scaler(Statistics statistics, std::uint32_t max_bits, float max_abs, float nan,
                                               std::int64_t count, double clip_factor, ScalerRule rule) {
   statistics.max_bits = max_bits;

@@ -14,11 +14,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using D = hn::ScalableTag<std::uint32_t>;
 
-/// The sign bit, below which magnitudes lie: what a negative side without elements has.
+/// The sign bit, which is above all magnitude bits: the initial value for the negative side.
 constexpr std::uint32_t kSign = 0x80000000u;
 
-/// As signed numbers, bits of elements of the positive side are in the order of their magnitudes and those of the other
-/// below all of them; as numbers without sign, bits of the negative side are in that order and above all others.
+/// As signed integers, positive elements order by magnitude and exceed all negative ones; as unsigned integers,
+/// negative elements order by magnitude and exceed all positive ones.
 HWY_INLINE SideMax Joined(std::int32_t positive, std::uint32_t negative) {
   return {static_cast<std::uint32_t>(std::max(positive, 0)), std::max(negative, kSign) & ~kSign};
 }

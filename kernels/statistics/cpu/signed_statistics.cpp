@@ -4,7 +4,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/statistics/cpu/signed_statistics.cpp"
 #include <hwy/foreach_target.h>
-// foreach_target.h comes first, as Highway asks.
+// Highway requires that foreach_target.h comes first.
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -21,9 +21,9 @@ using DBits = hn::Rebind<std::int32_t, D64>;
 using VBits = hn::Vec<DBits>;
 
 inline constexpr std::size_t kLanes = hn::MaxLanes(D64());
-inline constexpr std::size_t kVectors = kStatisticsLanes / kLanes;  // that hold the 16 lanes of a row
+inline constexpr std::size_t kVectors = kStatisticsLanes / kLanes;  // vectors for the 16 lanes of a row
 
-/// The accumulators of as many elements side by side as a vector of float64 has.
+/// Accumulators for one float64 vector of elements.
 struct Sides {
   V64 positive;
   V64 negative;
@@ -38,7 +38,7 @@ HWY_INLINE Sides NoSides() {
   return {no_sum, no_sum, none, none, none};
 }
 
-/// Takes the elements at `values`.
+/// Accumulates one vector of elements.
 HWY_INLINE void Take(const float* HWY_RESTRICT values, Sides& sides) {
   const D64 d64;
   const DBits d_bits;
@@ -56,7 +56,7 @@ HWY_INLINE void Take(const float* HWY_RESTRICT values, Sides& sides) {
   sides.max_negative = hn::Max(sides.max_negative, hn::IfThenElseZero(is_negative, magnitude_bits));
 }
 
-/// Some lanes of accumulators in memory.
+/// Accumulators of some lanes, stored in memory.
 template <std::size_t kCount>
 struct StoredSides {
   alignas(64) double positive[kCount] = {};
@@ -73,7 +73,7 @@ struct StoredSides {
     hn::Store(sides.max_negative, DBits(), max_negative + at);
   }
 
-  /// One element more in a lane.
+  /// Accumulates one element in a lane.
   void TakeOne(float g, std::size_t lane) {
     std::int32_t bits;
     std::memcpy(&bits, &g, sizeof(bits));
@@ -112,7 +112,7 @@ SignedStatistics SignedChunkStatistics(const float* HWY_RESTRICT values, std::in
   StoredSides<kStatisticsRows * kStatisticsLanes> stored;
   std::size_t done = 0;
   for (std::size_t row = 0; row < kStatisticsRows; ++row) {
-    // Whole groups, then the elements of a ragged one; absent elements leave their accumulators at +0.
+    // Whole groups, then the elements of a partial one; absent elements leave their accumulators at +0.
     const std::size_t left = std::min(count - done, kStatisticsRowElements);
     const std::size_t whole = left / kStatisticsLanes;
     Sides sides[kVectors];

@@ -20,12 +20,11 @@ using D32 = hn::CappedTag<std::int32_t, 16>;
 using V32 = hn::Vec<D32>;
 
 inline constexpr std::size_t kLanes64 = hn::MaxLanes(D64());
-inline constexpr std::size_t kVectors64 =
-    kStatisticsLanes / kLanes64;  // float64 vectors that hold the 16 lanes of a row
+inline constexpr std::size_t kVectors64 = kStatisticsLanes / kLanes64;  // float64 vectors for the 16 lanes of a row
 inline constexpr std::size_t kLanes32 = hn::MaxLanes(D32());
 inline constexpr std::size_t kVectors32 = kStatisticsLanes / kLanes32;
-/// How far ahead elements are fetched: within what the second-level cache holds beside the chunk in work. Of 4 MiB in
-/// the third level one core took in 29.8 GB/s without and 30.6 with it (2-core Xeon, AVX-512).
+/// Prefetch distance, within the capacity of the second-level cache besides the current chunk. With 4 MiB in the
+/// third-level cache one core reached 30.6 GB/s with and 29.8 without prefetching (2-core Xeon, AVX-512).
 inline constexpr std::size_t kPrefetchElements = 1024;
 
 struct Rows {
@@ -33,14 +32,14 @@ struct Rows {
   alignas(64) double sum_squares[kStatisticsRows][kStatisticsLanes];
 };
 
-/// What the sum takes of g.
+/// The summand for element g: g or |g|.
 template <SummedAs kSummed>
 HWY_INLINE V64 Summand(V64 g) {
   if constexpr (kSummed == SummedAs::kMagnitudes) return hn::Abs(g);
   return g;
 }
 
-/// The lanes of one row of `num_groups` groups of 16 elements; `max` takes max|g| as bits.
+/// Accumulates the lanes of one row of `num_groups` groups of 16 elements; `max` collects max|g| as bits.
 template <SummedAs kSummed>
 HWY_INLINE void AccumulateRow(const float* HWY_RESTRICT values, std::size_t num_groups, std::size_t row, Rows& rows,
                               V32 (&max)[kVectors32]) {
@@ -98,7 +97,7 @@ HWY_INLINE Statistics StatisticsOf(const float* HWY_RESTRICT values, std::int64_
   for (V32& m : max) m = hn::Zero(d32);
   std::size_t done = 0;
   for (std::size_t row = 0; row < kStatisticsRows; ++row) {
-    // Whole groups, then the elements of a ragged one; absent elements leave their accumulators at +0.
+    // Whole groups, then the elements of a partial one; absent elements leave their accumulators at +0.
     const std::size_t left = std::min(count - done, kStatisticsRowElements);
     const std::size_t whole = left / kStatisticsLanes;
     AccumulateRow<kSummed>(values + done, whole, row, rows, max);

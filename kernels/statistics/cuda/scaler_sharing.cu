@@ -1,4 +1,4 @@
-// Sharing of scalers on a GPU: a thread per scaler, a block per segment and row.
+// Scaler combination on a GPU: one thread per scaler; one block per segment and row.
 #include "kernels/statistics/cuda/scaler_sharing.h"
 
 #include <cuda_runtime.h>
@@ -10,7 +10,7 @@ namespace terngrad::cuda {
 namespace {
 
 constexpr unsigned kThreads = 128;
-/// atomicAdd and atomicMax have 64 bits in this type.
+/// The 64-bit type of atomicAdd and atomicMax.
 using Word = unsigned long long;
 static_assert(sizeof(Word) == sizeof(std::uint64_t), "reports are updated as words of 64 bits");
 

@@ -1,4 +1,4 @@
-// Sharing of scalers on a GPU.
+// Scaler combination on a GPU, documented in kernels/statistics/scaler_sharing.h.
 #pragma once
 
 #include "kernels/statistics/scaler_sharing.h"

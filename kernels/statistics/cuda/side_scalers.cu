@@ -1,4 +1,4 @@
-// Scalers of two sides on a GPU: a warp per chunk, then a warp per slice.
+// Scalers of both sides on a GPU: one warp per chunk, then one warp per slice.
 #include "kernels/statistics/cuda/side_scalers.h"
 
 #include <cuda_runtime.h>
@@ -21,20 +21,20 @@ constexpr unsigned kThreads = 256;
 constexpr unsigned kWarps = kThreads / kWarpThreads;
 constexpr std::uint32_t kSign = 0x80000000u;
 
-/// Where a chunk of a worker's slice is.
+/// Address and length of one chunk of a worker's slice.
 struct Source {
   const void* values;
   std::int64_t count;
 };
 
-/// The chunks of a slice among those of one worker.
+/// Range of a slice's chunks in the list of a worker's chunks.
 struct ChunkRange {
   std::int64_t first;
   std::int64_t num_chunks;
   std::int64_t count;  // elements
 };
 
-/// Both maxima over a warp; all lanes get them.
+/// Both maxima over a warp; every lane gets them.
 __device__ SideMax warp_side_max(const SideMax& max) { return {warp_max(max.positive), warp_max(max.negative)}; }
 
 /// One warp per chunk of any worker. Maxima are integers, so their order does not matter.
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kThreads)
   const Source source = sources[index];
   const auto* values = static_cast<const Element*>(source.values);
   const unsigned lane = threadIdx.x % kWarpThreads;
-  // Bits of the positive side as signed numbers are above those of the negative one; without sign it is the reverse.
+  // As signed integers, positive elements exceed all negative ones; as unsigned integers, vice versa.
   int positive = 0;
   std::uint32_t negative = kSign;
 #pragma unroll 8
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kThreads)
   if (lane == 0) maxima[index] = found;
 }
 
-/// One warp per slice; blockIdx.y is the worker. @param statistics  null, or of each slice of each worker
+/// One warp per slice; blockIdx.y is the worker. @param statistics  null, or per worker and slice
 __global__ void __launch_bounds__(kThreads)
     side_scalers_kernel(const SideMax* __restrict__ maxima, std::int64_t num_chunks,
                         const ChunkRange* __restrict__ ranges, std::int32_t num_slices,
@@ -124,7 +124,7 @@ class Runner final : public SideScalerRunner {
 
  private:
   std::vector<Slice> chunks_;
-  std::vector<ChunkRange> ranges_;  // of each slice
+  std::vector<ChunkRange> ranges_;  // per slice
   std::vector<Source> sources_;
   UploadedTable<Source> sources_table_;
   UploadedTable<ChunkRange> ranges_table_;

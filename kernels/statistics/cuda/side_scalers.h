@@ -1,4 +1,4 @@
-// Scalers of two sides on a GPU: the part of SideScalerPlan that lives there.
+// Scalers of both sides on a GPU: the GPU part of SideScalerPlan.
 #pragma once
 
 #include <memory>
@@ -8,16 +8,16 @@
 
 namespace terngrad::cuda {
 
-/// Measures the slices of a plan, for several workers at once.
+/// Computes the scalers of a plan's slices, for several workers at once.
 class SideScalerRunner {
  public:
   virtual ~SideScalerRunner() = default;
-  /// As SideScalerPlan::run. @param statistics  of the plan's slices, for sigma
+  /// As SideScalerPlan::run. @param statistics  plan over the same slices, for sigma
   virtual void run(StatisticsPlan& statistics, std::span<const TensorTable> workers, double clip_factor,
                    ScalerRule rule, float* out, Stream& stream) = 0;
 };
 
-/// @param chunks, first_chunk  as SideScalerPlan has them
+/// @param chunks, first_chunk  as in SideScalerPlan
 std::shared_ptr<SideScalerRunner> make_side_scaler_runner(std::span<const Slice> slices, std::span<const Slice> chunks,
                                                           std::span<const std::int64_t> first_chunk,
                                                           const Device& device);

@@ -1,5 +1,5 @@
-// Signed statistics on a GPU: a warp per chunk, or a thread per column of a block of rows; then a warp or a block per
-// group.
+// Signed statistics on a GPU: one warp per chunk, or one thread per column of a block of rows; then one warp or block
+// per group.
 #include "kernels/statistics/cuda/signed_statistics.h"
 
 #include <cuda_runtime.h>
@@ -22,46 +22,46 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890)
-constexpr int kChunkBlocks = 4;  // of a multiprocessor: left to itself, the compiler spills registers
+constexpr int kChunkBlocks = 4;  // resident blocks; with its own choice the compiler spills registers
 #else
 constexpr int kChunkBlocks = 0;  // the compiler's choice
 #endif
 constexpr unsigned kWarps = kThreads / kWarpThreads;
 constexpr int kVectorsInFlight = 4;
-/// Parts up to which a group is combined by one warp: one part per lane.
+/// Groups with at most this many parts are combined by one warp, one part per lane.
 constexpr std::int64_t kWarpParts = kWarpThreads;
 
-/// Where a worker's run is.
+/// Address and length of a worker's run.
 struct Source {
   const void* values;
   std::int64_t count;
 };
 
-/// A chunk of a run, or up to kThreads columns of a block of its rows.
+/// One chunk of a run, or up to kThreads columns of a block of its rows.
 struct Tile {
-  std::int64_t partial;  // of the chunk, or of the first column
-  std::int64_t first;    // element
+  std::int64_t partial;  // index for the chunk, or for the first column
+  std::int64_t first;    // first element
   std::int32_t run;
-  std::int32_t columns;  // of the run's rows; 0: a chunk
-  std::int64_t column;   // first of the tile
+  std::int32_t columns;  // columns of the run; 0: a chunk
+  std::int64_t column;   // first column of the tile
 };
 
-/// A run's groups: their partial results and where they go.
+/// A run's groups: location of their partial results and of their output.
 struct Groups {
   std::int64_t first_partial;  // [num_parts][num_groups]
   std::int64_t first_group;
   std::int64_t num_groups;
-  std::int64_t first_tile;  // of kernels with a warp or a block per group
-  std::int64_t count;       // elements of a group
+  std::int64_t first_tile;  // for kernels with one warp or block per group
+  std::int64_t count;       // elements per group
   std::int32_t num_parts;
   std::int32_t reserved;  // zero, so that equal tables are equal bytes
 };
 
-/// What becomes of a group's statistics: themselves, or its two scalers. Exactly one pointer is set.
+/// Output of the combination: a group's statistics, or its two scalers. Exactly one pointer is set.
 struct Result {
   SignedStatistics* statistics;
   float* scalers;
-  std::int64_t num_groups;  // of one worker
+  std::int64_t num_groups;  // per worker
 };
 
 /// The accumulators of one thread: lanes 4 * quad to 4 * quad + 3 of one row.
@@ -84,7 +84,7 @@ struct SideAccumulators {
     max_negative = max(max_negative, is_negative ? magnitude : 0u);
   }
 
-  /// Of the whole warp's chunk; every lane gets it.
+  /// Statistics of the whole warp's chunk; every lane gets them.
   __device__ SignedStatistics combined_chunk() {
     return {combine_rows_and_lanes(positive), combine_rows_and_lanes(negative), warp_sum(num_negative),
             warp_max(max_positive), warp_max(max_negative)};
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kThreads)
   if (column >= tile.columns) return;
   const std::int64_t rows = min(kColumnBlockRows, (source.count - tile.first) / tile.columns);
   const Element* values = static_cast<const Element*>(source.values) + tile.first + column;
-  SideAccumulators accumulators;  // one lane of them
+  SideAccumulators accumulators;  // uses one lane of them
   for (std::int64_t row = 0; row < rows; ++row) accumulators.take(0, widened(values[row * tile.columns]));
   partials[std::int64_t{blockIdx.y} * num_partials + tile.partial + threadIdx.x] = {
       accumulators.positive[0], accumulators.negative[0], accumulators.num_negative, accumulators.max_positive,
@@ -135,7 +135,7 @@ __device__ void write_result(const SignedStatistics& statistics, const Groups& g
   }
 }
 
-/// The table's entry that a tile belongs to.
+/// The table entry that contains a tile.
 __device__ const Groups& groups_of(const Groups* __restrict__ table, std::int32_t num_entries, std::int64_t tile) {
   int low = 0;
   int high = num_entries;
@@ -150,7 +150,7 @@ __device__ const Groups& groups_of(const Groups* __restrict__ table, std::int32_
   return table[low];
 }
 
-/// Groups of up to 32 parts, a warp each: slots beyond the parts hold zeros, which change no bit.
+/// Groups of up to 32 parts, one warp each: missing parts count as zeros, which change no bit.
 __global__ void __launch_bounds__(kThreads)
     combine_small_groups_kernel(const SignedStatistics* __restrict__ partials, std::int64_t num_partials,
                                 const Groups* __restrict__ table, std::int32_t num_entries, std::int64_t num_tiles,
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(kThreads)
   if (lane == 0) write_result(value, groups, group, result);
 }
 
-/// Groups of more parts, a block each: thread j is slot j.
+/// Groups of more parts, one block each: thread j holds slot j.
 __global__ void __launch_bounds__(kThreads)
     combine_large_groups_kernel(const SignedStatistics* __restrict__ partials, std::int64_t num_partials,
                                 const Groups* __restrict__ table, std::int32_t num_entries, Result result) {
@@ -266,19 +266,19 @@ class Runner final : public SignedStatisticsRunner {
   std::vector<SignedRun> runs_;
   std::vector<Tile> chunks_;
   std::vector<Tile> columns_;
-  std::vector<Groups> small_;  // of up to kWarpParts parts
+  std::vector<Groups> small_;  // up to kWarpParts parts
   std::vector<Groups> large_;
   std::vector<Source> sources_;
   std::int64_t num_groups_ = 0;
-  std::int64_t num_partials_ = 0;  // of one worker
-  std::int64_t num_small_ = 0;     // groups
+  std::int64_t num_partials_ = 0;  // per worker
+  std::int64_t num_small_ = 0;     // number of groups
   std::int64_t num_large_ = 0;
   UploadedTable<Source> sources_table_;
   UploadedTable<Tile> chunks_table_;
   UploadedTable<Tile> columns_table_;
   UploadedTable<Groups> small_table_;
   UploadedTable<Groups> large_table_;
-  Buffer<SignedStatistics> partials_;  // one per worker, part and group
+  Buffer<SignedStatistics> partials_;  // per worker, part and group
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Signed statistics on a GPU: the part of SignedStatisticsPlan that lives there.
+// Signed statistics on a GPU: the GPU part of SignedStatisticsPlan.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace terngrad::cuda {
 
-/// Measures the runs of a plan, for several workers at once.
+/// Computes the statistics of a plan's runs, for several workers at once.
 class SignedStatisticsRunner {
  public:
   virtual ~SignedStatisticsRunner() = default;

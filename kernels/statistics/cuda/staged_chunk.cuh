@@ -1,6 +1,6 @@
-// The reduction tree of one chunk in shared memory, a thread per accumulator: kernels/statistics/statistics.h defines
-// the tree. For blocks of threads that have a chunk to themselves, of which one warp (statistics_chunk.cuh) would leave
-// the others idle.
+// Reduction tree of one chunk in shared memory, with one thread per accumulator; kernels/statistics/statistics.h
+// defines the tree. For blocks that process one chunk each: a single warp (statistics_chunk.cuh) would leave the others
+// idle.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,32 +12,31 @@
 
 namespace terngrad::cuda {
 
-/// Threads that reduce a chunk together, whole warps: thread 16 * r + j has lane j of row r.
+/// Threads that reduce a chunk together, in whole warps: thread 16 * r + j has lane j of row r.
 inline constexpr unsigned kReducingThreads = static_cast<unsigned>(kStatisticsRows * kStatisticsLanes);
 inline constexpr unsigned kReducingWarps = kReducingThreads / kWarpThreads;
 static_assert(2 * kStatisticsLanes == kWarpThreads && kStatisticsRows == 2 * kReducingWarps, "a warp has two rows");
 
-/// A chunk as it is in memory, except for gaps, due to which threads meet in no bank of shared memory: neither those
-/// that write 32 bytes each, 16 at a time, nor a warp that reads the same place in two rows.
+/// A chunk in memory order, with gaps that avoid bank conflicts of shared memory, both for threads that write 32 bytes
+/// each, 16 at a time, and for a warp that reads the same position of two rows.
 template <class Element>
 struct StagedChunk {
   static constexpr unsigned kRow = static_cast<unsigned>(kStatisticsRowElements);
-  static constexpr unsigned kGap = sizeof(Element) == sizeof(float) ? 4 : 0;  // behind each 32 elements
+  static constexpr unsigned kGap = sizeof(Element) == sizeof(float) ? 4 : 0;  // after every 32 elements
   static constexpr unsigned kRowStride = kRow + kRow / 32 * kGap + static_cast<unsigned>(kStatisticsLanes);
   alignas(kVectorBytes) Element elements[kStatisticsRows * kRowStride];
 
-  /// Where element `i` is; up to the next multiple of 32 others follow it.
+  /// Position of element `i`; elements up to the next multiple of 32 follow contiguously.
   __device__ static unsigned place(unsigned i) { return i / kRow * kRowStride + i % kRow / 32 * (32 + kGap) + i % 32; }
 };
 
-/// What the warps of a chunk leave to the one that combines them: of each pair of rows 16 sums, then 16 sums of
-/// squares.
+/// Partial results of a chunk's warps for the final combination: 16 sums, then 16 sums of squares per pair of rows.
 struct ChunkPartials {
   double sums[kReducingWarps][kWarpThreads];
   std::uint32_t max_bits[kReducingWarps];
 };
 
-/// Step 1 of the tree, and step 2 for pairs of rows. Absent elements are zeros, which change no bit.
+/// Step 1 of the tree, and step 2 for pairs of rows. Absent elements must be zeros, which change no bit.
 /// @param thread  0 to kReducingThreads - 1; whole warps must call it
 template <class Element>
 __device__ void reduce_staged(const StagedChunk<Element>& chunk, unsigned thread, ChunkPartials& partials) {
@@ -67,7 +66,7 @@ __device__ void reduce_staged(const StagedChunk<Element>& chunk, unsigned thread
   if (lane == 0) partials.max_bits[thread / kWarpThreads] = max_bits;
 }
 
-/// The rest of steps 2 and 3. A whole warp must call it; lane 0 gets the result.
+/// The remaining steps 2 and 3. A whole warp must call it; lane 0 gets the result.
 __device__ inline Statistics combined_partials(const ChunkPartials& partials) {
   static_assert(kReducingWarps == 4, "the order of rows is written out");
   const unsigned lane = threadIdx.x % kWarpThreads;

@@ -1,5 +1,5 @@
-// Statistics on a GPU: the tree of kernels/statistics/statistics.h, a warp per chunk, then a warp per slice; before
-// that, where a slice has many chunks, several warps for the slots of the tree.
+// Statistics on a GPU, with the tree of kernels/statistics/statistics.h: one warp per chunk, then one warp per slice.
+// For a slice with many chunks, several warps first reduce the slots of the tree.
 #include "kernels/statistics/cuda/statistics.h"
 
 #include <cuda_runtime.h>
@@ -20,20 +20,20 @@ namespace terngrad::cuda {
 namespace {
 
 constexpr unsigned kThreads = 256;
-/// Of blocks where chunks are so few that larger ones would leave multiprocessors without work.
+/// Threads per block when there are so few chunks that larger blocks would leave multiprocessors idle.
 constexpr unsigned kFewThreads = 64;
 constexpr std::int64_t kFewChunks = 132 * (kThreads / kWarpThreads);
 constexpr int kVectorsInFlight = 8;
-/// Chunks up to which a slice is combined by one warp: one chunk per lane.
+/// Slices with at most this many chunks are combined by one warp, one chunk per lane.
 constexpr std::int64_t kWarpChunks = kWarpThreads;
-/// Warps for the slots of a longer slice. Each takes 32 slots, those of four lanes of the tree's last steps, and leaves
-/// a result for each of these lanes.
+/// Warps for the slots of a longer slice. Each reduces 32 slots to the 4 lanes of the tree's last levels that they
+/// belong to.
 constexpr unsigned kLanesPerWarp = 4;
 constexpr unsigned kSlotWarps = kWarpThreads / kLanesPerWarp;
-constexpr int kChunksInFlight = 16;  // of a slot: a thread reads them one after the other
+constexpr int kChunksInFlight = 16;  // unrolled iterations per slot, whose loads overlap
 static_assert(kSlotWarps * kWarpThreads == kStatisticsSlots, "a thread per slot");
 
-/// Where a worker's slice is.
+/// Address and length of a worker's slice.
 struct Source {
   const void* values;
   std::int64_t count;
@@ -45,7 +45,7 @@ struct Tile {
   std::int32_t chunk;
 };
 
-/// A slice and its place among the partial results of one worker.
+/// A slice and the location of its partial results for one worker.
 struct ChunkRange {
   std::int64_t first;
   std::int32_t num_chunks;
@@ -53,19 +53,17 @@ struct ChunkRange {
   std::int64_t count;  // elements
 };
 
-/// What becomes of a slice's statistics: themselves, or the scaler made of them (or only its flag). Exactly one pointer
-/// is set.
+/// Output of the combination: a slice's statistics, or its scaler or flag. Exactly one pointer is set.
 struct Result {
   Statistics* statistics;
   float* scalers;
   double clip_factor;
   ScalerRule rule;
-  std::uint32_t first_nonfinite;  // not 0: scalers are NaN from this magnitude on, else 0
+  std::uint32_t first_nonfinite;  // nonzero: write NaN for magnitudes from this on, else 0, instead of scalers
 };
 
-/// One warp per chunk; blockIdx.y is the worker.
-// With registers for 4 blocks of a multiprocessor (3 for bfloat16), and not the 8 that there may be: a thread's loads
-// then stay in flight together, where fewer registers would have them wait for each other.
+/// One warp per chunk; blockIdx.y is the worker. Registers suffice for 4 resident blocks (3 for bfloat16) of at most 8:
+/// with more blocks, a thread would have too few registers to keep all its loads in flight.
 template <class Element, SummedAs kSummed>
 __global__ void __launch_bounds__(kThreads, resident_blocks(std::is_same_v<Element, Bfloat16> ? 3 : 4))
     chunk_statistics_kernel(const Source* __restrict__ sources, std::int32_t num_slices, const Tile* __restrict__ tiles,
@@ -92,8 +90,8 @@ __device__ void write_result(const Statistics& statistics, const ChunkRange& ran
   }
 }
 
-/// The first steps of step 4 for a slice of more than 32 chunks: thread j of the slice is slot j, and slots j + 128, 64
-/// and 32 are added. What is left of each of 32 lanes goes where combine_kernel reads it, behind all chunks.
+/// First levels of step 4 for a slice of more than 32 chunks: thread j of the slice holds slot j; adds slots j + 128,
+/// 64 and 32. Stores the remaining 32 lanes after all chunks, for combine_kernel.
 __global__ void __launch_bounds__(kWarpThreads)
     slot_kernel(Statistics* __restrict__ partials, std::int64_t num_tiles, std::int64_t stride,
                 const ChunkRange* __restrict__ ranges) {
@@ -117,8 +115,8 @@ __global__ void __launch_bounds__(kWarpThreads)
   }
 }
 
-/// The rest of step 4, a warp for each slice: it has up to 32 chunks, or the lanes that slot_kernel has left. Slots
-/// beyond the chunks hold zeros, which change no bit.
+/// The rest of step 4, one warp per slice, on its up to 32 chunks or on the lanes from slot_kernel. Missing chunks
+/// count as zeros, which change no bit.
 __global__ void __launch_bounds__(kThreads)
     combine_kernel(const Statistics* __restrict__ partials, std::int64_t stride, const ChunkRange* __restrict__ ranges,
                    std::int32_t num_ranges, std::int32_t num_slices, Result result) {
@@ -134,7 +132,8 @@ __global__ void __launch_bounds__(kThreads)
   if (lane == 0) write_result(value, range, num_slices, result);
 }
 
-/// A warp per worker: every lane joins the slices in order, which are few; together they write the scalers.
+/// One warp per worker: every lane combines all slices in order (there are few); the lanes share the writing of
+/// scalers.
 __global__ void __launch_bounds__(kWarpThreads)
     model_scalers_kernel(const Statistics* __restrict__ statistics, const std::int64_t* __restrict__ counts,
                          std::int32_t num_slices, double clip_factor, ScalerRule rule, float* __restrict__ out) {
@@ -181,7 +180,7 @@ class Runner final : public StatisticsRunner {
       lanes.num_chunks = static_cast<std::int32_t>(kWarpThreads);
       combined_.push_back(lanes);
     }
-    // A launch holds 65535 workers; the memory for their partial results is made when their number is known.
+    // Sized when the number of workers (at most 65535 per launch) is known.
     partials_ = Buffer<Statistics>(0, device);
   }
 
@@ -241,17 +240,17 @@ class Runner final : public StatisticsRunner {
 
   std::vector<Slice> slices_;
   std::vector<Tile> tiles_;
-  std::vector<ChunkRange> long_;      // of more than 32 chunks
-  std::vector<ChunkRange> combined_;  // of up to 32, and the lanes that are left of long ones
+  std::vector<ChunkRange> long_;      // more than 32 chunks
+  std::vector<ChunkRange> combined_;  // up to 32 chunks, and the remaining lanes of long slices
   std::vector<Source> sources_;
   UploadedTable<Tile> tiles_table_;
   UploadedTable<ChunkRange> long_table_;
   UploadedTable<ChunkRange> combined_table_;
   UploadedTable<Source> sources_table_;
   UploadedTable<std::int64_t> counts_table_;
-  std::vector<std::int64_t> counts_;  // elements of each slice
-  Buffer<Statistics> partials_;       // of a worker one per chunk, then 32 per long slice
-  Buffer<Statistics> statistics_;     // of model_scalers: one per worker and slice
+  std::vector<std::int64_t> counts_;  // elements per slice
+  Buffer<Statistics> partials_;       // per worker: one per chunk, then 32 per long slice
+  Buffer<Statistics> statistics_;     // for model_scalers: one per worker and slice
 };
 
 }  // namespace

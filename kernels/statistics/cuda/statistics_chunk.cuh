@@ -1,4 +1,4 @@
-// The reduction tree of one chunk by one warp, and what combines chunks: kernels/statistics/statistics.h defines the
+// Reduction tree of one chunk by one warp, and the combination of chunks; kernels/statistics/statistics.h defines the
 // tree.
 #pragma once
 
@@ -51,7 +51,7 @@ struct Accumulators {
   }
 };
 
-/// Takes four elements of 16 bits.
+/// Accumulates four 16-bit elements.
 template <class Element, class Sums>
 __device__ void take_quad(std::uint32_t low, std::uint32_t high, Sums& accumulators) {
   const float2 first = widened_pair<Element>(low);
@@ -62,13 +62,14 @@ __device__ void take_quad(std::uint32_t low, std::uint32_t high, Sums& accumulat
   accumulators.take(3, second.y);
 }
 
-/// Elements of a row that a thread takes together: it has 32 groups of 4 in a whole chunk.
+/// Groups of 4 elements that a thread accumulates per row: 32 in a whole chunk.
 constexpr int kGroups = static_cast<int>(kStatisticsRowElements / kStatisticsLanes);
 constexpr int kGroupsInFlight = 8;
 static_assert(kStatisticsRows * kStatisticsLanes / 4 == kWarpThreads, "a warp holds the accumulators of a chunk");
 
-/// A whole chunk that begins at a multiple of 16 bytes. @param row  the thread's first element
-/// @tparam Sums  takes elements: take(lane, g), lanes 4 * quad to 4 * quad + 3 of one row
+/// Accumulates a whole chunk that begins at a multiple of 16 bytes.
+/// @param row  the thread's first element
+/// @tparam Sums  accumulators with take(lane, g), for lanes 4 * quad to 4 * quad + 3 of one row
 template <int, class Sums>
 __device__ void accumulate_whole(const float* __restrict__ row, Sums& accumulators) {
   const auto* groups = reinterpret_cast<const float4*>(row);
@@ -87,8 +88,8 @@ __device__ void accumulate_whole(const float* __restrict__ row, Sums& accumulato
   }
 }
 
-/// The same for elements of 16 bits. A vector holds two threads' elements of a group: of two neighbours one reads those
-/// of even groups and one those of odd groups, and each hands over half of what it has read.
+/// The same for 16-bit elements. A 16-byte vector holds two threads' elements of a group: of two neighboring threads
+/// one loads even groups and the other odd groups, and they exchange halves.
 template <int kVectorsInFlight, class Element, class Sums>
 __device__ void accumulate_whole(const Element* __restrict__ row, Sums& accumulators) {
   constexpr int kGroupVectors = static_cast<int>(kStatisticsLanes * sizeof(Element) / kVectorBytes);
@@ -109,7 +110,7 @@ __device__ void accumulate_whole(const Element* __restrict__ row, Sums& accumula
   }
 }
 
-/// `count` elements from the thread's first on, at any alignment. Absent elements leave their accumulators alone.
+/// Accumulates `count` elements from the thread's first on, at any alignment. Absent elements change no accumulator.
 template <class Element, class Sums>
 __device__ void accumulate_ragged(const Element* __restrict__ row, std::int64_t count, Sums& accumulators) {
   for (int group = 0; group < kGroups; ++group) {
@@ -121,7 +122,7 @@ __device__ void accumulate_ragged(const Element* __restrict__ row, std::int64_t 
   }
 }
 
-/// Steps 2 and 3 of the tree for one of the two sums: rows by their bits 0, 1, 2, then lanes j + 8, 4, 2, 1.
+/// Steps 2 and 3 of the tree for one sum: rows by their bits 0, 1, 2, then lanes j + 8, 4, 2, 1.
 __device__ inline double combine_rows_and_lanes(double (&lanes)[4]) {
 #pragma unroll
   for (unsigned distance = 4; distance < kWarpThreads; distance *= 2) {
@@ -136,16 +137,16 @@ __device__ inline double combine_rows_and_lanes(double (&lanes)[4]) {
   return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
 }
 
-/// Takes `count` elements, at most a chunk, into the accumulators of a warp, all of which must call it: lane 4 * r + q
-/// holds lanes 4q to 4q + 3 of row r.
-/// @tparam kVectorsInFlight  vectors of 16-bit elements that a thread reads before it takes the first: what registers
-///                           there are for
+/// Accumulates `count` elements, at most a chunk. The whole warp must call it: lane 4 * r + q holds lanes 4q to 4q + 3
+/// of row r.
+/// @tparam kVectorsInFlight  vectors of 16-bit elements that a thread loads before it uses the first; limited by
+/// registers
 template <int kVectorsInFlight, class Element, class Sums>
 __device__ void accumulate_chunk(const Element* __restrict__ values, std::int64_t count, Sums& accumulators) {
   const unsigned lane = threadIdx.x % kWarpThreads;
   const unsigned first = lane / 4 * static_cast<unsigned>(kStatisticsRowElements) + lane % 4 * 4;
-  // The same in all lanes, which the vote tells the compiler: it would else make a second copy of the exchanges between
-  // lanes, for warps that have diverged.
+  // The condition is the same in all lanes. The vote tells the compiler so: otherwise it would emit a second copy of
+  // the shuffles for diverged warps.
   if (__all_sync(kAllLanes, count == kChunkElements && is_vector_aligned(values))) {
     accumulate_whole<kVectorsInFlight>(values + first, accumulators);
   } else {
@@ -163,8 +164,9 @@ __device__ Statistics warp_chunk_statistics(const Element* __restrict__ values, 
           warp_max(accumulators.max_bits), 0};
 }
 
-/// The last steps of the tree of slots: lane j takes j + 16, 8, 4, 2, 1. Whole warps must call it; lane 0 gets the
-/// result. @tparam Result  with overloads of combined and shuffled_down
+/// Last levels of the tree over slots: lane j takes j + 16, 8, 4, 2, 1. Whole warps must call it; lane 0 gets the
+/// result.
+/// @tparam Result  type with overloads of combined and shuffled_down
 template <class Result>
 __device__ Result warp_combine(Result value) {
 #pragma unroll
@@ -174,8 +176,9 @@ __device__ Result warp_combine(Result value) {
   return value;
 }
 
-/// Step 4 of the tree over a block of 256 threads: thread j brings slot j. Every thread must call it; thread 0 gets the
-/// result. @param slots  shared memory. Not to be called again without a barrier between
+/// Step 4 of the tree over a block of 256 threads: thread j holds slot j. Every thread must call it; thread 0 gets the
+/// result.
+/// @param slots  shared memory; put a barrier before it is used again
 template <class Result>
 __device__ Result block_combine(Result value, Result (&slots)[kStatisticsSlots]) {
   slots[threadIdx.x] = value;
@@ -187,7 +190,7 @@ __device__ Result block_combine(Result value, Result (&slots)[kStatisticsSlots])
   return threadIdx.x < kWarpThreads ? warp_combine(slots[threadIdx.x]) : value;
 }
 
-/// The local scaler that these statistics give.
+/// Local scaler for these statistics.
 __device__ inline float scaler_of(const Statistics& statistics, std::int64_t count, double clip_factor,
                                   ScalerRule rule) {
   return common::local_scaler(statistics, __uint_as_float(statistics.max_bits), __uint_as_float(0x7fc00000u), count,

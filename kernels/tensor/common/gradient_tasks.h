@@ -1,4 +1,4 @@
-// What tasks that read gradients must be, the same for both backends.
+// Checks of the tasks that read gradients, shared by both backends.
 #pragma once
 
 #include <span>
@@ -8,9 +8,9 @@
 
 namespace terngrad::common {
 
-/// The one element type of all tasks of a call; float32 if there are none.
-/// @param who  named by messages
-/// @throws InvalidArgument for tasks of different types, or a gradient that is not aligned to its elements' size
+/// Common element type of all tasks of a call; float32 if there are none.
+/// @param who  name of the caller, for error messages
+/// @throws InvalidArgument if the types differ or a gradient is not aligned to its element size
 template <class Task>
 ElementType element_type_of(std::span<const Task> tasks, const char* who) {
   for (const Task& task : tasks) {

@@ -1,4 +1,4 @@
-// Marks functions that both backends share.
+// Marks functions that both backends compile.
 #pragma once
 
 #ifdef __CUDACC__

@@ -3,7 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/tensor/cpu/bfloat16.cpp"
 #include <hwy/foreach_target.h>
-// foreach_target.h comes first, as Highway asks.
+// Highway requires that foreach_target.h comes first.
 #include <hwy/highway.h>
 
 #include "kernels/tensor/bfloat16.h"
@@ -12,7 +12,7 @@ HWY_BEFORE_NAMESPACE();
 namespace terngrad::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// from_bfloat16 of kernels/tensor/bfloat16.h, on bits: no floating-point operation that could make a NaN quiet.
+/// from_bfloat16 of kernels/tensor/bfloat16.h in integer operations: a floating-point operation could make a NaN quiet.
 void DecodeBfloat16(const std::uint16_t* HWY_RESTRICT values, float* HWY_RESTRICT out, std::int64_t count) {
   const hn::CappedTag<std::uint32_t, 16> d;
   const hn::Rebind<std::uint16_t, decltype(d)> d16;

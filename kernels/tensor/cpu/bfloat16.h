@@ -1,4 +1,4 @@
-// Widening of bfloat16, one thread's share of an array.
+// Widening of bfloat16 to float32, single-threaded on one range of an array.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/tensor/cpu/float16.cpp"
 #include <hwy/foreach_target.h>
-// foreach_target.h comes first, as Highway asks.
+// Highway requires that foreach_target.h comes first.
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -12,11 +12,11 @@ namespace hn = hwy::HWY_NAMESPACE;
 using DFloat = hn::CappedTag<float, 16>;
 using DOne = hn::CappedTag<float, 1>;
 
-constexpr std::uint32_t kHalf = 0x3f000000u;  // the bits of 0.5
+constexpr std::uint32_t kHalf = 0x3f000000u;  // bit pattern of 0.5
 
-/// to_float16 of kernels/tensor/float16.h, step by step, in the lower half of each lane. Highway's own conversion is
-/// not used: it treats NaN and infinity differently on targets without the instruction. Magnitudes are below 2^31, so
-/// that comparisons may be signed ones, which every target has.
+/// to_float16 of kernels/tensor/float16.h, step by step; the result is in the lower half of each lane. Highway's own
+/// conversion is not used: it treats NaN and infinity differently on targets without the instruction. Magnitudes are
+/// below 2^31, so comparisons may be signed, which every target has.
 template <class D>
 HWY_INLINE hn::Vec<hn::RebindToSigned<D>> ToFloat16(D d, hn::Vec<D> value) {
   const hn::RebindToUnsigned<D> du;
@@ -36,7 +36,7 @@ HWY_INLINE hn::Vec<hn::RebindToSigned<D>> ToFloat16(D d, hn::Vec<D> value) {
   return hn::Or(hn::IfThenElse(is_nan, hn::BitCast(di, nan), number), hn::BitCast(di, sign));
 }
 
-/// from_float16 of kernels/tensor/float16.h.
+/// from_float16 of kernels/tensor/float16.h, vectorized.
 template <class D>
 HWY_INLINE hn::Vec<D> FromFloat16(D d, hn::Vec<hn::RebindToSigned<D>> value) {
   const hn::RebindToSigned<D> di;
@@ -53,7 +53,7 @@ HWY_INLINE hn::Vec<D> FromFloat16(D d, hn::Vec<hn::RebindToSigned<D>> value) {
   return hn::BitCast(d, hn::Or(result, sign));
 }
 
-/// Calls step(tag, i) for whole vectors, then with a tag of one lane for the rest.
+/// Calls step(tag, i) for whole vectors, then with a one-lane tag for the rest.
 template <class Step>
 HWY_INLINE void ForEach(std::int64_t count, const Step& step) {
   const DFloat d;

@@ -1,4 +1,4 @@
-// Conversions to and from float16, one thread's share of an array.
+// Conversions to and from float16, single-threaded on one range of an array.
 #pragma once
 
 #include <cstdint>

@@ -3,14 +3,14 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/tensor/cpu/memory_update.cpp"
 #include <hwy/foreach_target.h>
-// foreach_target.h comes first, as Highway asks.
+// Highway requires that foreach_target.h comes first.
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace terngrad::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Calls body(d, i) for vectors of elements from i on, and for single ones at the end.
+/// Calls body(d, i) for whole vectors starting at element i, then for single elements at the end.
 template <class Body>
 HWY_INLINE void ForEachVector(std::int64_t count, const Body& body) {
   const hn::CappedTag<float, 16> d;
@@ -24,7 +24,7 @@ HWY_INLINE void ForEachVector(std::int64_t count, const Body& body) {
 void Compensate(float decay, const float* HWY_RESTRICT state, float weight, const float* HWY_RESTRICT gradient,
                 float* HWY_RESTRICT out, std::int64_t count) {
   ForEachVector(count, [&](auto d, std::size_t i) HWY_ATTR {
-    // Two products and a sum, each rounded: no fused operation.
+    // Two rounded products and a rounded sum: no fused multiply-add.
     const auto kept = hn::Mul(hn::Set(d, decay), hn::LoadU(d, state + i));
     hn::StoreU(hn::Add(kept, hn::Mul(hn::Set(d, weight), hn::LoadU(d, gradient + i))), d, out + i);
   });

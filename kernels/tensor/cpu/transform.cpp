@@ -3,7 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/tensor/cpu/transform.cpp"
 #include <hwy/foreach_target.h>
-// foreach_target.h comes first, as Highway asks.
+// Highway requires that foreach_target.h comes first.
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -26,7 +26,7 @@ bool AllFinite(const float* HWY_RESTRICT values, std::int64_t count) {
   return true;
 }
 
-/// Writes nothing where all is finite, as it nearly always is: the pass then costs reading only.
+/// Writes nothing if all elements are finite, which is the usual case: the pass then only reads.
 template <class D>
 HWY_INLINE std::size_t ZeroVector(D d, float* values) {
   const auto value = hn::LoadU(d, values);

@@ -1,4 +1,4 @@
-// Element-wise loops over a gradient, one thread's share of it.
+// Element-wise loops over a gradient, single-threaded on one range of it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Elements of any type for kernels that work on float32: widened a chunk at a time, while it is in the cache.
+// Widens elements of any type to float32, one chunk at a time while it is in the cache.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,12 @@
 
 namespace terngrad::cpu {
 
-/// Memory for the elements of one chunk at a time, on the stack of the thread that works on it.
+/// Stack buffer of one thread for one widened chunk.
 class WidenedChunk {
  public:
-  /// Elements first .. first + count - 1 of `values` as float32: where they are if they are that, else a copy that
-  /// holds until the next call. @param count  at most kChunkElements
+  /// Elements [first, first + count) of `values` as float32: a pointer into `values` if they are float32, else to a
+  /// copy that is valid until the next call.
+  /// @param count  at most kChunkElements
   const float* of(const void* values, ElementType type, std::int64_t first, std::int64_t count) {
     const void* chunk = element_at(values, type, first);
     switch (type) {
@@ -36,7 +37,7 @@ class WidenedChunk {
   alignas(64) float widened_[kChunkElements];
 };
 
-/// The memory of elements first .. first + count - 1.
+/// Bytes of elements [first, first + count).
 inline std::span<const std::byte> memory_of(const void* values, ElementType type, std::int64_t first,
                                             std::int64_t count) {
   return {static_cast<const std::byte*>(element_at(values, type, first)),

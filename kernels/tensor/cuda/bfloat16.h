@@ -1,4 +1,4 @@
-// Conversions to and from bfloat16 on a GPU: kernels/tensor/bfloat16.h documents them. Lengths agree.
+// Conversions to and from bfloat16 on a GPU, documented in kernels/tensor/bfloat16.h. Lengths must agree (unchecked).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Elements of gradients in kernels: float32, and types of 16 bits, which are widened when they are loaded.
+// Gradient elements in kernels: float32, and 16-bit types that are widened on load.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -12,7 +12,7 @@
 
 namespace terngrad::cuda {
 
-/// ElementType as types that kernels are instantiated with; float stands for itself.
+/// Element types that kernels are instantiated with, one per ElementType; kFloat32 is float.
 struct Bfloat16 {
   std::uint16_t bits;
 };
@@ -22,8 +22,8 @@ struct Float16 {
 
 __device__ inline float widened(float value) { return value; }
 __device__ inline float widened(Bfloat16 value) { return from_bfloat16(value.bits); }
-/// By the GPU's own conversion, which is exact but gives one NaN for all (PTX ISA, "cvt"): they get from_float16's
-/// bits. Without a branch, which would take more registers than it saves instructions.
+/// Uses the GPU's conversion instruction, which is exact but maps every NaN to the same one (PTX ISA, "cvt"), so NaNs
+/// get from_float16's bits here. Branch-free: a branch would cost more registers than it saves instructions.
 __device__ inline float widened(Float16 value) {
   const std::uint32_t bits = value.bits;
   const float converted = __half2float(__ushort_as_half(value.bits));
@@ -31,19 +31,19 @@ __device__ inline float widened(Float16 value) {
   return converted == converted ? converted : nan;
 }
 
-/// The two elements of 16 bits in a word, in memory order.
+/// Widens the two 16-bit elements of a word, in memory order.
 template <class Element>
 __device__ float2 widened_pair(std::uint32_t word) {
   return {widened(Element{static_cast<std::uint16_t>(word)}), widened(Element{static_cast<std::uint16_t>(word >> 16)})};
 }
 
-/// The bytes of one vector access, and whether it can begin at `values`.
+/// Size of one vector access in bytes; is_vector_aligned: true if such an access can begin at `values`.
 inline constexpr std::uintptr_t kVectorBytes = 16;
 __device__ inline bool is_vector_aligned(const void* values) {
   return reinterpret_cast<std::uintptr_t>(values) % kVectorBytes == 0;
 }
 
-/// Calls visit(element) with an element of the type that `type` stands for.
+/// Calls visit(element) with a value of the element type for `type`.
 template <class Visit>
 void with_element(ElementType type, const Visit& visit) {
   switch (type) {

@@ -1,6 +1,6 @@
-// Element-wise kernels: a functor for one element, applied to arrays of one length by Thrust, for which CUB chooses how
-// many loads are in flight. (CUB's path of bulk copies, for functors that proclaim copyable arguments, is not taken: in
-// CCCL 3.0 the size of the first call decides the tiles of all later ones.)
+// Element-wise kernels: Thrust applies a functor to arrays of equal length, and CUB chooses the number of loads in
+// flight. CUB's bulk-copy path, for functors that proclaim copyable arguments, is not used: in CCCL 3.0 the size of the
+// first call decides the tile size of all later calls.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,14 +16,14 @@
 
 namespace terngrad::cuda {
 
-/// Several arrays as one of tuples.
+/// Several arrays as one array of tuples.
 template <class... T>
 auto zipped(T*... arrays) {
   return thrust::make_zip_iterator(thrust::make_tuple(arrays...));
 }
 
-/// out[i] = op(in[i]...) for i < count. `out` is an array, or zipped arrays for an op that returns a tuple; it may be
-/// an input too, and may overlap it in no other way. The host does not wait.
+/// out[i] = op(in[i]...) for i < count. `out` is an array, or zipped arrays for an op that returns a tuple. It may be
+/// one of the inputs, but must not partially overlap one. Asynchronous.
 /// @throws DeviceError
 template <class Op, class Out, class... In>
 void transform(std::size_t count, const Stream& stream, const Op& op, Out out, const In*... in) {
@@ -34,7 +34,7 @@ void transform(std::size_t count, const Stream& stream, const Op& op, Out out, c
   });
 }
 
-/// Asks a condition that the host does not know.
+/// Predicate for thrust::transform_if that evaluates a condition known only on the device.
 struct Asks {
   template <class When>
   __device__ bool operator()(const When& when) const {
@@ -42,7 +42,7 @@ struct Asks {
   }
 };
 
-/// The same where when(), which is asked on the GPU and is the same for all elements; else nothing is written.
+/// Like transform, but writes nothing if when() is false. when() runs on the GPU and must be the same for all elements.
 template <class When, class Op, class Out, class... In>
 void transform_if(std::size_t count, const Stream& stream, const When& when, const Op& op, Out out, const In*... in) {
   if (count == 0) return;

@@ -1,4 +1,4 @@
-// Conversions to and from float16 on a GPU: kernels/tensor/float16.h documents them. Lengths agree.
+// Conversions to and from float16 on a GPU, documented in kernels/tensor/float16.h. Lengths must agree (unchecked).
 #pragma once
 
 #include <cstdint>

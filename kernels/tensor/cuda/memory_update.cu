@@ -18,7 +18,7 @@ struct Compensate {
   }
 };
 
-/// The next velocity, and what is compensated.
+/// Returns the next velocity and the compensated gradient.
 template <bool kNesterov>
 struct Accumulate {
   float momentum;
@@ -49,7 +49,7 @@ void launch_accumulate(const AccumulateTask& task, float momentum, const Stream&
   transform(count, stream, op, out, residual, velocity, gradient);
 }
 
-/// The condition of keeping anything, which the host does not know when it submits the kernel.
+/// Condition for updating the memory; the host does not know it when it launches the kernel.
 struct Keeps {
   const float* flag;
   const std::uint32_t* skip;

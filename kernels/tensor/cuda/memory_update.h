@@ -1,4 +1,4 @@
-// Error feedback, momentum and DGC on a GPU: kernels/tensor/memory_update.h documents them.
+// Error feedback, momentum and DGC on a GPU, documented in kernels/tensor/memory_update.h.
 #pragma once
 
 #include "kernels/tensor/memory_update.h"

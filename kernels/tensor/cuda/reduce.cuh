@@ -1,4 +1,4 @@
-// Reductions over a warp or a block in one fixed order, so that results are the same bits on every run, device and
+// Reductions over a warp or a block in one fixed order, so that results are bit-identical on every run, device and
 // launch: CUB's collectives promise no order.
 #pragma once
 
@@ -9,8 +9,8 @@ namespace terngrad::cuda {
 inline constexpr unsigned kWarpThreads = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
-/// Combines the values of a warp: lane i takes i ^ 16, then i ^ 8, 4, 2, 1. All 32 lanes must call it; all get the
-/// result. The same bits in every lane for a commutative `op` (addition of floating-point numbers is).
+/// Reduces the values of a warp by a butterfly: lane i combines with lanes i ^ 16, then i ^ 8, 4, 2, 1. All 32 lanes
+/// must call it; all get the result, bit-identical if `op` is commutative (floating-point addition is).
 template <class T, class Op>
 __device__ T warp_reduce(T value, Op op) {
 #pragma unroll
@@ -20,8 +20,8 @@ __device__ T warp_reduce(T value, Op op) {
   return value;
 }
 
-/// Sum, maximum and union of 32-bit integers over a warp, which are the same in any order: by one instruction from
-/// compute capability 8.0 on, else by shuffles. All 32 lanes must call them; all get the result.
+/// Sum, maximum and bitwise OR of 32-bit integers over a warp, all independent of order. One instruction from compute
+/// capability 8.0 on, else shuffles. All 32 lanes must call them; all get the result.
 __device__ inline unsigned warp_sum(unsigned value) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
   return warp_reduce(value, [](unsigned a, unsigned b) { return a + b; });
@@ -44,8 +44,8 @@ __device__ inline unsigned warp_or(unsigned value) {
 #endif
 }
 
-/// Combines the values of a block of `Threads` threads: warps as above, then their results in order. Every thread must
-/// call it; thread 0 gets the result. May be called again at once.
+/// Reduces the values of a block of `Threads` threads: each warp as above, then the warps' results in order. Every
+/// thread must call it; thread 0 gets the result. Ends with a barrier, so it may be called again at once.
 template <unsigned Threads, class T, class Op>
 __device__ T block_reduce(T value, Op op) {
   constexpr unsigned kWarps = Threads / kWarpThreads;
@@ -61,15 +61,16 @@ __device__ T block_reduce(T value, Op op) {
   return value;
 }
 
-/// Exclusive prefix sum over a block of `Threads` threads. Every thread must call it. @returns the sum over the threads
-/// before this one, and in `total`, for every thread, the sum over all.
+/// Exclusive prefix sum over a block of `Threads` threads. Every thread must call it.
+/// @param total  out: the sum over all threads, for every thread
+/// @returns the sum over the preceding threads
 template <unsigned Threads>
 __device__ unsigned block_exclusive_sum(unsigned value, unsigned& total) {
   constexpr unsigned kWarps = Threads / kWarpThreads;
   static_assert(Threads % kWarpThreads == 0 && kWarps <= kWarpThreads, "a block is 1 to 32 whole warps");
   __shared__ unsigned of_warp[kWarps];
   const unsigned lane = threadIdx.x % kWarpThreads;
-  unsigned sum = value;  // over this lane and those before it
+  unsigned sum = value;  // inclusive prefix sum within the warp
 #pragma unroll
   for (unsigned distance = 1; distance < kWarpThreads; distance *= 2) {
     const unsigned before = __shfl_up_sync(kAllLanes, sum, distance);

@@ -1,4 +1,4 @@
-// Checks and changes of a gradient on a GPU.
+// Checks and transformations of a gradient on a GPU.
 #include "kernels/tensor/cuda/transform.h"
 
 #include <cuda_runtime.h>
@@ -18,7 +18,7 @@ struct FindNonfinite {
   }
 };
 
-/// Stores only where something is replaced: the pass otherwise costs reading only.
+/// Stores only replaced elements: if there are none, the pass only reads.
 struct ZeroNonfinite {
   std::int64_t* num_replaced;
   __device__ void operator()(float& value) const {

@@ -1,4 +1,4 @@
-// Checks and changes of a gradient on a GPU: kernels/tensor/transform.h documents them.
+// Checks and transformations of a gradient on a GPU, documented in kernels/tensor/transform.h.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace terngrad::cuda {
 
 void find_nonfinite(std::span<const float> values, std::uint32_t* found, const Stream& stream);
 void zero_nonfinite(std::span<float> values, std::int64_t* num_replaced, const Stream& stream);
-/// @param factor_on_device  null, or [1] takes the place of `factor`
+/// @param factor_on_device  [1] in device memory, replaces `factor`; or null
 void scale(std::span<float> values, float factor, const float* factor_on_device, const Stream& stream);
 void multiply(std::span<const float> a, std::span<const float> b, std::span<float> out, const Stream& stream);
 
