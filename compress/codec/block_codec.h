@@ -1,4 +1,4 @@
-// BlockCodec: what codecs of fixed-size codes with every worker's own scalers of blocks have in common.
+// BlockCodec: base of codecs with fixed-size codes and unshared scalers per block.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace terngrad {
 
-/// Codes of one format, for blocks of elements with a scaler each that no other worker shares. The mean over N workers
-/// is the tree-sum (kernels/tensor/worker_tree.h) of what each sent times fl(1 / N). Its coders are BlockCoders, or any
-/// other that writes this format.
+/// Base of codecs with codes of one format and one scaler per block of elements, which workers do not share. The mean
+/// over N workers is the tree-sum (kernels/tensor/worker_tree.h) of the decoded values times fl(1 / N). Its coders are
+/// BlockCoders, or any other coder that writes this format.
 class BlockCodec : public Codec {
  public:
   const std::string& name() const override { return name_; }
@@ -25,7 +25,7 @@ class BlockCodec : public Codec {
   void decode_range(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const override;
 
  protected:
-  /// @throws InvalidArgument for a block that is no multiple of 64, or fewer than one worker
+  /// @throws InvalidArgument if block_elements is not a multiple of 64, or num_workers < 1
   BlockCodec(std::string name, CodeFormat format, std::int64_t block_elements, int num_workers);
 
  private:

@@ -1,4 +1,4 @@
-// BlockCoder: what coders with one scaler for each tensor or block of it have in common.
+// BlockCoder: base of coders with one scaler per tensor or block.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace terngrad {
 
-/// Measures one scaler for each run of elements (compress/codec/scaled_runs.h). How a slice is encoded is the codec's.
+/// Measures one scaler per run of elements (compress/codec/scaled_runs.h). Derived classes encode the slices.
 class BlockCoder : public SliceCoder {
  public:
   void measure(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream) override;
 
  protected:
-  /// @param block_elements  a multiple of 64; 0: one scaler for a tensor
-  /// @param rule, factor    of the scalers, as local_scaler takes them
+  /// @param block_elements  a multiple of 64; 0: one scaler per tensor
+  /// @param rule, factor    define the scalers, as arguments of local_scaler
   BlockCoder(const Codec& codec, const CoderSetup& setup, const std::vector<int>& segments, PayloadSlots& slots,
              std::int64_t block_elements, ScalerRule rule, double factor);
 
-  /// The mean of what each worker sent with its own scalers.
+  /// Writes the mean of the workers' messages, each decoded with the worker's own scalers.
   void aggregate_own(const TensorTable& mean, LeafFormat format, Stream& stream) {
     SliceCoder::aggregate_own(mean, {.format = format}, stream);
   }

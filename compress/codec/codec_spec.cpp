@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kAcceptedSpecs = "NAME or NAME:KEY=VALUE,KEY=VALUE, such as ternary:clip_factor=2.5,format=t5";
 
-/// Whether a name, key or value may hold it. Not by <cctype>, which asks the locale.
+/// True if a name, key or value may contain the character. Does not use <cctype>, which depends on the locale.
 bool is_spec_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
          c == '+' || c == '.';
@@ -22,7 +22,7 @@ bool is_spec_character(char c) {
 
 bool is_spec_word(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_spec_character); }
 
-/// Takes what is in front of the next `separator`, and that too.
+/// Removes the text before the next `separator`, and the separator, from `text`. @returns the text before it
 std::string_view take_until(std::string_view& text, char separator) {
   const std::size_t end = std::min(text.find(separator), text.size());
   const std::string_view taken = text.substr(0, end);
@@ -35,10 +35,10 @@ const std::string* find_value(const SpecOptions& options, std::string_view key) 
   return found == options.end() ? nullptr : &found->second;
 }
 
-/// The shortest text that reads as the number.
+/// The shortest text that parses to the number.
 template <class Number>
 std::string number_text(Number number) {
-  if (number == 0) number = 0;  // not "-0", which is an equal number
+  if (number == 0) number = 0;  // not "-0", which compares equal
   std::array<char, 32> text;
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr};
 }

@@ -1,4 +1,4 @@
-// CodecSpec: a codec and its options as text, and SpecReader, by which a codec reads them.
+// CodecSpec: a codec and its options as text. SpecReader: typed access to these options.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace terngrad {
 
-/// Keys and their values.
+/// Pairs of key and value.
 using SpecOptions = std::vector<std::pair<std::string, std::string>>;
 
 /// A codec by name, with values for some of its keys: "ternary:clip_factor=2.5,format=t5".
@@ -22,52 +22,52 @@ struct CodecSpec {
   friend bool operator==(const CodecSpec&, const CodecSpec&) = default;
 };
 
-/// Reads NAME or NAME:KEY=VALUE,KEY=VALUE,... Names, keys and values are of letters, digits, '_', '-', '+' and '.';
-/// whether there is such a codec, and what its keys accept, is not looked at.
-/// @throws InvalidArgument in one line that says what is wrong and what is accepted
+/// Parses NAME or NAME:KEY=VALUE,KEY=VALUE,... Names, keys and values consist of letters, digits, '_', '-', '+' and
+/// '.'. Does not check that the codec exists or accepts the keys and values.
+/// @throws InvalidArgument with one line that says what is wrong and what is accepted
 CodecSpec parse_codec_spec(std::string_view text);
 
 /// The text that parse_codec_spec reads as `spec`.
 std::string to_string(const CodecSpec& spec);
 
-/// One key of a codec, as the codec's own reading declares it.
+/// One key of a codec, as declared by the codec's read from a SpecReader.
 struct SpecKey {
   std::string name;
   std::string default_value;
   std::string accepted;  // "a number of at least 0", "one of paper, original"
   std::string meaning;
-  std::vector<std::string> words = {};  // all that is accepted, of a choice
-  std::string value;                    // in the spec that is read, written as its canonical text has it
-  bool applies = true;                  // whether it has an effect beside the other values
+  std::vector<std::string> words = {};  // accepted values of a choice
+  std::string value;                    // value in the spec, in canonical form
+  bool applies = true;                  // false if it has no effect with the other values
 };
 
-/// A word of a spec and what it stands for.
+/// A word of a spec and the value that it denotes.
 template <class Value>
 struct SpecWord {
   const char* word;
   Value value;
 };
 
-/// Reads the options of a spec with their types. A codec asks for each of its keys once, whether the spec has it or
-/// not, so that what it asks for is also the list of its keys:
+/// Reads the options of a spec with their types. A codec reads each of its keys once, whether or not the spec has it,
+/// so that the reads also declare the list of keys:
 ///
 ///   options.bits = static_cast<int>(reader.integer("bits", 4, 2, 8, "of an element"));
 ///   reader.finish();
 ///
-/// Every refusal is an InvalidArgument of one line that names the codec, the key and what is accepted.
+/// Every error is an InvalidArgument of one line that names the codec, the key and the accepted values.
 class SpecReader {
  public:
-  /// @param defaults  values in place of the codec's own defaults, for those of its keys that `spec` does not name
+  /// @param defaults  override the codec's own defaults of keys that `spec` does not name
   explicit SpecReader(CodecSpec spec, SpecOptions defaults = {});
 
-  /// A finite number, least <= number <= most. @param value  the default
+  /// A finite number in [least, most]. @param value  the default
   double number(const char* key, double value, double least, double most, const char* meaning);
-  /// @param multiple_of  what it has to be a multiple of
+  /// An integer in [least, most]. @param multiple_of  required divisor
   std::int64_t integer(const char* key, std::int64_t value, std::int64_t least, std::int64_t most, const char* meaning,
                        std::int64_t multiple_of = 1);
   /// "true" or "false".
   bool flag(const char* key, bool value, const char* meaning);
-  /// One of some words. @param value  the default, one of theirs
+  /// One of the given words. @param value  the default, the value of one of them
   template <class Value>
   Value choice(const char* key, Value value, std::initializer_list<SpecWord<Value>> words, const char* meaning) {
     std::vector<const char*> names;
@@ -79,27 +79,28 @@ class SpecReader {
     return words.begin()[choose(key, index, names, meaning)].value;
   }
 
-  /// Says that a key, which was read, has an effect only under a condition. Where it has none, the spec may name it
-  /// with its default only. @param needs  the condition in words, e.g. "scope=block"
+  /// Declares that a key, read before, has an effect only if a condition holds. If it does not hold, the spec may give
+  /// the key only its default. @param needs  the condition in words, e.g. "scope=block"
   void require_for(const char* key, bool holds, const char* needs);
 
-  /// Leaves a key, which was read, out of the canonical text where it has its default: for keys that came after texts
-  /// which are kept.
+  /// Omits a key, read before, from the canonical text while it has its default: for keys added after canonical texts
+  /// were already stored.
   void omit_default(const char* key);
 
-  /// The key of codecs that rotate: elements of a run, or 0 (Codec::rotation).
+  /// Reads the key "rotate" of codecs that rotate: run length, or 0 (Codec::rotation).
   std::int64_t rotation(std::int64_t value);
 
-  /// Refuses every option that was not asked for, naming the keys that were.
+  /// Refuses every option of the spec that was not read, naming the known keys.
   void finish() const;
 
   /// The keys read so far, in their order.
   const std::vector<SpecKey>& keys() const { return keys_; }
-  /// The spec with the values of all keys that apply: equal for specs of equal meaning, and read as the same codec.
+  /// The spec with the values of all keys that apply. Specs with the same meaning have equal canonical specs, which
+  /// stand for the same codec.
   CodecSpec canonical() const;
 
  private:
-  /// The key's value in the spec, or the default from outside; null: there is neither.
+  /// The key's value in the spec, or in the defaults given to the constructor; null if neither has it.
   const std::string* text_of(const char* key) const;
   SpecKey& add(const char* key, std::string default_value, std::string accepted, const char* meaning,
                std::string value);

@@ -56,7 +56,7 @@ Coder::Coder(const Codec& codec, const CoderSetup& setup, std::vector<int> segme
   }
   Stream stream(device);
   copy<ScalerPlace>(places_, places_on_device_.span(), stream);
-  // Rows of workers that a process never hears of count as zero.
+  // Rows of workers whose scalers are never received count as zeros.
   for (Buffer<float>* rows : {&local_, &own_, &drawn_with_}) fill_zero(rows->span(), stream);
   stream.synchronize();
 }
@@ -170,7 +170,7 @@ void Coder::keep_by_sent_on_gpu(bool masks, std::span<const TensorTable> encoded
 
 void Coder::keep_by_sent_on_cpu(bool masks, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
                                 Stream& stream) {
-  // Tensors differ in size by orders of magnitude, so chunks of all of them are dealt out.
+  // Tensor sizes differ by orders of magnitude, so work is divided into chunks of all tensors.
   struct Chunk {
     std::size_t worker;
     std::size_t slice;
@@ -187,7 +187,7 @@ void Coder::keep_by_sent_on_cpu(bool masks, std::span<const TensorTable> encoded
   }
   parallel_for(
       stream.num_threads(), static_cast<std::int64_t>(chunks.size()), 4, [&](std::int64_t begin, std::int64_t end) {
-        // Decoded a chunk at a time, while it is in the cache.
+        // Decoded one chunk at a time, while it is in the cache.
         std::array<float, kChunkElements> sent;
         Stream own;
         for (const Chunk& chunk :

@@ -15,7 +15,7 @@ namespace terngrad {
 HostCoder::HostCoder(const Codec& codec, const CoderSetup& setup, std::vector<int> segments, PayloadSlots& slots)
     : Coder(codec, setup, std::move(segments), slots) {
   if (setup.device.is_cpu()) return;
-  // Payloads have fixed places on a GPU, and nobody is told how much of them was written.
+  // Payloads have fixed slots on a GPU, and readers do not learn how many bytes were written.
   if (!codec.traits().fixed_size && !codec.traits().self_delimiting) {
     TERNGRAD_THROW(NotSupported, "[", codec.name(),
                    "] the codec has no kernels for GPUs, and payloads of sizes that depend on the data cannot go "
@@ -73,7 +73,7 @@ void HostCoder::encode_on_host(std::span<const TensorTable> gradients, const flo
       const auto count = static_cast<std::size_t>(codec().scaler_range(slice).count);
       const auto most = static_cast<std::size_t>(codec().max_payload_bytes(slice, slots().form));
       std::uint8_t* const payload = copies_ == nullptr ? outgoing(i, worker) : copies_->payload(most).data();
-      // A flag of one run of a tensor is in all of its scalers.
+      // If one run of a tensor is not finite, all of its scalers are NaN.
       const bool is_finite = !std::isnan(flags[row + first_scaler]);
       const EncodeTask task{gradients[worker], slice, {scalers + row + first_scaler, count}, is_finite, key, payload};
       std::int64_t& bytes = outgoing_bytes(i, worker);
@@ -124,7 +124,7 @@ void HostCoder::aggregate(const TensorTable& mean, AggregateUnit unit, Stream& s
 }
 
 void HostCoder::copy_payloads(Stream& stream) {
-  std::size_t room = 0;  // of each
+  std::size_t room = 0;  // size of each payload, padded
   for (const EncodedSlice& encoded : sent_) room = std::max(room, (encoded.payload.size() + 7) / 8 * 8);
   std::span<std::uint8_t> left = copies_->payload(room * sent_.size());
   for (EncodedSlice& encoded : sent_) {

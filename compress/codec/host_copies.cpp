@@ -7,7 +7,7 @@
 namespace terngrad {
 namespace {
 
-/// Where tensors begin: at whole cache lines, whatever their element type.
+/// Alignment of tensors: whole cache lines, for any element type.
 constexpr std::size_t kTensorAlignment = 64;
 
 std::size_t room_of(const Segment& segment, ElementType type) {

@@ -1,4 +1,4 @@
-// HostCopies: what a coder that works on the CPU needs of a GPU's memory.
+// HostCopies: host buffers for a coder that works on the CPU with gradients in GPU memory.
 #pragma once
 
 #include <cstddef>
@@ -11,23 +11,23 @@
 
 namespace terngrad {
 
-/// Page-locked host memory for the gradients of some tensors, and for scalers, payloads and means, which grows to what
-/// is asked for and is kept from step to step. Everything that copies to the host waits for the GPU's stream.
+/// Page-locked host memory for the gradients of some tensors, and for scalers, payloads and means. Buffers grow to the
+/// requested size and are reused from step to step. Every copy to the host waits for the GPU's stream.
 class HostCopies {
  public:
-  /// @param setup     of a GPU. @param segments  whose gradients are copied
+  /// @param setup  for a GPU. @param segments  tensors whose gradients are copied
   HostCopies(const CoderSetup& setup, std::vector<int> segments);
 
-  /// The stream of work on the CPU.
+  /// Stream for work on the CPU.
   Stream& cpu() { return cpu_; }
-  /// Copies the segments' gradients, whatever their element type. @returns gradients()
+  /// Copies the segments' gradients to the host, with their element type. @returns gradients()
   std::span<const TensorTable> copy_gradients(std::span<const TensorTable> on_device, Stream& stream);
-  /// What was copied last; tensors of other segments are null.
+  /// Gradients copied last; tensors of other segments are null.
   std::span<const TensorTable> gradients() const { return tables_; }
-  /// The step's number, wherever it is.
+  /// The step's number, read from host or device memory.
   static std::uint64_t number_of(const DeviceStep& step, Stream& stream);
 
-  /// Memory of its own for each use, contents undefined; valid until the next call.
+  /// Separate buffers, with unspecified contents; valid until the next call.
   std::span<float> rows(std::size_t count) { return room(rows_, count); }
   std::span<float> mean(std::size_t count) { return room(mean_, count); }
   /// Aligned to 8 bytes.

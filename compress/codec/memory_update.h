@@ -1,14 +1,14 @@
-// Kept: what error feedback, momentum and DGC keep of a step.
+// MemoryUpdate: the new value of a worker's memory after a step (error feedback, momentum, DGC).
 #pragma once
 
 namespace terngrad {
 
-/// What a worker keeps of a tensor once its message is settled.
+/// New value of a worker's memory of a tensor once the step is settled.
 enum class MemoryUpdate {
-  kUnsent,   // what the message left out: fl(encoded - decoded)
-  kEncoded,  // what was encoded
-  kMasked,  // what is given in place of what was encoded, and 0 of elements that the message says are not 0; of a codec
-            // that loses nothing all of it
+  kUnsent,   // residual: fl(encoded - decoded)
+  kEncoded,  // the encoded gradient
+  kMasked,   // momentum masking (DGC): the given velocity, with 0 for entries that were sent; with a lossless codec
+             // nothing is masked
 };
 
 }  // namespace terngrad

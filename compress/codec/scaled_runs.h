@@ -1,4 +1,4 @@
-// The runs of elements that have a scaler each: whole tensors, or blocks of them.
+// Runs of elements that have one scaler each: whole tensors, or blocks of them.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,17 @@
 
 namespace terngrad {
 
-/// Longest block: far beyond any tensor, and short enough that sums of positions and blocks fit 64 bits.
+/// Maximum block size: larger than any tensor, and small enough that position plus block size fits 64 bits.
 inline constexpr std::int64_t kMaxBlockElements = std::int64_t{1} << 50;
 
-/// The runs of elements of tensors that have statistics, and so scalers, of their own: whole tensors, or blocks of
-/// `block_elements` where it is not 0.
+/// Runs of elements with separate statistics and scalers: whole tensors, or blocks of `block_elements` if nonzero.
 std::vector<Slice> statistics_slices(const Layout& layout, const std::vector<int>& segments,
                                      std::int64_t block_elements);
 
-/// @param codec  named by the message. @throws InvalidArgument unless block_elements is 0 or a multiple of 64
+/// @param codec  name for the error message. @throws InvalidArgument unless block_elements is 0 or a multiple of 64
 void require_block_elements(std::int64_t block_elements, const char* codec);
 
-/// Codec::num_scalers and Codec::scaler_range of a codec with a scaler for each of these runs.
+/// Codec::num_scalers and Codec::scaler_range for a codec with one scaler per run.
 std::int64_t num_block_scalers(std::int64_t num_elements, std::int64_t block_elements);
 Codec::ScalerRange block_scaler_range(const Slice& slice, std::int64_t block_elements);
 

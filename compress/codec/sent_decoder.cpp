@@ -12,7 +12,7 @@
 namespace terngrad {
 namespace {
 
-/// Each slice's elements begin at a multiple of this many, for vector accesses.
+/// Alignment of each slice in elements, for vector accesses.
 constexpr std::int64_t kAlignment = 64;
 
 }  // namespace
@@ -50,7 +50,7 @@ SentDecoder::Decoding SentDecoder::decoding_of() const {
   if (codec_.leaf_form()) return Decoding::kLeaves;
   const auto has_elements = [](const Slice& slice) { return slice.count > 0; };
   const auto slice = std::ranges::find_if(slots_.encoded, has_elements);
-  if (slice == slots_.encoded.end()) return Decoding::kHost;  // of nothing
+  if (slice == slots_.encoded.end()) return Decoding::kHost;  // there is nothing to decode
   if (codec_.sparse_form(*slice)) return Decoding::kSparse;
   return codec_.drawn_form(*slice) ? Decoding::kDrawn : Decoding::kHost;
 }
@@ -89,7 +89,7 @@ void SentDecoder::decode_lanes(std::size_t local_worker, const float* scalers,
                                std::span<const std::int64_t> first_scalers, Stream& stream) {
   const SumForm form = codec_.sum_form();
   const std::int64_t num_scalers = units_.num_elements();
-  // Of one worker, fl(s / fl(L N)) is the unit.
+  // For one worker, the scale fl(s / fl(L N)) is the unit.
   combine_scalers({.places = places_.data(),
                    .num_scalers = num_scalers,
                    .num_workers = 1,

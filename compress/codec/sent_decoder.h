@@ -1,4 +1,4 @@
-// SentDecoder: what a GPU's workers have sent, decoded where it is.
+// SentDecoder: decodes the messages of a GPU's workers in GPU memory.
 #pragma once
 
 #include <cstddef>
@@ -20,24 +20,24 @@ class Codec;
 struct CoderSetup;
 struct PayloadSlots;
 
-/// Decodes one local worker's own payloads after the other, into memory that all of them share. Keeps the tables of a
-/// step for each worker, so that a step after the first can be captured into a graph.
+/// Decodes one local worker's own payloads at a time, into memory that all workers share. Keeps the tables of a step
+/// per worker, so that a step after the first can be captured into a graph.
 class SentDecoder {
  public:
-  /// @param codec, setup, slots  of the coder, which outlives this
+  /// @param codec, setup, slots  members of the coder, which must outlive this
   SentDecoder(const Codec& codec, const CoderSetup& setup, const PayloadSlots& slots, std::int64_t num_scalers);
 
-  /// Decodes every encoded slice of a local worker. The host does not wait, except for a codec that kernels cannot
-  /// decode (Codec::leaf_form, sparse_form, drawn_form): then it decodes.
-  /// @param scalers        [num_scalers] the worker's messages say, on the device
-  /// @param first_scalers  of each encoded slice, its place there
-  /// @returns for each encoded slice its elements, until the next call, for the caller to write to; what was rotated is
-  /// so still
+  /// Decodes every encoded slice of a local worker. The host does not wait, except for codecs that kernels cannot
+  /// decode (see Codec::leaf_form, sparse_form, drawn_form): those it decodes itself.
+  /// @param scalers        [num_scalers] scalers of the worker's messages, on the device
+  /// @param first_scalers  per encoded slice: index of its first scaler
+  /// @returns per encoded slice its elements, valid until the next call; the caller may write to them. Rotated values
+  /// stay rotated
   std::span<float* const> run(std::size_t local_worker, const float* scalers,
                               std::span<const std::int64_t> first_scalers, Stream& stream);
 
  private:
-  /// What can decode the codec's messages.
+  /// Method for decoding the codec's messages.
   enum class Decoding { kLanes, kLeaves, kSparse, kDrawn, kHost };
   Decoding decoding_of() const;
   void decode_lanes(std::size_t local_worker, const float* scalers, std::span<const std::int64_t> first_scalers,
@@ -57,12 +57,12 @@ class SentDecoder {
   Decoding decoding_;
   Buffer<float> elements_;
   std::vector<float*> of_slices_;
-  // One per local worker, of the kind that decoding_ says.
+  // One per local worker, for the method decoding_.
   std::vector<TreeSummer> tree_summers_;
   std::vector<CodeSummer> code_summers_;
   std::vector<SparseSummer> sparse_summers_;
   std::vector<DrawnSummer> drawn_summers_;
-  // What codes in lanes are multiples of: fl(s / L).
+  // Units of codes in lanes: fl(s / L).
   Buffer<ScalerPlace> places_;
   Buffer<float> units_, unused_;
   Buffer<NonfiniteReport> report_;

@@ -1,4 +1,4 @@
-// SliceCoder: what coders of codes of fixed size with scalers for each tensor or block of it have in common.
+// SliceCoder: base of coders with fixed-size codes and scalers per tensor or block.
 #pragma once
 
 #include <cstdint>
@@ -13,37 +13,37 @@
 
 namespace terngrad {
 
-/// Lists the slices to encode with their scalers, and adds up what every worker sent. How scalers are measured and how
-/// a slice is encoded is the codec's.
+/// Lists the slices to encode with their scalers, and adds up the workers' payloads. Derived classes measure scalers
+/// and encode slices.
 class SliceCoder : public Coder {
  public:
   bool can_overflow() const override { return codec().sharing() == ScalerSharing::kNone || codec().rotation() != 0; }
 
  protected:
-  /// @param block_elements  a multiple of 64; 0: scalers are not of blocks
+  /// @param block_elements  a multiple of 64; 0: no scalers per block
   SliceCoder(const Codec& codec, const CoderSetup& setup, const std::vector<int>& segments, PayloadSlots& slots,
              std::int64_t block_elements);
 
   std::int64_t block_elements() const { return block_elements_; }
-  /// After measuring: where one of a tensor's local scalers is NaN, all become it.
+  /// Call it after measuring: if one of a tensor's local scalers is NaN, sets all of them to NaN.
   void flag_whole_tensors(Stream& stream);
-  /// One task for each slice of each local worker, after combine_scalers. Says that every payload gets the bytes that
-  /// max_payload_bytes names. Valid until the next call.
+  /// One task per slice of each local worker; call it after combine_scalers. Sets all payload lengths to
+  /// max_payload_bytes. Valid until the next call.
   std::span<const QuantizeTask> quantize_tasks(std::span<const TensorTable> gradients);
-  /// Of the first local worker; tasks add their worker's number.
+  /// Key for the first local worker; tasks add their worker's number.
   DrawKey draw_key(const DeviceStep& step) const;
-  /// One task for each aggregated slice, of codes that add up as integers. Valid until the next call.
+  /// One task per aggregated slice, for codes that add up as integers. Valid until the next call.
   std::span<const CodeSumTask> sum_tasks(const TensorTable& mean, AggregateUnit unit, CodeFormat format,
                                          int lane_levels);
-  /// The mean of what each worker sent with its own scalers.
-  /// @param leaves  what leaves are: the format, and what of it no codec shares
+  /// Writes the mean of the workers' messages, each decoded with the worker's own scalers.
+  /// @param leaves  leaf format and the codec's other settings; the rest is filled in here
   void aggregate_own(const TensorTable& mean, const MeanTask& leaves, Stream& stream);
 
  private:
   std::int64_t block_elements_;
   TreeSummer tree_summer_;
   Buffer<std::int64_t> first_scalers_;  // on the device
-  Buffer<float> ones_;                  // scales that leave sums as they are: a row; of shared codes
+  Buffer<float> ones_;                  // [num_scalers] factors 1, for sums; for codecs with shared scalers
   std::vector<QuantizeTask> tasks_;
   std::vector<CodeSumTask> sum_tasks_;
   std::vector<MeanTask> mean_tasks_;

@@ -28,7 +28,7 @@ FloatCodec::FloatCodec(Width width, int num_workers) : width_(width), num_worker
 }
 
 std::uint32_t FloatCodec::first_nonfinite(Width width) {
-  // What rounds up to infinity is not finite on the wire.
+  // Values that round up to infinity count as not finite.
   return width == Width::kBfloat16 ? kFirstInfiniteBfloat16 : 0x7f800000u;
 }
 

@@ -1,4 +1,4 @@
-// Codecs that send every element as a floating-point number: fp32 and bf16, the baselines.
+// Codecs that send every element as a floating-point number: fp32 and bf16, the uncompressed baselines.
 #pragma once
 
 #include "compress/codec/codec.h"
@@ -6,7 +6,7 @@
 namespace terngrad {
 
 /// Sends float32 (wire id 1) or bfloat16 rounded to nearest, ties to even (wire id 2). The mean over N workers is the
-/// tree-sum of what was sent, in float32, times fl(1 / N). One scaler per tensor, 0, which only carries the non-finite
+/// float32 tree-sum of the decoded values times fl(1 / N). One scaler per tensor, 0, which only carries the non-finite
 /// flag.
 class FloatCodec final : public Codec {
  public:

@@ -1,4 +1,4 @@
-// The work of codecs fp32 and bf16, on either device.
+// Coder of codecs fp32 and bf16, on either device.
 #include <vector>
 
 #include "compress/codec/coder.h"

@@ -12,16 +12,18 @@
 
 namespace terngrad {
 
+/// Options of Fp8Codec.
 struct Fp8CodecOptions {
   std::int64_t block_elements = 128;  // elements per scaler, a multiple of 64; 0: one for a whole tensor
   Rounding rounding = Rounding::kNearest;
   int num_workers = 1;  // N of the run
 };
 
-/// code = e4m3(fl(g fl(1 / s))) with s = fl(M / 448), M the largest magnitude of the run of elements, so that the range
-/// of E4M3 is used whole; decoded = fl(s value). Nearest rounding, ties to the even code, is off by at most |g| / 16
-/// (and the roundings of the scaling) where |g| >= 2^-6 s; stochastic rounding is unbiased. The mean over N workers is
-/// the tree-sum (kernels/tensor/worker_tree.h) of what each sent times fl(1 / N). Draws have DrawPurpose::kQuantize.
+/// code = e4m3(fl(g fl(1 / s))) with s = fl(M / 448) and M the largest magnitude of the run of elements, so that the
+/// full range of E4M3 is used; decoded = fl(s value). Nearest rounding, ties to the even code, has an error of at most
+/// |g| / 16 (plus the roundings of the scaling) for |g| >= 2^-6 s; stochastic rounding is unbiased. The mean over N
+/// workers is the tree-sum (kernels/tensor/worker_tree.h) of the decoded values times fl(1 / N). Draws use
+/// DrawPurpose::kQuantize.
 /// Micikevicius et al., "FP8 formats for deep learning", 2022. Payload: e4m3 (docs/wire-format.md).
 class Fp8Codec final : public BlockCodec {
  public:

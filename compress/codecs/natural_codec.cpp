@@ -12,7 +12,7 @@ namespace {
 
 ScalerRule rule_of(const NaturalOptions& options) {
   if (options.bits == 8) return ScalerRule::kPowerOfTwo;
-  return options.is_l2 ? ScalerRule::kL2 : ScalerRule::kPaper;  // max|g| where nothing is clipped
+  return options.is_l2 ? ScalerRule::kL2 : ScalerRule::kPaper;  // max|g|, without clipping
 }
 
 class NaturalCoder final : public BlockCoder {

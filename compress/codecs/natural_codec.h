@@ -1,4 +1,4 @@
-// Natural compression: powers of two.
+// Natural compression: rounding to powers of two.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,23 @@
 
 namespace terngrad {
 
+/// Options of NaturalCodec.
 struct NaturalOptions {
-  int bits = 8;                     // of an element: 8 or 4
-  bool is_l2 = false;               // of 4 bits: levels reach up to the Euclidean norm, else to max|g|
+  int bits = 8;                     // per element: 8 or 4
+  bool is_l2 = false;               // 4 bits only: levels reach up to the Euclidean norm, else to max|g|
   std::int64_t block_elements = 0;  // elements per scaler, a multiple of 64; 0: one for a whole tensor
   int num_workers = 1;              // N of the run
 };
 
-/// Every element as a power of two times a scaler, up or down at random so that its expected value is the element
-/// (kernels/codes/exponents.h). With 8 bits the scaler is the least power of two not below max|g|, so that what is sent
-/// are plain powers of two: E|Q(g) - g|^2 <= |g|^2 / 8 (Horvath et al., "Natural compression for distributed deep
-/// learning", 2019). With 4 bits there are the levels 2^-6 to 1 and 0 (Ramezani-Kebrya et al., "NUQSGD:
-/// Provably Communication-efficient Data-parallel SGD via Nonuniform Quantization", JMLR 2021). Draws have
+/// Every element as a power of two times a scaler, rounded up or down at random so that its expected value is the
+/// element (kernels/codes/exponents.h). With 8 bits the scaler is the smallest power of two that is at least max|g|, so
+/// plain powers of two are sent: E|Q(g) - g|^2 <= |g|^2 / 8 (Horvath et al., "Natural compression for distributed deep
+/// learning", 2019). With 4 bits the levels are 2^-6 to 1, and 0 (Ramezani-Kebrya et al., "NUQSGD: Provably
+/// Communication-efficient Data-parallel SGD via Nonuniform Quantization", JMLR 2021). Draws use
 /// DrawPurpose::kQuantize. Payloads: n8 and n4 (docs/wire-format.md).
 class NaturalCodec final : public BlockCodec {
  public:
-  /// @throws InvalidArgument for other bits than 8 and 4, and as BlockCodec
+  /// @throws InvalidArgument unless bits is 8 or 4, and as BlockCodec
   explicit NaturalCodec(const NaturalOptions& options);
 
   const NaturalOptions& options() const { return options_; }

@@ -15,7 +15,7 @@
 namespace terngrad {
 namespace {
 
-/// The runs of a group of tensors, and as what they are measured.
+/// The runs of elements to measure, with the number of columns of their tensors.
 std::vector<SignedRun> signed_runs(const Layout& layout, const std::vector<int>& segments, const OnebitCodec& codec) {
   std::vector<SignedRun> runs;
   for (const Slice& slice : statistics_slices(layout, segments, codec.kernel_block_elements())) {

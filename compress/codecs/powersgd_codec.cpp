@@ -23,7 +23,7 @@ FactorSizes sizes_of(const PowerSgdOptions& options, std::int64_t num_elements) 
   return factor_sizes(num_elements, options.columns, options.rank);
 }
 
-/// Elements of P Q^T, of which only the rows of P and, within one row, the columns of Q that they need are widened.
+/// Elements of P Q^T. Widens only the rows of P that are needed and, for a single row, the needed rows of Q.
 void decode_bfloat16_factors(const std::uint16_t* factors, const FactorSizes& sizes, std::int64_t first,
                              std::span<float> out) {
   if (out.empty()) return;
@@ -94,7 +94,7 @@ class PowerSgdCoder final : public HostCoder {
       std::memcpy(task.payload, all.data(), all.size_bytes());
       return bytes;
     }
-    std::memset(task.payload + bytes - 4, 0, 4);  // where the last one may be filled up
+    std::memset(task.payload + bytes - 4, 0, 4);  // padding, if there is any
     encode_bfloat16(all, {reinterpret_cast<std::uint16_t*>(task.payload), all.size()}, stream);
     return bytes;
   }
@@ -137,7 +137,7 @@ std::string PowerSgdCodec::options_text() const {
   out.precision(17);
   out << "rank=" << options_.rank << " min_ratio=" << options_.min_ratio
       << " warm_start=" << (options_.warm_start ? "true" : "false");
-  // Messages and runs from before there were others say nothing of fp32.
+  // fp32, once the only type, is omitted, so that fingerprints of older messages and runs stay valid.
   if (options_.factors != ElementType::kFloat32) out << " factors=" << element_type_name(options_.factors);
   out << " workers=" << options_.num_workers;
   return out.str();
@@ -166,7 +166,7 @@ void PowerSgdCodec::check(const EncodedSlice& encoded) const {
   const std::int64_t expected = max_payload_bytes(encoded.slice, PayloadForm::kNatural);
   const int format = record_format(PayloadForm::kNatural);
   if (encoded.format == format && static_cast<std::int64_t>(encoded.payload.size()) == expected) {
-    // What fills bf16 up to 4 bytes.
+    // Checks the padding of bf16 to 4 bytes.
     if (!takes(encoded.slice.count) || options_.factors == ElementType::kFloat32) return;
     const FactorSizes sizes = sizes_of(options_, encoded.slice.count);
     if (sizes.rank * (sizes.rows + sizes.columns) % 2 == 0) return;

@@ -1,4 +1,4 @@
-// PowerSGD: a tensor as the product of two thin factors.
+// PowerSGD: low-rank approximation of a tensor by two thin factors.
 #pragma once
 
 #include <cstdint>
@@ -11,32 +11,32 @@
 
 namespace terngrad {
 
+/// Options of PowerSgdCodec.
 struct PowerSgdOptions {
-  int rank = 4;            // r, from 1 to kMaxRank
-  double min_ratio = 2;    // tensors whose factors are not smaller by more than that travel as fp32
-  bool warm_start = true;  // LowRankForm::warm_start
+  int rank = 4;                                 // r, from 1 to kMaxRank
+  double min_ratio = 2;                         // tensors that factors do not shrink by more than this ratio use fp32
+  bool warm_start = true;                       // LowRankForm::warm_start
   ElementType factors = ElementType::kFloat32;  // LowRankForm::factors
-  std::int64_t columns = 0;                     // m, the last dimension of its tensors; 0: they have one dimension only
+  std::int64_t columns = 0;                     // m, last dimension of its tensors; 0: they have only one dimension
   int num_workers = 1;                          // N of the run
 };
 
-/// A tensor counts as a matrix M [n, m], m its last dimension, and is sent as P Q^T, P [n, r'] and Q [m, r'],
-/// r' = min(r, n, m), if min_ratio r' (n + m) < n m; others travel as fp32. One step of power iteration finds the
-/// factors, from a Q that the last step has found or that is drawn (kernels/factors):
+/// A tensor is seen as a matrix M [n, m], with m its last dimension, and sent as P Q^T with P [n, r'], Q [m, r'] and
+/// r' = min(r, n, m), if min_ratio r' (n + m) < n m; other tensors use fp32. One step of power iteration computes the
+/// factors, starting from the previous step's Q or a random one (kernels/factors):
 ///
 ///   P = orthonormal(mean of M_k Q);   Q = mean of M_k^T P;   mean gradient = P Q^T
 ///
-/// over workers k, so in two rounds of numbers: compress/exchange/low_rank_all_reduce.h. What is left out,
-/// M_k - P Q_k^T, is orthogonal to P; error feedback is on by default. With factors of bf16 what travels is rounded to
-/// it, and P once more when it is orthonormal: P is then orthonormal, and the rest orthogonal to it, up to that
-/// rounding.
+/// over workers k, in two rounds that exchange floats: compress/exchange/low_rank_all_reduce.h. The residual
+/// M_k - P Q_k^T is orthogonal to P; error feedback is on by default. With bf16 factors, everything sent is rounded to
+/// bf16, and P once more after it is made orthonormal; both properties then hold up to that rounding.
 /// Vogels, Karimireddy, Jaggi, "PowerSGD: Practical low-rank gradient compression for distributed optimization",
 /// NeurIPS 2019, algorithms 1 and 2; the matrix is theirs transposed, which changes nothing.
 ///
-/// The codec's own messages are of one worker with a drawn Q: what that would send in an exchange of its own. Payload
-/// `factors` (24): P^T [r', n] and Q^T [r', m] in float32 or bfloat16, filled up to 4 bytes; a tensor that is not
-/// taken in float32, and zeros of one that is not finite. Draws have worker 0 and DrawPurpose::kFactorInit. One scaler,
-/// 0, which only carries the non-finite flag.
+/// The codec's own messages are those of an exchange with a single worker and a random Q. Payload `factors` (24):
+/// P^T [r', n] and Q^T [r', m] in float32 or bfloat16, padded to 4 bytes. A tensor for which takes() is false is sent
+/// in float32, and a non-finite one as zeros. Draws use worker 0 and DrawPurpose::kFactorInit. One scaler, 0, which
+/// only carries the non-finite flag.
 class PowerSgdCodec final : public Codec {
  public:
   /// @throws InvalidArgument for options out of range

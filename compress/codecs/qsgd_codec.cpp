@@ -117,7 +117,7 @@ void QsgdCodec::decode_range(const EncodedSlice& encoded, std::int64_t first, st
     return decode_leaf(task, {.payload = encoded.payload, .scalers = encoded.scalers.data()}, first, out);
   }
   const int levels = num_levels(options_.bits);
-  std::vector<std::int32_t> counts(out.size());  // of one worker: code + L
+  std::vector<std::int32_t> counts(out.size());  // for one worker: code + L
   unpack_lanes(encoded.payload.data(), lane_bits(options_.num_workers, 2 * levels), first, counts);
   const std::int64_t block = options_.block_elements;
   for (std::size_t i = 0; i < out.size(); ++i) {

@@ -14,42 +14,45 @@
 
 namespace terngrad {
 
-/// What the levels of a run of elements reach up to: its scaler s.
+/// Scaler s of a run of elements: the value of the highest level.
 enum class LevelNorm {
   kMax,         // max|g|
-  kPowerOfTwo,  // the least power of two that is not below it
-  kL2,          // the Euclidean norm, the paper's theory
-  kRms,         // clip times the root of the mean square: what is above saturates
+  kPowerOfTwo,  // smallest power of two that is at least max|g|
+  kL2,          // Euclidean norm, as in the paper's theory
+  kRms,         // clip times the root mean square; larger elements saturate
 };
 
+/// Options of QsgdCodec.
 struct QsgdOptions {
   int bits = 4;  // 2, 4 or 8: L = 2^(bits - 1) - 1 levels of each sign
   LevelNorm norm = LevelNorm::kMax;
   std::int64_t block_elements = 512;  // elements per scaler, a multiple of 64; 0: one for a whole tensor
   Rounding rounding = Rounding::kStochastic;
-  bool is_shared = false;     // the largest of all workers' scalers for all, so that codes add up as integers
-  double clip = 2.154;        // of LevelNorm::kRms
+  bool is_shared = false;     // all workers use the maximum of their scalers, so that codes add up as integers
+  double clip = 2.154;        // for LevelNorm::kRms
   std::int64_t rotation = 0;  // Codec::rotation
   int num_workers = 1;        // N of the run
 };
 
 /// code = sign(g) (l + up), unit = fl(s / L), decoded = fl(unit code), with l and up as in kernels/codes/levels.h. The
-/// mean over N workers is the tree-sum (kernels/tensor/worker_tree.h) of what each sent times fl(1 / N); of shared
-/// scalers fl(s / fl(L N)) times the integer sum of codes.
+/// mean over N workers is the tree-sum (kernels/tensor/worker_tree.h) of the decoded values times fl(1 / N); with
+/// shared scalers it is fl(s / fl(L N)) times the integer sum of codes.
 ///
-/// Stochastic rounding is unbiased, except for what LevelNorm::kRms saturates: the variance of an element is
-/// (s / L)^2 f (1 - f), f its distance from the level below. With LevelNorm::kL2 and blocks of B elements
-/// E|Q(g) - g|^2 <= min(B / L^2, sqrt(B) / L) |g|^2 (Alistarh et al., "QSGD: Communication-Efficient SGD via Gradient
-/// Quantization and Encoding", NIPS 2017, lemma 3.1). The paper's entropy code is not used: codes have fixed size.
-/// What is rotated is measured, encoded and summed so (Li et al., "THC: Accelerating Distributed Deep Learning Using
-/// Tensor Homomorphic Compression", NSDI 2024, without its table of unequal levels): with LevelNorm::kRms, 4 bits, clip
-/// 2.154 and runs that are near to Gaussian the error is 0.0226 |g|^2, 0.0073 of it what saturates. Scalers are those
-/// of rotated elements with every norm: a block that is shorter than a run has no other norm of its own.
-/// Draws have DrawPurpose::kQuantize. Payload: t2 for 2 bits, else q4 and q8 (docs/wire-format.md).
+/// Stochastic rounding is unbiased, except for saturation with LevelNorm::kRms. The variance of an element is
+/// (s / L)^2 f (1 - f), with f its distance from the level below in units of a level. With LevelNorm::kL2 and blocks of
+/// B elements E|Q(g) - g|^2 <= min(B / L^2, sqrt(B) / L) |g|^2 (Alistarh et al., "QSGD: Communication-Efficient SGD via
+/// Gradient Quantization and Encoding", NIPS 2017, lemma 3.1). The paper's entropy code is not used: codes have fixed
+/// size.
+/// With a rotation, rotated elements are measured, encoded and summed (Li et al., "THC: Accelerating Distributed Deep
+/// Learning Using Tensor Homomorphic Compression", NSDI 2024, without its table of unequal levels). With
+/// LevelNorm::kRms, 4 bits, clip 2.154 and nearly Gaussian runs the error is 0.0226 |g|^2, of which 0.0073 is
+/// saturation. Scalers are computed from rotated elements for every norm, since a block shorter than a run has no norm
+/// of its own before rotation.
+/// Draws use DrawPurpose::kQuantize. Payload: t2 for 2 bits, else q4 and q8 (docs/wire-format.md).
 class QsgdCodec final : public Codec {
  public:
-  /// @throws InvalidArgument for other bits than 2, 4, 8, a block that is no multiple of 64, a clip that is not
-  /// positive, runs that cannot be rotated, fewer than one worker, or shared codes whose sums pass 2^24
+  /// @throws InvalidArgument for bits other than 2, 4, 8, a block that is not a multiple of 64, a clip that is not
+  /// positive, an unsupported rotation, num_workers < 1, or shared codes whose sums can exceed 2^24
   explicit QsgdCodec(const QsgdOptions& options);
 
   const QsgdOptions& options() const { return options_; }

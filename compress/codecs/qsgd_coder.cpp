@@ -1,4 +1,4 @@
-// The work of codec qsgd, on either device.
+// Coder of codec qsgd, on either device.
 #include <utility>
 #include <vector>
 
@@ -19,7 +19,7 @@ ScalerRule rule_of(LevelNorm norm) {
     case LevelNorm::kRms:
       return ScalerRule::kRms;
     default:
-      return ScalerRule::kPaper;  // max|g| where nothing is clipped
+      return ScalerRule::kPaper;  // max|g|, without clipping
   }
 }
 
@@ -51,7 +51,7 @@ class QsgdCoder final : public BlockCoder {
 
  private:
   QsgdOptions options_;
-  CodeFormat format_;  // of payloads
+  CodeFormat format_;  // format of payloads
   LevelQuantizer quantizer_;
   CodeSummer code_summer_;
 };

@@ -84,7 +84,7 @@ RandomKCodec::RandomKCodec(const RandomKOptions& options) : options_(options) {
                    "[randomk] density must be one over an integer, got ", options.density, ", one over ", group);
   TERNGRAD_REQUIRE(options.num_workers >= 1, "[randomk] num_workers must be at least 1, got ", options.num_workers);
   group_elements_ = std::llrint(group);
-  // Larger magnitudes travel as no smaller ones.
+  // Binary search: the magnitude sent increases with the element's magnitude.
   std::uint32_t low = 0;
   std::uint32_t high = std::bit_cast<std::uint32_t>(HUGE_VALF);
   while (low < high) {

@@ -1,4 +1,4 @@
-// The random-k codec: elements at random places, the same in all workers.
+// The random-k codec: elements at random positions, which are the same in all workers.
 #pragma once
 
 #include <cstdint>
@@ -13,40 +13,41 @@
 
 namespace terngrad {
 
+/// Options of RandomKCodec.
 struct RandomKOptions {
-  double density = 0.01;     // 1 / q of an integer q
+  double density = 0.01;     // 1 / q with an integer q
   bool is_unbiased = false;  // values are multiplied by q
   SparseValues values = SparseValues::kFloat32;
   int num_workers = 1;  // N of the run
 };
 
-/// Of every q = 1 / density elements, counted from the tensor's start, one travels, the same in all workers of a step:
-/// of group j element j q + floor(r q / 2^32), r = draw32({K, step 0, worker 0, DrawPurpose::kSelect}, j), and none of
-/// the last group if that is beyond the tensor's end. All others count as 0. K, words 0 and 1 of
-/// draw_block({seed, step, worker 0, kSelect}, draw offset / 4), is part of the payload, so that readers need no seed.
-/// Each element has probability 1 / q, as where k of n elements are drawn (Stich et al., "Sparsified SGD with memory",
-/// NeurIPS 2018), at n / q draws in place of n.
+/// One element of every q = 1 / density, counted from the tensor's start, is sent, the same one in all workers of a
+/// step. Group j sends element j q + floor(r q / 2^32), r = draw32({K, step 0, worker 0, DrawPurpose::kSelect}, j); the
+/// last group sends none if that is beyond the tensor's end. All other elements count as 0. K, words 0 and 1 of
+/// draw_block({seed, step, worker 0, kSelect}, draw offset / 4), is part of the payload, so readers need no seed. Each
+/// element is sent with probability 1 / q, as if k of n elements were drawn (Stich et al., "Sparsified SGD with
+/// memory", NeurIPS 2018), with n / q draws instead of n.
 ///
-/// Values travel as they are (scale=1): biased, |C(g) - g|^2 = (1 - 1 / q) |g|^2 on average, and made for error
-/// feedback, which is on by default. Or as fl(q g) (scale=q): unbiased, E |C(g) - g|^2 = (q - 1) |g|^2, and refused by
-/// error feedback, whose residual would grow without bound. The mean over N workers is the tree-sum
-/// (kernels/tensor/worker_tree.h) of what they sent, times fl(1 / N). One scaler per tensor, 0, which only carries the
-/// non-finite flag: of elements that are not finite as they travel. Payload: drawn; docs/wire-format.md.
+/// With scale=1 values are sent unchanged: biased, |C(g) - g|^2 = (1 - 1 / q) |g|^2 on average, for error feedback,
+/// which is then on by default. With scale=q they are sent as fl(q g): unbiased, E |C(g) - g|^2 = (q - 1) |g|^2, and
+/// refused by error feedback, whose residual would grow without bound. The mean over N workers is the tree-sum
+/// (kernels/tensor/worker_tree.h) of the decoded values, times fl(1 / N). One scaler per tensor, 0, which only carries
+/// the flag for elements that are not finite in the format sent. Payload: drawn; docs/wire-format.md.
 class RandomKCodec final : public Codec {
  public:
-  /// @throws InvalidArgument for options out of range, and for a density that is not one over an integer
+  /// @throws InvalidArgument for options out of range, and for a density that is not 1 / q with an integer q
   explicit RandomKCodec(const RandomKOptions& options);
 
   const RandomKOptions& options() const { return options_; }
-  /// q: elements of a group.
+  /// q: number of elements per group.
   std::int64_t group_elements() const { return group_elements_; }
-  /// What values are multiplied by: 1 or q.
+  /// Factor of values sent: 1 or q.
   float factor() const;
-  /// What a payload of a slice holds.
+  /// Shape of the payload of a slice.
   DrawnShape shape(const Slice& slice) const;
-  /// What an element travels as, widened again.
+  /// Decoded value of an element.
   float sent(float element) const;
-  /// Bit pattern of the smallest magnitude that is not finite on the wire.
+  /// Bit pattern of the smallest magnitude that is not finite in the format sent.
   std::uint32_t first_nonfinite() const { return first_nonfinite_; }
 
   const std::string& name() const override;

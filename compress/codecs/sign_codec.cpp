@@ -65,7 +65,7 @@ class SignCoder final : public BlockCoder {
 
  private:
   SignCodecOptions options_;
-  CodeFormat format_;  // of payloads
+  CodeFormat format_;  // format of payloads
   SignPacker packer_;
   VoteCounter vote_counter_;
 };
@@ -98,7 +98,7 @@ CodecTraits SignCodec::traits() const {
 
 ScalerSharing SignCodec::sharing() const {
   if (!options_.votes) return ScalerSharing::kNone;
-  // Of workers whose scaler is 1, those count whose tensor is finite.
+  // kOne: the maximum is 1 even if some workers' tensors are not finite, whose scalers count as 0.
   return options_.scale == SignScale::kOne ? ScalerSharing::kMax : ScalerSharing::kMean;
 }
 
@@ -139,7 +139,7 @@ void SignCodec::check(const EncodedSlice& encoded) const {
 
 void SignCodec::decode_range(const EncodedSlice& encoded, std::int64_t first, std::span<float> out) const {
   if (!is_lanes(encoded)) return BlockCodec::decode_range(encoded, first, out);
-  std::vector<std::int32_t> counts(out.size());  // of one worker: its bit
+  std::vector<std::int32_t> counts(out.size());  // for one worker: its bit
   unpack_lanes(encoded.payload.data(), lane_bits(options_.num_workers, 1), first, counts);
   const std::int64_t block = options_.block_elements;
   for (std::size_t i = 0; i < out.size(); ++i) {

@@ -1,4 +1,4 @@
-// The sign codec: one bit for each element.
+// The sign codec: one bit per element.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@
 
 namespace terngrad {
 
-/// What a sign stands for.
+/// Magnitude s of the decoded signs of a run of n elements.
 enum class SignScale : std::uint8_t {
-  kL1,     // the mean magnitude, fl(A / n) with A = sum |g|
-  kL2,     // fl(sqrt(S2 / n))
+  kL1,     // mean magnitude, fl(A / n) with A = sum |g|
+  kL2,     // root mean square, fl(sqrt(S2 / n)) with S2 = sum g^2
   kDrive,  // fl(S2 / A)
   kOne,    // 1
 };
 
+/// Options of SignCodec.
 struct SignCodecOptions {
-  bool votes = false;  // the mean is a vote of all workers; else of what each sent
+  bool votes = false;  // mean is a majority vote of all workers; else mean of decoded messages
   SignScale scale = SignScale::kL1;
   ZeroSign zeros = ZeroSign::kAlternate;
   std::int64_t block_elements = 0;  // elements per scaler, a multiple of 64; 0: one for a whole tensor
@@ -29,24 +30,25 @@ struct SignCodecOptions {
   int num_workers = 1;              // N of the run
 };
 
-/// A sign for each element (kernels/codes/signs.h), decoded = +-s.
+/// The sign of each element (kernels/codes/signs.h), decoded = +-s.
 ///
-/// Means: every worker has its own s. With kL1 that is what Karimireddy et al. send ("Error Feedback Fixes SignSGD and
-/// other Gradient Compression Schemes", ICML 2019), |C(g) - g|^2 = (1 - A^2 / (n S2)) |g|^2, the least of all s; with
-/// kL2 the norm is kept, as in 1-bit Adam; with kDrive the projection on g (Vargaftik et al., "DRIVE: One-bit
-/// Distributed Mean Estimation", NeurIPS 2021). The mean over N workers is the tree-sum (kernels/tensor/worker_tree.h)
-/// of what each sent times fl(1 / N). What is rotated is measured, encoded and summed so, as in DRIVE.
+/// Means (votes = false): every worker has its own s. kL1 is the codec of Karimireddy et al. ("Error Feedback Fixes
+/// SignSGD and other Gradient Compression Schemes", ICML 2019), with |C(g) - g|^2 = (1 - A^2 / (n S2)) |g|^2, the
+/// minimum over s; kL2 keeps the norm, as in 1-bit Adam; kDrive keeps the projection on g (Vargaftik et al., "DRIVE:
+/// One-bit Distributed Mean Estimation", NeurIPS 2021). The mean over N workers is the tree-sum
+/// (kernels/tensor/worker_tree.h) of the decoded values times fl(1 / N). With a rotation, rotated elements are
+/// measured, encoded and summed, as in DRIVE.
 ///
-/// Votes: the mean is fl(s v), v the sign that most workers have, 0 where as many are negative as not (Bernstein et
-/// al., "signSGD: Compressed Optimisation for Non-Convex Problems", ICML 2018, algorithm 2); s is 1 (kOne, the paper's)
-/// or the mean of all workers' fl(A / n) (kL1). Elements of a worker whose tensor is not finite count as zeros. A vote
-/// is no sum: what one worker's message loses cannot be made up for in the next.
+/// Votes: the mean is fl(s v), v the sign of the majority of workers, 0 on a tie (Bernstein et al., "signSGD:
+/// Compressed Optimisation for Non-Convex Problems", ICML 2018, algorithm 2); s is 1 (kOne, as in the paper) or the
+/// mean over workers of fl(A / n) (kL1). A worker's non-finite tensor counts as zeros. A vote is not a sum, so error
+/// feedback cannot make up for the loss of a worker's message.
 ///
-/// Payload: bits, or counts of negatives in lanes of one level (docs/wire-format.md).
+/// Payload: bits, or counts of negative signs in lanes of one level (docs/wire-format.md).
 class SignCodec final : public BlockCodec {
  public:
-  /// @throws InvalidArgument for a scale that means, or votes, do not have, blocks with SignScale::kOne, more workers
-  /// that vote than can be summed, votes of what is rotated, runs that cannot be rotated, and as BlockCodec
+  /// @throws InvalidArgument for a scale that means or votes do not support, blocks with SignScale::kOne, votes of more
+  /// workers than lanes can sum, votes with a rotation, an unsupported rotation, and as BlockCodec
   explicit SignCodec(const SignCodecOptions& options);
 
   const SignCodecOptions& options() const { return options_; }
@@ -70,7 +72,7 @@ class SignCodec final : public BlockCodec {
   SignCodecOptions options_;
 };
 
-/// Reads all keys of sign. @throws InvalidArgument as SpecReader, and for a scale that does not go with the reduction
+/// Reads all keys of sign. @throws InvalidArgument as SpecReader, and for a scale that does not fit the reduction
 SignCodecOptions read_sign_options(SpecReader& reader);
 
 }  // namespace terngrad

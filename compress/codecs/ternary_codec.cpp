@@ -121,7 +121,7 @@ void TernaryCodec::decode_range(const EncodedSlice& encoded, std::int64_t first,
   std::vector<std::int16_t> codes(out.size());
   unpack_codes({TernaryFormat::kLanes, encoded.payload, encoded.slice.count, options_.num_workers}, first, codes);
   for (std::size_t i = 0; i < out.size(); ++i) {
-    // One worker's lane holds code + 1, from which unpacking takes the bias of a sum over all.
+    // A worker's lane holds code + 1, but unpacking subtracts the bias of a sum over all workers.
     const int code = codes[i] + options_.num_workers - 1;
     const std::int64_t position = encoded.slice.first + first + static_cast<std::int64_t>(i);
     const std::int64_t run = block == 0 ? 0 : position / block - encoded.slice.first / block;

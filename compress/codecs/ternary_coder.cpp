@@ -1,4 +1,4 @@
-// The work of codec ternary, on either device.
+// Coder of codec ternary, on either device.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -20,12 +20,12 @@
 namespace terngrad {
 namespace {
 
-/// Whether blocks are encoded in a single pass (kernels/codes/encode_blocks.h), not in two over the tensor. On a GPU a
-/// thread block reads its block twice, and is to find it in the L2 cache the second time. The blocks in work at once
-/// may take half of it; the rest is for payloads, and for what the cache drops early. An H100 SXM works on 4 blocks on
-/// each of 132 multiprocessors (the kernel's registers admit 4), and has 50 MB of cache (NVIDIA H100 Tensor Core GPU
-/// Architecture): that makes 12288 elements of float32, or 24576 of 16 bits. Larger ones would come from memory twice,
-/// for which two passes are quicker.
+/// True if blocks should be encoded in a single pass (kernels/codes/encode_blocks.h) instead of two passes over the
+/// tensor. On a GPU a thread block reads its block twice, the second time from the L2 cache. The blocks in work at the
+/// same time may take half of the cache; the rest is for payloads and early evictions. An H100 SXM works on 4 blocks on
+/// each of 132 multiprocessors (limited by the kernel's registers), and has 50 MB of cache (NVIDIA H100 Tensor Core GPU
+/// Architecture): that makes 12288 elements of float32, or 24576 of 16 bits. Larger blocks would be read from memory
+/// twice, so two passes are faster.
 bool fits_one_pass(std::int64_t block_elements, ElementType type, const Device& device) {
   constexpr std::int64_t kCacheBytes = std::int64_t{50} << 20;
   constexpr std::int64_t kBlocksAtOnce = std::int64_t{132} * 4;
@@ -46,9 +46,9 @@ class TernaryCoder final : public Coder {
         block_encoder_(setup.device),
         code_summer_(setup.device),
         tree_summer_(setup.device) {
-    // Codes can be drawn with a block still in the caches where no other worker's scaler has a say in them. Such a pass
-    // writes the payload of a whole tensor. A tensor with a flag in one of its blocks is zeroed afterwards, which a
-    // GPU's kernels do not do.
+    // Codes can be drawn while a block is still in the cache if they need no other worker's scaler. Such a pass writes
+    // the payload of a whole tensor. A tensor with a non-finite block is zeroed afterwards, which GPU kernels do not
+    // do.
     const bool own_scalers = options_.sharing == ScalerSharing::kNone || options_.num_workers == 1;
     const bool suits_device = setup.device.is_cpu() || setup.drops_nonfinite_steps;
     can_draw_ahead_ = options_.rounding == Rounding::kStochastic && !codec.is_asymmetric() && own_scalers &&
@@ -150,10 +150,10 @@ class TernaryCoder final : public Coder {
             DrawPurpose::kTernarize};
   }
 
-  /// Whether a tensor may have more than one scaler, which are flagged together.
+  /// True if a tensor may have several scalers, which are all set to NaN if one is.
   bool has_several_scalers() const { return block_elements_ != 0 || side_scalers_.has_value(); }
 
-  /// Whether every tensor is encoded as one slice.
+  /// True if every tensor is encoded as one slice.
   bool encodes_whole() const {
     std::int64_t num_left = 0;  // elements
     for (const int segment : segments()) num_left += setup().layout.segment(segment).num_elements;
@@ -184,7 +184,7 @@ class TernaryCoder final : public Coder {
     block_encoder_.run(block_tasks_, options_.clip_factor, options_.rule, draw_key(step), stream, step.on_device);
   }
 
-  /// What was drawn for a tensor that is not finite becomes zeros, on the CPU.
+  /// Zeroes the codes that were drawn ahead for a non-finite tensor; on the CPU only.
   void zero_flagged(std::size_t num_local_workers) {
     if (setup().device.is_cuda()) return;
     for (std::size_t worker = 0; worker < num_local_workers; ++worker) {
@@ -196,7 +196,7 @@ class TernaryCoder final : public Coder {
     }
   }
 
-  /// The mean of what each worker's codes stand for.
+  /// Writes the mean of the workers' decoded codes.
   void aggregate_decoded(const TensorTable& mean, Stream& stream) {
     const auto n = static_cast<std::size_t>(slots().num_payloads);
     leaves_.resize(aggregated().size() * n);
@@ -220,7 +220,7 @@ class TernaryCoder final : public Coder {
     tree_summer_.run(mean_tasks_, stream);
   }
 
-  /// Scales that leave sums as they are: a row.
+  /// [num_scalers()] factors 1, for aggregating unscaled sums.
   const float* ones() {
     if (ones_.num_elements() == 0 && num_scalers() > 0) {
       Stream stream(setup().device);
@@ -232,17 +232,17 @@ class TernaryCoder final : public Coder {
   }
 
   TernaryOptions options_;
-  TernaryFormat format_;  // of payloads
+  TernaryFormat format_;  // format of payloads
   std::int64_t block_elements_;
-  bool can_draw_ahead_ = false;  // if blocks of the gradients' element type fit
-  bool draws_ahead_ = false;     // in the step of the last measure()
+  bool can_draw_ahead_ = false;  // also requires fits_one_pass for the gradients' element type
+  bool draws_ahead_ = false;     // in the last measure()
   StatisticsPlan plan_;
-  std::optional<SideScalerPlan> side_scalers_;  // of asymmetric levels
+  std::optional<SideScalerPlan> side_scalers_;  // for asymmetric levels
   Ternarizer ternarizer_;
   BlockEncoder block_encoder_;
   CodeSummer code_summer_;
   TreeSummer tree_summer_;
-  Buffer<std::int64_t> first_scalers_;  // where a tensor may have several
+  Buffer<std::int64_t> first_scalers_;  // set if tensors may have several scalers
   Buffer<float> ones_;
   std::vector<TernarizeTask> tasks_;
   std::vector<EncodeBlocksTask> block_tasks_;

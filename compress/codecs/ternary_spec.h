@@ -1,4 +1,4 @@
-// The options of the TernGrad codec as the keys of a spec.
+// Options of the TernGrad codec as the keys of a spec.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace terngrad {
 
-/// Reads all keys of ternary. num_workers is not among them. @param defaults  of the keys that the spec does not name
+/// Reads all keys of ternary; num_workers is not a key. @param defaults  for keys that the spec does not name
 /// @throws InvalidArgument as SpecReader
 TernaryOptions read_ternary_options(SpecReader& reader, TernaryOptions defaults = {});
 
-/// The spec that stands for `options`, with all values; num_workers, which is the run's, aside.
-/// @throws InvalidArgument for a format that no spec names
+/// The spec of `options` with all values except num_workers, which belongs to the run.
+/// @throws InvalidArgument for a format that specs cannot name
 std::string ternary_spec(const TernaryOptions& options);
 
 }  // namespace terngrad

@@ -19,7 +19,7 @@
 namespace terngrad {
 namespace {
 
-// Of the warm-up, as published.
+// Densities of the warm-up, as published.
 constexpr double kFirstDensity = 0.25;
 constexpr double kDensityRatio = 4;
 constexpr std::int64_t kMaxStageSteps = std::int64_t{1} << 40;
@@ -85,7 +85,7 @@ class TopKCoder final : public Coder {
   }
 
  private:
-  /// On a GPU, whose memory the host does not look into, there is one stage.
+  /// On a GPU, where the host cannot read payloads, there is only one stage.
   SparseShape shape_of(const Slice& slice, std::span<const std::uint8_t> payload) const {
     if (setup().device.is_cuda()) return codec_.shape(slice, codec_.options().density);
     return codec_.shape(EncodedSlice{.slice = slice, .scalers = {}, .payload = payload});
@@ -133,14 +133,14 @@ double TopKCodec::density_at(std::uint64_t step) const {
 
 SparseShape TopKCodec::shape(const EncodedSlice& encoded) const {
   const SparseShape usual = shape(encoded.slice, options_.density);
-  std::uint32_t count = 0;  // the first word of runs
+  std::uint32_t count = 0;  // first word of format runs
   if (densities_.size() == 1 || encoded.payload.size() < sizeof(count)) return usual;
   std::memcpy(&count, encoded.payload.data(), sizeof(count));
   for (const double density : densities_) {
     const SparseShape of_stage = shape(encoded.slice, density);
     if (num_kept(of_stage) == count) return of_stage;
   }
-  return usual;  // which the payload does not match
+  return usual;  // no stage matches; `check` then refuses the payload
 }
 
 SparseShape TopKCodec::shape(const Slice& slice, double density) const {
@@ -170,8 +170,8 @@ const std::string& TopKCodec::name() const {
 CodecTraits TopKCodec::traits() const {
   const double value_bits = options_.values == SparseValues::kFloat32 ? 32 : 16;
   const bool is_layer = options_.scope == TopKScope::kLayer;
-  // A group of 128 places spans 128 / density elements on average, and has two words of its own.
-  const double density = densities_.front();  // the largest
+  // A group of 128 positions spans 128 / density elements on average, and has two words of its own.
+  const double density = densities_.front();  // largest of all stages
   const double kept = is_layer ? density
                                : static_cast<double>(top_k_count(options_.block_elements, options_.density)) /
                                      static_cast<double>(options_.block_elements);
@@ -204,7 +204,7 @@ std::uint8_t TopKCodec::record_format(PayloadForm) const {
 
 std::int64_t TopKCodec::max_payload_bytes(const Slice& slice, PayloadForm) const {
   std::int64_t bytes = 0;
-  if (slice.count == 0) return bytes;  // nothing is sent
+  if (slice.count == 0) return bytes;  // no payload
   for (const double density : densities_) bytes = std::max(bytes, max_sparse_bytes(shape(slice, density)));
   return bytes;
 }
@@ -212,7 +212,7 @@ std::int64_t TopKCodec::max_payload_bytes(const Slice& slice, PayloadForm) const
 std::unique_ptr<Coder> TopKCodec::make_coder(const CoderSetup& setup, const std::vector<int>& segments,
                                              PayloadSlots& slots) const {
   if (densities_.size() > 1 && !setup.device.is_cpu()) {
-    // Places of payloads on GPUs have the size of the first stage, all of which travels in every step.
+    // Payload slots on GPUs would have the size of the first stage, and be sent whole in every step.
     TERNGRAD_THROW(NotSupported, "[topk] stage_steps=", options_.stage_steps, " is not there for GPUs");
   }
   return std::make_unique<TopKCoder>(*this, setup, segments, slots);

@@ -1,4 +1,4 @@
-// The top-k codec: the elements of largest magnitude, with their places.
+// The top-k codec: the elements of largest magnitude, with their positions.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,28 @@
 
 namespace terngrad {
 
-/// Among which elements the largest are chosen.
+/// Sets of elements among which the largest are chosen.
 enum class TopKScope : std::uint8_t { kLayer, kBlock };
 
+/// Options of TopKCodec.
 struct TopKOptions {
   double density = 0.01;  // in (0, 1]
   TopKScope scope = TopKScope::kLayer;
-  std::int64_t block_elements = 4096;  // of TopKScope::kBlock; a power of two from 256 to 65536
+  std::int64_t block_elements = 4096;  // for TopKScope::kBlock; a power of two from 256 to 65536
   SparseValues values = SparseValues::kFloat32;
-  std::int64_t stage_steps = 0;  // of each stage of the warm-up; 0: there is none. TopKScope::kLayer only
+  std::int64_t stage_steps = 0;  // steps per warm-up stage; 0: no warm-up. TopKScope::kLayer only
   int num_workers = 1;           // N of the run
 };
 
-/// Of each tensor, or of each block of B elements counted from its start, the k = min(n, max(1, ceil(n density)))
-/// elements of largest |g| (as fp32 bit patterns; of equal ones those that come first) travel with their places, as
-/// they are or rounded to bf16; all others count as 0. |C(g) - g|^2 <= (1 - k / n) |g|^2 (values=fp32), so error
-/// feedback makes up for what is left out: it is on by default. With a warm-up (Lin et al., "Deep gradient
+/// From each tensor, or each block of B elements counted from its start, the k = min(n, max(1, ceil(n density)))
+/// elements of largest |g| (compared as fp32 bit patterns; ties go to the first) are sent with their positions,
+/// unchanged or rounded to bf16; all others count as 0. |C(g) - g|^2 <= (1 - k / n) |g|^2 (values=fp32); error
+/// feedback, which makes up for dropped elements, is on by default. With a warm-up (Lin et al., "Deep gradient
 /// compression", ICLR 2018) the density of step t is max(density, 4^-(e + 1)), e = floor(t / stage_steps): 1/4, 1/16,
-/// 1/64 and so on; not on GPUs. The mean over N workers is, for each element, the sum of what was sent of it, beginning
-/// with +0, in order of workers, times fl(1 / N) (kernels/sparse/sparse_sum.h). That is not the order of
-/// kernels/tensor/worker_tree.h, but messages are never added on their way, so it is the same for any processes
-/// (contract B2). One scaler per tensor, 0, which only carries the non-finite flag.
+/// 1/64 and so on; not on GPUs. The mean of an element is the sum of the values sent, starting with +0, in order of
+/// workers, times fl(1 / N) (kernels/sparse/sparse_sum.h). That is not the order of kernels/tensor/worker_tree.h, but
+/// messages are never added on their way, so the result is the same for any number of processes (contract B2). One
+/// scaler per tensor, 0, which only carries the non-finite flag.
 /// Aji and Heafield, "Sparse communication for distributed gradient descent", EMNLP 2017; Stich et al., "Sparsified SGD
 /// with memory", NeurIPS 2018. Payloads: runs (layer), local (block); docs/wire-format.md.
 class TopKCodec final : public Codec {
@@ -42,12 +43,12 @@ class TopKCodec final : public Codec {
   explicit TopKCodec(const TopKOptions& options);
 
   const TopKOptions& options() const { return options_; }
-  /// The density of a step.
+  /// Density of a step, from the warm-up if there is one.
   double density_at(std::uint64_t step) const;
-  /// What a payload of a slice holds. @param slice  of whole tensors (kLayer), or beginning with a block
-  /// @param density  that of the step
+  /// Shape of the payload of a slice. @param slice  whole tensor (kLayer), or beginning with a block (kBlock)
+  /// @param density  of the step
   SparseShape shape(const Slice& slice, double density) const;
-  /// What a payload says that it holds, which may be any stage of the warm-up.
+  /// Shape that a payload declares, which may be that of any stage of the warm-up.
   SparseShape shape(const EncodedSlice& encoded) const;
   /// Bit pattern of the smallest magnitude that is not finite on the wire.
   std::uint32_t first_nonfinite() const;
@@ -69,7 +70,7 @@ class TopKCodec final : public Codec {
 
  private:
   TopKOptions options_;
-  std::vector<double> densities_;  // of the stages of the warm-up, then of all other steps
+  std::vector<double> densities_;  // per stage of the warm-up, then for all other steps
 };
 
 /// Reads all keys of topk. @throws InvalidArgument as SpecReader

@@ -1,4 +1,4 @@
-// Numbers that each rank has, on every rank.
+// All-gather and maximum of float64 numbers over ranks.
 #pragma once
 
 #include <span>
@@ -8,12 +8,12 @@
 
 namespace terngrad {
 
-/// Every rank's numbers, in order of ranks; a collective call. Ranks have one byte order and float64 format.
-/// @throws CommunicationError if a rank has another count of them
+/// Every rank's numbers, in order of ranks; a collective call. Ranks must have the same byte order and float64 format.
+/// @throws CommunicationError if a rank passes a different count
 std::vector<std::vector<double>> all_gather_doubles(Communicator& communicator, std::span<const double> own);
 
-/// The largest over ranks of each of these numbers; a collective call, with the same result on all of them.
-/// @throws CommunicationError if a rank has another count of them
+/// Element-wise maximum over ranks; a collective call, with the same result on all ranks.
+/// @throws CommunicationError if a rank passes a different count
 std::vector<double> max_over_ranks(Communicator& communicator, std::span<const double> own);
 
 }  // namespace terngrad

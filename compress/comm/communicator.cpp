@@ -58,7 +58,7 @@ void Parcels::append(std::span<const std::uint8_t> bytes) {
 
 std::span<std::uint8_t> Parcels::append_room(std::uint64_t size) {
   const std::span<std::uint8_t> storage = extend({&size, 1});
-  if (size > 0) std::memset(storage.data() + storage.size() - 8, 0, 8);  // the padding of the last word
+  if (size > 0) std::memset(storage.data() + storage.size() - 8, 0, 8);  // padding of the last word
   return storage.first(size);
 }
 
@@ -66,7 +66,7 @@ std::span<std::uint8_t> Parcels::extend(std::span<const std::uint64_t> sizes) {
   const std::size_t begin = used_;
   std::size_t end = begin;
   for (const std::uint64_t size : sizes) end += (size + 7) / 8;
-  // What may throw comes first.
+  // First the operation that may throw.
   reserve(end);
   const std::size_t count = sizes_.size() + sizes.size();
   if (count > sizes_.capacity()) sizes_.reserve(std::max(count, 2 * sizes_.capacity()));

@@ -22,7 +22,7 @@ bool is_empty(std::span<const ByteRange> ranges) {
   return std::all_of(ranges.begin(), ranges.end(), [](const ByteRange& range) { return range.count == 0; });
 }
 
-/// Writes what is in `own` to where another rank's is expected.
+/// Writes this rank's data in place of another rank's.
 void imitate(const std::uint8_t* from, const ByteRange& own, std::uint8_t* to, const ByteRange& part, Stream& stream) {
   const std::span<std::uint8_t> expected(to + part.offset, static_cast<std::size_t>(part.count));
   const auto count = static_cast<std::size_t>(std::min(own.count, part.count));

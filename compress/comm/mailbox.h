@@ -7,36 +7,36 @@
 
 namespace terngrad {
 
-/// A rank's place for messages of any size from and to the other ranks of a group, whenever they are sent: unlike the
-/// operations of a Communicator they need no agreement on an order. Between two ranks messages come in the order in
-/// which they were sent. Failures throw CommunicationError and leave the mailbox unusable.
+/// Messages of any size between this rank and the other ranks of a group. Unlike the operations of a Communicator, they
+/// need no agreed order. Messages between two ranks arrive in the order in which they were sent. Failures throw
+/// CommunicationError and leave the mailbox unusable.
 class Mailbox {
  public:
   virtual ~Mailbox() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Sends a message and returns at once; it travels while this rank is in a call of the mailbox.
+  /// Queues a message and returns at once; it is transferred during later calls of this rank's mailbox.
   /// @param to       another rank
-  /// @param message  at most kMaxParcels parcels, as one message
-  /// @throws InvalidArgument for more parcels, or for no other rank
+  /// @param message  at most kMaxParcels parcels, sent as one message
+  /// @throws InvalidArgument for more parcels, or if `to` is this rank or out of range
   virtual void send(int to, Parcels message) = 0;
 
-  /// Waits for the next message of any rank, in the order in which they came in.
-  /// @param awaited  ranks of which at least one owes a message. One of them from which nothing has come for longer
-  ///                 than the timeout has failed, whatever comes from others; the clock begins anew with what it is
-  ///                 sent, and does not count time that this rank spent elsewhere
+  /// Waits for the next message from any rank, in order of arrival.
+  /// @param awaited  ranks of which at least one will send a message. Throws if one of them is silent for longer than
+  ///                 the timeout, even if others send. Its clock restarts when it is sent a message, and excludes time
+  ///                 that this rank spent elsewhere
   /// @param message  out
-  /// @returns who sent it
+  /// @returns the sender
   /// @throws CommunicationError naming the ranks that have failed
   virtual int receive(std::span<const int> awaited, Parcels& message) = 0;
 
-  /// Returns once all that was sent is on its way without this rank.
-  /// @throws CommunicationError naming the ranks that do not take what they were sent, after the timeout
+  /// Returns once all sent messages can complete without further calls of this rank.
+  /// @throws CommunicationError after the timeout, naming the ranks that do not receive their messages
   virtual void flush() = 0;
 
-  /// Tells ranks that await this one that it is busy, not lost, as Communicator::send_heartbeat: for work between two
-  /// calls that may take longer than the timeout. Cheap: may be called as often as is convenient.
+  /// Tells waiting ranks that this one is busy, not lost, as Communicator::send_heartbeat: for work between two calls
+  /// that may exceed the timeout. Cheap; may be called often.
   virtual void send_heartbeat() {}
 
   static constexpr std::size_t kMaxParcels = 256;

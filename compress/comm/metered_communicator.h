@@ -10,17 +10,16 @@
 
 namespace terngrad {
 
-/// Passes everything on to another communicator and counts what crosses between processes: each copy that goes to a
-/// peer or comes from one, parcels with the padding between them. What a rank keeps for itself does not count, nor does
-/// what a transport adds (sizes, headers of packets). Reductions count as those by shards:
-/// all_reduce_bytes in each direction.
+/// Forwards to another communicator and counts the bytes that cross between processes: each copy sent to or received
+/// from a peer, parcels with padding. Data that a rank keeps for itself and the transport's overhead (sizes, packet
+/// headers) are not counted. A reduction counts as one by shards: all_reduce_bytes in each direction.
 class MeteredCommunicator final : public Communicator {
  public:
   explicit MeteredCommunicator(std::shared_ptr<Communicator> inner) : inner_(std::move(inner)) {}
 
   std::int64_t sent_bytes() const { return sent_; }
   std::int64_t received_bytes() const { return received_; }
-  /// Begins to count anew.
+  /// Resets both counters.
   void reset() { sent_ = received_ = 0; }
 
   int rank() const override { return inner_->rank(); }

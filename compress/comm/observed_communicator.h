@@ -11,12 +11,11 @@
 
 namespace terngrad {
 
-/// Passes everything on to another communicator, and shows an observer each parcel that this rank hands over to be
-/// gathered or sent, before it is: also those that stay in this process. Reductions, broadcasts and barriers have no
-/// parcels.
+/// Forwards to another communicator, and first passes each parcel that this rank sends or gathers to an observer,
+/// including parcels that stay in this process. Reductions, broadcasts and barriers have no parcels.
 class ObservedCommunicator final : public Communicator {
  public:
-  /// @param parcel  8-byte aligned, valid during the call. What it throws ends the operation before anything is sent
+  /// @param parcel  8-byte aligned, valid during the call. An exception ends the operation before anything is sent
   using Observer = std::function<void(std::span<const std::uint8_t> parcel)>;
 
   ObservedCommunicator(std::shared_ptr<Communicator> inner, Observer observer)

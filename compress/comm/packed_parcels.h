@@ -1,4 +1,4 @@
-// Parcels as one byte string, for transports that move one message of each rank.
+// Parcels as one byte string, for transports with a single message per rank.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace terngrad {
 
-/// Their number, their sizes, and their storage. Words, so that the bytes are aligned.
+/// Number, sizes and storage of the parcels, as words, so that the bytes are aligned.
 std::vector<std::uint64_t> pack_parcels(const Parcels& parcels);
 
-/// Appends what `pack_parcels` made on another rank.
-/// @param bytes             of any alignment
-/// @param operation, rank   named by the refusal: what brought the bytes, and who sent them
-/// @throws CommunicationError for bytes that are no packed parcels. Nothing is appended then
+/// Appends the parcels that `pack_parcels` packed on another rank.
+/// @param bytes            any alignment
+/// @param operation, rank  for the error message: the operation and the sender
+/// @throws CommunicationError if the bytes are no packed parcels. Nothing is appended then
 void unpack_parcels(std::span<const std::uint8_t> bytes, const char* operation, int rank, Parcels& all);
 
 }  // namespace terngrad

@@ -29,7 +29,7 @@ void Watchdog::watch(double seconds, std::string doing, const std::function<void
     changed_.notify_all();
   };
   TERNGRAD_REQUIRE(seconds > 0, "[watchdog] seconds must be above 0, got ", seconds);
-  // A clock counts to the end of no calendar; a year is long enough for any call.
+  // A clock cannot represent arbitrarily late times; a year is long enough for any call.
   const std::chrono::duration<double> time(std::min(seconds, 3.2e7));
   set(Deadline{std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(time),
                std::move(doing)});

@@ -1,4 +1,4 @@
-// Watchdog: a deadline for a call that cannot be given one.
+// Watchdog: a timeout for a blocking call that has none.
 #pragma once
 
 #include <chrono>
@@ -11,11 +11,11 @@
 
 namespace terngrad {
 
-/// Watches over calls of libraries that may wait for ever. A thread of its own acts if a call takes too long.
+/// Watches over library calls that may block forever: a thread of its own runs an action if a call takes too long.
 class Watchdog {
  public:
-  /// What to do when time is up, with what was being done; called by the watchdog's thread, at most once for each
-  /// watched call. Usually ends the process: nothing else ends the call.
+  /// Called by the watchdog's thread on timeout, at most once per watched call, with the name of the call. Usually ends
+  /// the process, since nothing else can end the call.
   using Action = std::function<void(const std::string& doing)>;
 
   explicit Watchdog(Action action);
@@ -23,7 +23,7 @@ class Watchdog {
   Watchdog& operator=(const Watchdog&) = delete;
   ~Watchdog();
 
-  /// Calls body() and returns when it has; the action is taken if that takes longer than `seconds`. One call at a time.
+  /// Runs body(); if it takes longer than `seconds`, runs the action with `doing`. One call at a time.
   void watch(double seconds, std::string doing, const std::function<void()>& body);
 
  private:
@@ -41,7 +41,7 @@ class Watchdog {
   std::thread thread_;
 };
 
-/// The usual action: a line on stderr of who it is and what was being done, and the end of the process, exit code 1.
+/// The usual action: prints `who` and the timed-out call to stderr, and ends the process with exit code 1.
 Watchdog::Action end_process(std::string who);
 
 }  // namespace terngrad

@@ -11,13 +11,13 @@ namespace terngrad {
 
 namespace {
 
-/// What a process sends and receives in a round.
+/// Bytes that a process sends and receives in a round.
 struct RoundBytes {
   std::int64_t sent = 0;
   std::int64_t received = 0;
 };
 
-/// The workers of a process, and how many subtrees they make up.
+/// The workers of a process, and their number of subtrees.
 struct ProcessWorkers {
   WorkerRange range;
   std::int64_t num_subtrees = 0;
@@ -26,13 +26,13 @@ struct ProcessWorkers {
       : range(worker_range(world.num_workers, process, world.num_processes)),
         num_subtrees(static_cast<std::int64_t>(
             subtrees_within(range.num_workers, range.first_local_worker, range.num_local_workers).size())) {}
-  /// Of messages of that many bytes, what this process's workers send to one other.
+  /// Bytes that this process's workers send to one other process, with messages of these sizes.
   std::int64_t bytes(const GradientSizes& sizes) const {
     return range.num_local_workers * sizes.of_worker + num_subtrees * sizes.of_sum;
   }
 };
 
-/// B: the most that of_process(its workers) gives over processes, in either direction.
+/// B: the maximum of of_process(workers) over processes and directions.
 template <class OfProcess>
 double busiest(const ExchangeWorld& world, const OfProcess& of_process) {
   std::int64_t most = 0;
@@ -43,14 +43,14 @@ double busiest(const ExchangeWorld& world, const OfProcess& of_process) {
   return static_cast<double>(most);
 }
 
-/// Of messages of that many bytes, those of all processes.
+/// Bytes of all processes' messages of these sizes.
 std::int64_t bytes_of_all(const ExchangeWorld& world, const GradientSizes& sizes) {
   std::int64_t all = 0;
   for (int process = 0; process < world.num_processes; ++process) all += ProcessWorkers(world, process).bytes(sizes);
   return all;
 }
 
-/// A round of messages of the same sizes, each to all other processes.
+/// Bytes of a round of messages with these sizes, each sent to all other processes.
 double gather_bytes(const ExchangeWorld& world, const GradientSizes& sizes) {
   const std::int64_t all = bytes_of_all(world, sizes);
   return busiest(world, [&](const ProcessWorkers& workers) -> RoundBytes {
@@ -115,7 +115,7 @@ std::optional<Spread> ExchangeCost::spread(const LinkModel& link, const LinkBoun
     spread.low += std::min(link_seconds(bounds.fast), link_seconds(link));
     spread.high += std::max(link_seconds(bounds.slow), link_seconds(link));
   }
-  // Medians of parts need not add up to that of the whole.
+  // The sum of the parts' medians may lie outside of the samples' middle half.
   return Spread{std::min(spread.low, seconds(link)), std::max(spread.high, seconds(link))};
 }
 
@@ -125,7 +125,7 @@ BreakEven break_even(const ExchangeCost& codec, const ExchangeCost& baseline, do
                               (codec.wire.rounds - baseline.wire.rounds) * latency_seconds;
   if (saved_bytes > 0 && more_seconds > 0) return {BreakEven::Pays::kBelow, saved_bytes / more_seconds};
   if (saved_bytes < 0 && more_seconds < 0) return {BreakEven::Pays::kAbove, saved_bytes / more_seconds};
-  const bool is_better = saved_bytes > 0 || more_seconds < 0;  // in one, and not worse in the other
+  const bool is_better = saved_bytes > 0 || more_seconds < 0;  // one is better, and the other is not worse
   if (saved_bytes >= 0 && more_seconds <= 0 && is_better) return {BreakEven::Pays::kAlways, 0};
   return {BreakEven::Pays::kNever, 0};
 }

@@ -1,15 +1,15 @@
-// ExchangeCost: what an exchange of gradients takes, as a function of the codec, the workers and the link.
+// ExchangeCost: time of a gradient exchange, as a function of the codec, the workers and the link.
 //
-// N workers are spread over P processes by worker_range; process p has L_p of them. Each process has its own link
-// to all others, full duplex: a round, in which every process sends something to every other one, takes
+// N workers are spread over P processes by worker_range; process p has L_p of them. Each process has its own
+// full-duplex link to all others. A round, in which every process sends something to every other one, takes
 //
 //   latency + B / bandwidth
 //
-// where B are the bytes that the busiest process sends, or receives if these are more. Floats of a process's workers
-// are added before they travel, one sum for each of its R_p subtrees of workers (compress/wire/gradient_transport.h).
-// Let S be the bytes of a worker's message of scalers, G those of its encoded gradient except for what is added, H
-// those of a sum, g_j and h_j those of shard j of them, and f_j those of shard j of the mean in fp32, headers included.
-// With R the sum of R_p, in a round process p sends and receives
+// where B is the number of bytes that the busiest process sends, or receives if that is more. Floats of a process's
+// workers are added before they travel, one sum per subtree; process p has R_p subtrees
+// (compress/wire/gradient_transport.h). Let S be the bytes of a worker's message of scalers, G those of its encoded
+// gradient without the added tensors, H those of a sum, g_j and h_j those of shard j of them, and f_j those of shard j
+// of the mean in fp32, headers included. With R the sum of R_p, process p sends (left) and receives (right) in a round
 //
 //   scalers    L_p (P - 1) S                              (N - L_p) S
 //   gradient   (P - 1) (L_p G + R_p H)                    (N - L_p) G + (R - R_p) H                 of all_gather
@@ -17,17 +17,17 @@
 //                                                                                                   of scatter_reduce
 //   mean       (P - 1) sum_{j of p} f_j                   sum_{j not of p} f_j                      of scatter_reduce
 //
-// and V is the sum of B over the rounds: 2 of all_gather, 3 of scatter_reduce. integer_sum has the rounds of all_gather
-// for tensors whose codes do not add up, and two more for the sum of the lanes, L bytes, of the others: V has
-// all_reduce_bytes(L, P) for them. Tensors of low rank take two such exchanges, of one factor and whatever else there
-// is, and of the other factor: bytes and rounds add up. With one worker for each process and equal shards, V is (N -
-// 1)(S + G), and (N - 1) S + (N - 1) / N (G + F) with F the whole mean; shards are nearly equal
+// and V is the sum of B over the rounds: 2 for all_gather, 3 for scatter_reduce. integer_sum has the rounds of
+// all_gather for tensors whose codes cannot be summed, and two more for the sum of the lanes, L bytes, of the others,
+// which add all_reduce_bytes(L, P) to V. Low-rank tensors take two such exchanges, one per factor, the first with all
+// other tensors too: bytes and rounds add up. With one worker per process and equal shards, V is (N - 1) (S + G) for
+// all_gather, and (N - 1) S + (N - 1) / N (G + F) for scatter_reduce, with F the whole mean; shards are nearly equal
 // (compress/exchange/codec_shards.h). The exchange takes
 //
 //   T = C + rounds latency + V / bandwidth,   C = encode + check + decode
 //
-// and codec c pays against baseline b where T_c < T_b. With dV = V_b - V_c and dC = C_c - C_b + (rounds_c - rounds_b)
-// latency, that is where dV / bandwidth > dC:
+// and codec c is faster than baseline b if T_c < T_b. With dV = V_b - V_c and dC = C_c - C_b + (rounds_c - rounds_b)
+// latency, that is the case if dV / bandwidth > dC:
 //
 //   dV > 0, dC > 0    below the bandwidth dV / dC
 //   dV >= 0, dC < 0   always (also dV > 0, dC = 0)
@@ -52,13 +52,12 @@ struct ExchangeWorld {
   int num_workers = 1;
   int num_processes = 1;
 
-  /// The most that a process has: ceil(N / P).
+  /// Maximum number of workers of a process: ceil(N / P).
   int num_local_workers() const { return (num_workers + num_processes - 1) / num_processes; }
 };
 
-/// Of serialized messages, headers and padding included, up to the next multiple of 8: as they travel one after the
-/// other. A worker's message of gradients, and a sum over a subtree of workers, if floats are added; 0 where there is
-/// none.
+/// Sizes of a worker's gradient message, and of a message with the sum over a subtree of workers (0 if no floats are
+/// added). Serialized, with headers, rounded up to a multiple of 8 bytes.
 struct GradientSizes {
   std::int64_t of_worker = 0;
   std::int64_t of_sum = 0;
@@ -68,38 +67,38 @@ struct GradientSizes {
   }
 };
 
-/// Sizes of all messages, counted so.
+/// Sizes of all messages, rounded up likewise.
 struct MessageSizes {
   std::int64_t scalers = 0;                          // S
-  GradientSizes gradient = {};                       // G, H; of integer_sum those of tensors whose codes do not add up
-  std::vector<GradientSizes> shards = {};            // g, h [N] of scatter_reduce
-  std::vector<std::int64_t> downlink_payloads = {};  // f [N] of scatter_reduce
-  std::int64_t lanes = 0;                            // L of integer_sum
+  GradientSizes gradient = {};                       // G, H; integer_sum: for tensors whose codes cannot be summed
+  std::vector<GradientSizes> shards = {};            // g, h [N] for scatter_reduce
+  std::vector<std::int64_t> downlink_payloads = {};  // f [N] for scatter_reduce
+  std::int64_t lanes = 0;                            // L for integer_sum
 };
 
-/// V above, and how many rounds; none where a process is alone.
+/// V above, and the number of rounds; both 0 for a single process.
 struct WireVolume {
   double bytes = 0;
   int rounds = 0;
 };
 
-/// @throws InvalidArgument for kAuto, and unless 1 <= num_processes <= num_workers, and
-/// there are as many shards as workers where they are needed
+/// @throws InvalidArgument for kAuto, unless 1 <= num_processes <= num_workers, and if scatter_reduce does not get N
+/// shards
 WireVolume wire_volume(ExchangeAlgorithm algorithm, const ExchangeWorld& world, const MessageSizes& sizes);
 
-/// How an exchange is called that the transport library makes (compress/exchange/vendor_all_reduce.h).
+/// Name of the exchange by the MPI library's all-reduce (compress/exchange/vendor_all_reduce.h).
 inline constexpr const char* kVendorExchange = "vendor";
 
-/// One codec's exchange. Seconds are of a process with the most workers, of all of these together.
+/// Cost of one codec's exchange. Seconds are those of a process with the most workers, for all of its workers together.
 struct ExchangeCost {
   std::string codec = {};
-  std::string exchange = to_string(ExchangeAlgorithm::kAllGather);  // an algorithm, or kVendorExchange
+  std::string exchange = to_string(ExchangeAlgorithm::kAllGather);  // name of an algorithm, or kVendorExchange
   WireVolume wire = {};
-  double moved_bytes = 0;     // over the busiest process's link in its busier direction; V, except for vendor
-  double encode_seconds = 0;  // scalers and codes; the downlink's too
-  double check_seconds = 0;   // checksums and taking messages apart; a part of ExchangeReport::wire_seconds
-  double decode_seconds = 0;  // from messages to the mean
-  /// Of each repetition, by the slowest process: C; of kVendorExchange T. Empty where nothing was measured.
+  double moved_bytes = 0;     // over the busiest process's link in its busier direction; equals V, except for vendor
+  double encode_seconds = 0;  // scalers and codes, including the downlink's
+  double check_seconds = 0;   // checksums and parsing of messages; a part of ExchangeReport::wire_seconds
+  double decode_seconds = 0;  // aggregation of messages to the mean
+  /// Per repetition, for the slowest process: C; for kVendorExchange T. Empty if nothing was measured.
   std::vector<double> samples = {};
 
   /// C above.
@@ -108,29 +107,30 @@ struct ExchangeCost {
   double link_seconds(const LinkModel& link) const { return link.seconds(wire.rounds, wire.bytes); }
   /// T above.
   double seconds(const LinkModel& link) const { return processor_seconds() + link_seconds(link); }
-  /// Between what T lies: the middle half of the samples, on the link within its bounds. Of fewer than two samples
-  /// nothing, as one says nothing of how far others are.
+  /// Range of T: middle half of the samples, with the link within its bounds. None for fewer than two samples, which
+  /// say nothing about the spread.
   std::optional<Spread> spread(const LinkModel& link, const LinkBounds& bounds) const;
 };
 
-/// For which bandwidths one exchange is faster than another, latency being what it is.
+/// Bandwidths for which one exchange is faster than another, at a given latency.
 struct BreakEven {
   enum class Pays { kAlways, kNever, kBelow, kAbove };
   Pays pays = Pays::kNever;
-  double bytes_per_second = 0;  // of kBelow and kAbove
+  double bytes_per_second = 0;  // threshold, for kBelow and kAbove
 
   friend bool operator==(const BreakEven&, const BreakEven&) = default;
 };
 BreakEven break_even(const ExchangeCost& codec, const ExchangeCost& baseline, double latency_seconds);
 
-/// Which exchange to use: the fastest, if a step takes less than this fraction of its time with the baseline, else the
-/// baseline. Measurements do not tell smaller differences apart, and the gradients of fp32, the baseline, are exact.
+/// Threshold of `recommend`: a codec must reduce the time of a step below this fraction of the baseline's. Smaller
+/// differences are within measurement error, and the baseline's fp32 gradients are exact.
 inline constexpr double kWorthwhile = 0.95;
 
-/// @param costs         of all exchanges that may be used
-/// @param baseline      index of the one not to be left without a gain
-/// @param rest_seconds  what a step takes besides
-/// @returns the index of the one to use. @throws InvalidArgument for a baseline out of range
+/// The exchange with the fastest step, or the baseline if no other one passes kWorthwhile.
+/// @param costs         candidates
+/// @param baseline      index of the default exchange
+/// @param rest_seconds  time of a step without the exchange
+/// @returns an index into costs. @throws InvalidArgument for a baseline out of range
 std::size_t recommend(std::span<const ExchangeCost> costs, std::size_t baseline, const LinkModel& link,
                       double rest_seconds = 0);
 

@@ -19,10 +19,10 @@
 namespace terngrad {
 namespace {
 
-/// The step that is repeated: draws and messages are keyed by it.
+/// Number of the repeated step, which keys draws and messages.
 constexpr std::uint64_t kStep = 1;
 
-/// A rank of the run: the first of those that have the most workers.
+/// The first rank among those with the most workers.
 int busiest_rank(const ExchangeWorld& world) {
   int busiest = 0;
   const auto num_local = [&](int rank) {
@@ -38,23 +38,23 @@ CodecPlan plan_of(const Layout& layout, int num_workers, const CompressedAllRedu
   return {layout, with_workers(options.codecs, num_workers)};
 }
 
-/// The operations of one exchange of numbers: scalers, then messages, and with scatter_reduce their mean.
+/// Number of operations of an exchange without lanes: scalers, gradients, and with scatter_reduce the mean.
 std::size_t num_operations(ExchangeAlgorithm algorithm) {
   return algorithm == ExchangeAlgorithm::kScatterReduce ? 3 : 2;
 }
 
-/// A process of a run, between peers that are recorded.
+/// One process of a run, with recorded peers.
 class Process {
  public:
   Process(const Layout& layout, std::span<const float> gradient, const ProbeOptions& options);
 
   /// Seconds of encoding, checking and decoding in one step.
   ProbeSamples::Parts step();
-  /// Of a step: of both exchanges, where tensors of low rank take two.
+  /// Bytes and rounds of a step; for low-rank tensors the sum over both exchanges.
   WireVolume wire() const { return wire_; }
 
  private:
-  /// A step's exchanges, as of its first: it begins with the factors that were drawn.
+  /// Exchange of a run's first step, with random factors of low-rank tensors.
   struct Exchange {
     FactorState factors;
     std::unique_ptr<PartExchange> part;
@@ -84,7 +84,7 @@ Process::Process(const Layout& layout, std::span<const float> gradient, const Pr
       options_(options.exchange),
       world_(options.world),
       rank_(busiest_rank(world_)),
-      // Tables are of what may be written; exchanges read only.
+      // TensorTable has mutable pointers; exchanges only read gradients.
       gradient_(layout, const_cast<float*>(gradient.data())),
       mean_values_(layout.flat_elements()),
       mean_(layout, mean_values_.data()),
@@ -131,7 +131,7 @@ WireVolume Process::recorded_wire() const {
   const std::vector<const CompressedAllReduce*> exchanges = exchange_->part->exchanges();
   for (std::size_t i = 0; i < exchanges.size(); ++i) {
     const ExchangeAlgorithm algorithm = exchanges[i]->algorithm();
-    // All operations belong to one exchange, or the last to a second, of factors.
+    // One exchange has all operations; for low-rank tensors the last operations belong to the second exchange.
     std::size_t count = operations.size();
     if (i + 1 < exchanges.size() && count > 0) count -= num_operations(exchanges[i + 1]->algorithm());
     const WireVolume own = wire_volume(algorithm, world_, sizes_of(*exchanges[i], operations.first(count)));
@@ -155,7 +155,7 @@ MessageSizes Process::sizes_of(const CompressedAllReduce& exchange,
     ranks.push_back(worker_range(world_.num_workers, rank, world_.num_processes));
   }
   const GradientTransport transport(exchange.layout(), exchange.plan(), ranks, 0);
-  // Sizes of rank 0's messages of a part, the first of which is parcel `first`.
+  // Sizes of rank 0's messages of one part, beginning with parcel `first`.
   const auto sizes_of_part = [&](const Parcels& parcels, std::span<const Slice> slices, std::size_t& first) {
     const GradientTransport::Counts counts = transport.counts(slices, 0);
     const auto of_workers = static_cast<std::size_t>(counts.of_workers);
@@ -194,7 +194,7 @@ MessageSizes Process::sizes_of(const CompressedAllReduce& exchange,
   return sizes;
 }
 
-/// @param slowest  from what a repetition took here to what it took the slowest rank
+/// @param slowest  function from this rank's times of a repetition to those of the slowest rank
 template <class Slowest>
 ExchangeCost probe(const Layout& layout, std::span<const float> gradient, const ProbeOptions& options,
                    const Slowest& slowest) {
@@ -205,7 +205,7 @@ ExchangeCost probe(const Layout& layout, std::span<const float> gradient, const 
   TERNGRAD_REQUIRE(options.exchange.downlink_codec == DownlinkCodec::kFloat32,
                    "[probe_exchange] downlink codec must be fp32, got ", to_string(options.exchange.downlink_codec));
   ExchangeCost cost{.codec = options.codec, .exchange = to_string(options.exchange.algorithm)};
-  // Refuses what it does not know, before any work.
+  // Refuses unsupported options before any work.
   const auto num_shards = static_cast<std::size_t>(std::max(options.world.num_workers, 1));
   const MessageSizes nothing{.shards = std::vector<GradientSizes>(num_shards),
                              .downlink_payloads = std::vector<std::int64_t>(num_shards)};

@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t kFirstBytes = 1024;  // to each other process
 constexpr std::int64_t kGrowth = 4;
 
-/// Seconds of one all-gather, as the slowest rank has it; the same on all ranks.
+/// Seconds of one all-gather on the slowest rank; the same on all ranks.
 double time_round(Communicator& communicator, std::span<const std::uint8_t> bytes, Parcels& mine, Parcels& all) {
   mine.clear();
   mine.append(bytes);
@@ -28,7 +28,7 @@ double time_round(Communicator& communicator, std::span<const std::uint8_t> byte
 }  // namespace
 
 LinkModel fit_link(std::span<const LinkSample> samples) {
-  // Sums of weights w = 1 / t with powers of bytes and seconds.
+  // Weighted sums with w = 1 / t of powers of bytes (b) and seconds (t).
   double w = 0, wb = 0, wbb = 0, wt = 0, wbt = 0;
   for (const LinkSample& sample : samples) {
     TERNGRAD_REQUIRE(sample.seconds > 0 && sample.bytes >= 0, "[fit_link] a round of ", sample.bytes, " bytes took ",
@@ -42,7 +42,7 @@ LinkModel fit_link(std::span<const LinkSample> samples) {
   }
   const auto differs = [&](const LinkSample& sample) { return sample.bytes != samples[0].bytes; };
   TERNGRAD_REQUIRE(std::ranges::any_of(samples, differs), "[fit_link] needs rounds of at least two sizes");
-  const double determinant = w * wbb - wb * wb;  // above 0, as sizes differ
+  const double determinant = w * wbb - wb * wb;  // > 0, since sizes differ
   const double seconds_per_byte = (w * wbt - wb * wt) / determinant;
   if (!(seconds_per_byte > 0)) return {wt / w, std::numeric_limits<double>::infinity()};
   const double latency = (wt - seconds_per_byte * wb) / w;

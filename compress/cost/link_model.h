@@ -1,4 +1,4 @@
-// LinkModel: how long messages between the processes of a group take.
+// LinkModel: transfer times between the processes of a group.
 #pragma once
 
 #include <cstdint>
@@ -11,51 +11,51 @@
 
 namespace terngrad {
 
-/// A process's way to all others: a round, in which every process sends something to every other one, takes
-/// latency + bytes / bandwidth, where `bytes` are those that a process sends in it.
+/// Link of a process to all others. A round, in which every process sends something to every other one, takes
+/// latency + bytes / bandwidth, where `bytes` is the number that a process sends in it.
 struct LinkModel {
   double latency_seconds = 0;
-  double bytes_per_second = 0;  // above 0; infinite where size makes no difference
+  double bytes_per_second = 0;  // > 0; infinite if size makes no difference
 
   double seconds(int rounds, double bytes) const { return rounds * latency_seconds + bytes / bytes_per_second; }
 };
 
-/// Where nothing is sent.
+/// Link for exchanges that send nothing.
 inline constexpr LinkModel kNoLink{0, std::numeric_limits<double>::infinity()};
 
-/// Timed rounds of one size.
+/// Timed rounds of one message size.
 struct LinkSample {
-  double bytes = 0;  // that a process sent
-  double seconds = 0;
-  Spread spread = {};  // of the repetitions whose median `seconds` is; zeros if there was one only
+  double bytes = 0;    // sent by each process
+  double seconds = 0;  // median over repetitions
+  Spread spread = {};  // middle half of the repetitions; zeros if there was only one
 };
 
 /// Weighted least squares: latency a and seconds per byte b that minimize the sum of
-/// (a + b bytes_i - seconds_i)^2 / seconds_i, so that short rounds tell the latency and long ones the bandwidth. Short
-/// rounds may be several times as fast as the link, which lets some kilobytes pass at once: if errors counted relative
-/// to the time, one such round would weigh as much as the longest, and double the bandwidth. A negative latency becomes
-/// 0, and b is fitted alone; b <= 0 is an infinite bandwidth, and a is fitted alone.
+/// (a + b bytes_i - seconds_i)^2 / seconds_i, so that short rounds determine the latency and long ones the bandwidth.
+/// Short rounds may be several times faster than the link, whose buffers take some kilobytes at once: with errors
+/// relative to the time, one such round would weigh as much as the longest one, and could double the bandwidth. A
+/// negative latency becomes 0, and b is fitted alone; for b <= 0 the bandwidth is infinite, and a is fitted alone.
 /// @throws InvalidArgument for fewer than two sizes, or a time that is not above 0
 LinkModel fit_link(std::span<const LinkSample> samples);
 
-/// What fit_link gives where every round takes the lower, and the upper, end of its spread: between these links the
-/// measured one lies.
+/// Results of fit_link with the lower, and with the upper, ends of all spreads: bounds of the measured link.
 struct LinkBounds {
   LinkModel fast;
   LinkModel slow;
 };
-/// @throws InvalidArgument as fit_link
+/// Bounds of fit_link. @throws InvalidArgument as fit_link
 LinkBounds fit_link_bounds(std::span<const LinkSample> samples);
 
+/// Options of measure_link.
 struct LinkMeasureOptions {
-  std::int64_t max_bytes = std::int64_t{64} << 20;  // that a process sends in a round
-  double enough_seconds = 0.5;                      // no longer round is tried
-  int repetitions = 5;                              // of each size, after one that does not count
+  std::int64_t max_bytes = std::int64_t{64} << 20;  // maximum sent by a process in a round
+  double enough_seconds = 0.5;                      // stop after a round that takes this long
+  int repetitions = 5;                              // per size, after one warm-up
 };
 
-/// Times all-gathers of growing size, each process sending the same: 1 KiB to each other one, then four times more each
-/// time until a round takes `enough_seconds` or sends more than `max_bytes`. A sample is the median over the
-/// repetitions of the time of the slowest process, with their middle half. A collective call; all ranks get the same
+/// Times all-gathers of growing size, with equal sizes in all processes: 1 KiB to each other process, then four times
+/// more each time, until a round takes `enough_seconds` or would send more than `max_bytes`. A sample is the median
+/// over repetitions of the slowest process's time, with the middle half. A collective call; all ranks get the same
 /// samples.
 /// @throws InvalidArgument for a group of one, or options out of range; CommunicationError
 std::vector<LinkSample> measure_link(Communicator& communicator, const LinkMeasureOptions& options = {});

@@ -12,17 +12,17 @@ namespace {
 
 using Kind = RecordedOperation::Kind;
 
-/// What a rank hands over in the first operation that is not known yet.
+/// Data that a rank passes to its first operation that is not recorded yet.
 struct HandedOver {
   Kind kind = Kind::kGather;
-  std::vector<Parcels> parcels;  // of a scatter one for each rank
+  std::vector<Parcels> parcels;  // kScatter: one per rank
   std::vector<std::uint64_t> values;
 };
 
-/// Ends a rank's run at such an operation.
+/// Thrown to end a rank's run at such an operation.
 struct NotKnownYet {};
 
-/// Replays what is known, and captures the operation that follows.
+/// Replays recorded operations, and captures the operation after them.
 class CapturingCommunicator final : public Communicator {
  public:
   CapturingCommunicator(const RecordedPeers& peers, int rank)
@@ -59,7 +59,7 @@ class CapturingCommunicator final : public Communicator {
   }
 
   ReplayCommunicator replay_;
-  std::size_t left_;  // operations that are known
+  std::size_t left_;  // recorded operations still to replay
   HandedOver captured_;
 };
 
@@ -67,7 +67,7 @@ void append_all(const Parcels& from, Parcels& to) {
   for (std::size_t i = 0; i < from.count(); ++i) to.append(from.parcel(i));
 }
 
-/// What all ranks get of what all have handed over.
+/// Results of an operation for all ranks, from the data of all ranks.
 RecordedOperation deliver(std::vector<HandedOver> ranks) {
   RecordedOperation operation{.kind = ranks[0].kind};
   switch (operation.kind) {
@@ -90,7 +90,7 @@ RecordedOperation deliver(std::vector<HandedOver> ranks) {
   return operation;
 }
 
-/// Adds the time from its construction to its end to a sum.
+/// Adds the time between its construction and destruction to a sum.
 class Lap {
  public:
   explicit Lap(double& seconds) : seconds_(seconds) {}
@@ -106,7 +106,7 @@ class Lap {
 }  // namespace
 
 RecordedPeers::RecordedPeers(int num_ranks, const RunRank& run_rank) : num_ranks_(num_ranks) {
-  // A process alone hands nothing over.
+  // A single process sends nothing.
   while (num_ranks > 1) {
     std::vector<HandedOver> captured;
     for (int rank = 0; rank < num_ranks; ++rank) {
@@ -155,7 +155,7 @@ void ReplayCommunicator::all_reduce_sum(std::span<std::uint64_t> values) {
   const std::vector<std::uint64_t>& sums = next(Kind::kSum).sums;
   TERNGRAD_REQUIRE(sums.size() == values.size(), "[recorded peers] a sum of ", values.size(), " words, recorded are ",
                    sums.size());
-  // Of each other rank, what this one sums. Which words they are makes no difference.
+  // Adds one shard per other rank, as in an all-reduce by shards; the values added do not matter.
   const std::size_t own = values.size() / static_cast<std::size_t>(size());
   for (int peer = 1; peer < size(); ++peer) {
     add_lanes(values.first(own), std::span<const std::uint64_t>(sums).first(own));

@@ -1,4 +1,4 @@
-// RecordedPeers: what the other processes of an exchange hand over in a step, so that one can be run without them.
+// RecordedPeers: recorded messages of the other processes of an exchange, so that one process can run without them.
 #pragma once
 
 #include <cstddef>
@@ -12,26 +12,27 @@
 
 namespace terngrad {
 
-/// One operation of a step, with what all ranks handed over.
+/// One operation of a step, with its results for all ranks.
 struct RecordedOperation {
   enum class Kind { kGather, kScatter, kSum };
   Kind kind = Kind::kGather;
-  std::vector<Parcels> received = {};    // of a gather one for all ranks; of a scatter one for each
-  std::vector<std::uint64_t> sums = {};  // of a sum: the result
+  std::vector<Parcels> received = {};    // kGather: one, for all ranks; kScatter: one per rank
+  std::vector<std::uint64_t> sums = {};  // kSum: the result
 };
 
-/// The operations of a step that is the same each time, in order.
+/// The operations of a step that sends the same messages each time, in order.
 class RecordedPeers {
  public:
-  /// Runs a step of one rank on a communicator; called several times for each rank. What it throws is thrown.
+  /// Runs a step of one rank on a communicator; called several times per rank. Exceptions are passed on.
   using RunRank = std::function<void(const std::shared_ptr<Communicator>& communicator)>;
 
-  /// Runs every rank by itself, as far as what is known of the others takes it, until all operations are known.
+  /// Records all operations, by running every rank separately, again and again, up to its first operation whose inputs
+  /// are not yet known.
   RecordedPeers(int num_ranks, const RunRank& run_rank);
 
   int num_ranks() const { return num_ranks_; }
   std::span<const RecordedOperation> operations() const { return operations_; }
-  /// Forgets what was scattered to other ranks.
+  /// Drops messages that were scattered to other ranks.
   void keep_only(int rank);
 
  private:
@@ -39,17 +40,17 @@ class RecordedPeers {
   std::vector<RecordedOperation> operations_;
 };
 
-/// A communicator of one rank whose peers are recorded. It measures the time in which it gives their parcels, which is
-/// the transport's. Sums of lanes are work of the rank: it adds as many words as a rank does in an all-reduce by
-/// shards, which is not in that time.
+/// A communicator of one rank with recorded peers. It measures the time for delivering their parcels, which stands for
+/// the transport. For sums of lanes it adds as many words as a rank does in an all-reduce by shards; this is work of
+/// the rank and not part of that time.
 class ReplayCommunicator final : public Communicator {
  public:
   /// @param peers  must outlive the communicator
   ReplayCommunicator(const RecordedPeers& peers, int rank) : peers_(peers), rank_(rank) {}
 
-  /// Begins the step anew.
+  /// Restarts the step.
   void begin_step() { next_ = 0; }
-  /// Seconds since the construction in which parcels changed hands.
+  /// Total seconds spent delivering parcels.
   double transport_seconds() const { return transport_seconds_; }
 
   int rank() const override { return rank_; }
@@ -57,7 +58,7 @@ class ReplayCommunicator final : public Communicator {
   void all_gather(Parcels& mine, Parcels& all) override;
   void all_to_all(std::span<Parcels> outgoing, Parcels& incoming) override;
   void all_reduce_sum(std::span<std::uint64_t> values) override;
-  /// @throws InvalidArgument: exchanges whose downlink is fp32 have no such operations
+  /// @throws InvalidArgument: exchanges with downlink fp32 do not use these operations
   void all_reduce_max(std::span<std::uint32_t> values) override;
   void broadcast(std::span<std::uint8_t> values, int root) override;
   void barrier() override {}

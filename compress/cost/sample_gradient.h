@@ -1,4 +1,4 @@
-// Gradients to measure with.
+// Synthetic gradients for measurements.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace terngrad {
 
-/// Fills `values` with numbers of mean 0 and standard deviation 0.01, nearly normal (sums of four uniform ones), drawn
-/// for `seed` by DrawPurpose::kSyntheticData: the same on every machine, with any number of threads.
+/// Fills `values` with nearly normal numbers of mean 0 and standard deviation 0.01 (sums of four uniform ones), drawn
+/// with `seed` and DrawPurpose::kSyntheticData: the same on every machine, with any number of threads.
 void fill_sample_gradient(std::span<float> values, std::uint64_t seed, int num_threads);
 
 }  // namespace terngrad

@@ -1,11 +1,11 @@
-// Spread: how far repeated measurements of one thing lie apart.
+// Spread: range of repeated measurements.
 #pragma once
 
 #include <vector>
 
 namespace terngrad {
 
-/// From the lower to the upper end of some numbers.
+/// Lower and upper end of a range.
 struct Spread {
   double low = 0;
   double high = 0;
@@ -14,11 +14,11 @@ struct Spread {
   friend bool operator==(const Spread&, const Spread&) = default;
 };
 
-/// The middle sample; of an even number of them the upper of the two. @throws InvalidArgument if there is none
+/// Median; for an even number of samples the upper of the two middle ones. @throws InvalidArgument if there is none
 double median_of(std::vector<double> samples);
 
-/// The middle half of the samples: without floor((n - 1) / 4) of them at each end, so that one disturbance among five
-/// does not count. Of up to four all count. @throws InvalidArgument if there is none
+/// Middle half of the samples: drops floor((n - 1) / 4) of them at each end, so that one outlier among five has no
+/// effect. Up to four samples are all kept. @throws InvalidArgument if there is none
 Spread middle_half(std::vector<double> samples);
 
 }  // namespace terngrad

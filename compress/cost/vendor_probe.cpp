@@ -22,7 +22,7 @@ ExchangeCost probe_vendor(const std::shared_ptr<Communicator>& communicator, con
   const ElementType type = vendor_element_type(options.codec);
   const WorkerGroup workers = make_worker_group(options.num_workers, communicator);
   VendorAllReduce exchange(layout, workers, {.type = type, .num_threads = options.num_threads});
-  // Tables are of what may be written; an exchange only reads gradients.
+  // TensorTable has mutable pointers; an exchange only reads gradients.
   const std::vector<TensorTable> gradients(static_cast<std::size_t>(workers.num_local_workers),
                                            TensorTable(layout, const_cast<float*>(gradient.data())));
   Buffer<float> mean(layout.flat_elements());

@@ -12,21 +12,22 @@ namespace terngrad {
 
 class ShardUpdate;
 
+/// Options of CompressedAllReduce and of the exchanges built on it (in buckets, in parts, with memory, on GPUs).
 struct CompressedAllReduceOptions {
-  CodecPlanOptions codecs;  // its num_workers is taken from the worker group
+  CodecPlanOptions codecs;  // codec of each tensor; its num_workers is replaced by the worker group's
   ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;
   DownlinkCodec downlink_codec = DownlinkCodec::kFloat32;
   OnNonfinite on_nonfinite = OnNonfinite::kStop;
-  ShardOwners owners = ShardOwners::kWorkers;  // servers: kAuto is scatter_reduce, the only one that they can do
-  /// What owners make of their shards, on all ranks or none; not owned by the exchange. What is called mean is then
-  /// what it makes of the mean.
+  ShardOwners owners = ShardOwners::kWorkers;  // kServers requires scatter_reduce, which kAuto then is
+  /// Update that the owners of shards apply to the mean before it is sent back (parameter server), on all ranks or on
+  /// none; not owned by the exchange. The `mean` of an exchange is then the output of this update.
   ShardUpdate* update = nullptr;
-  /// What the mean is multiplied by afterwards, by the caller or the update: one that would then overflow has
-  /// overflowed.
+  /// Factor that the caller or the update applies to the mean afterwards. A mean counts as overflowed if its product
+  /// with this factor would overflow.
   float mean_factor = 1;
   std::uint64_t seed = 1;
-  std::uint64_t run_id = 0;  // the same on all ranks; messages of another run are refused
-  int num_threads = 1;       // of this process; results do not depend on it
+  std::uint64_t run_id = 0;  // equal on all ranks; messages with another run_id are refused
+  int num_threads = 1;       // threads of this process; results do not depend on it
 };
 
 }  // namespace terngrad

@@ -9,22 +9,22 @@
 
 namespace terngrad {
 
-/// Indices of a layout's tensors, in order of the layout, for each bucket in the order in which they are exchanged.
+/// For each bucket, in order of exchange, the indices of its tensors in layout order.
 using Buckets = std::vector<std::vector<int>>;
 
-/// One bucket with everything: a gradient that is exchanged whole.
+/// A single bucket with all tensors: the gradient is exchanged whole.
 Buckets whole_bucket(const Layout& layout);
 
-/// Fills buckets with tensors in `order`, each until it holds `bucket_bytes` of float32 or more: so all but the last
-/// have at least that much, and a tensor is never cut. An empty tensor makes no bucket of its own. Depends on the
-/// arguments alone, so that all ranks have the same.
-/// @param order         every tensor of the layout once: as a backward pass ends them
+/// Fills buckets with tensors in the given order. A bucket is closed once it holds at least `bucket_bytes` of float32,
+/// so all but the last have at least that size; tensors are never cut, and an empty tensor makes no bucket of its own.
+/// A function of the arguments alone, so all ranks compute the same buckets.
+/// @param order         permutation of the layout's tensors: the order in which a backward pass finishes them
 /// @param bucket_bytes  at least 1
-/// @throws InvalidArgument for others
+/// @throws InvalidArgument if either is not as required
 Buckets plan_buckets(const Layout& layout, std::span<const int> order, std::int64_t bucket_bytes);
 
-/// @throws InvalidArgument, naming the tensor, unless the buckets hold every tensor of the layout once, and each at
-/// least one
+/// @throws InvalidArgument, naming the tensor, unless every tensor of the layout is in exactly one bucket and no bucket
+/// is empty
 void check_buckets(const Layout& layout, const Buckets& buckets);
 
 }  // namespace terngrad

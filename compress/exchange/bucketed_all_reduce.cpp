@@ -13,7 +13,7 @@ BucketedAllReduce::BucketedAllReduce(const Layout& layout, const WorkerGroup& wo
       num_local_workers_(workers.num_local_workers),
       factors_(layout, layout_.plan()) {
   require_downlink(layout_.plan(), options.downlink_codec, options.algorithm);
-  // An update cannot be taken back if a later bucket drops the step.
+  // An update cannot be undone if a later bucket drops the step.
   TERNGRAD_REQUIRE(options.update == nullptr || layout_.num_buckets() == 1,
                    "[buckets] an update of shards needs all tensors in one bucket, got ", layout_.num_buckets());
   for (std::size_t bucket = 0; bucket < layout_.num_buckets(); ++bucket) {

@@ -14,14 +14,14 @@
 
 namespace terngrad {
 
-/// The mean of all workers' gradients, exchanged bucket by bucket. Its bits, and what each worker sends of a tensor,
-/// are those of one CompressedAllReduce for any buckets (contract B2): tensors keep their codecs and draws. Bytes are
-/// not quite: every bucket has messages of its own, each with a header, shards of scatter_reduce are cut within
-/// buckets, and kAuto chooses for each bucket. A single bucket has the very messages of a CompressedAllReduce. All
-/// ranks need the same buckets; messages of others are refused by their fingerprint.
+/// Mean of all workers' gradients, exchanged bucket by bucket. The mean and each worker's payload of a tensor are
+/// bit-identical to those of one CompressedAllReduce for any buckets (contract B2), because tensors keep their codecs
+/// and random draws. Byte counts differ: each bucket has messages with headers of its own, scatter_reduce cuts shards
+/// within buckets, and kAuto chooses per bucket. A single bucket sends exactly the messages of a CompressedAllReduce.
+/// All ranks need the same buckets; messages of other buckets are refused by their fingerprint.
 ///
-/// If a bucket is not finite and the step is to be dropped, other buckets travel nevertheless: which were exchanged
-/// before does not depend on time. What was found is named as if there were one bucket.
+/// If a bucket is not finite and the step is to be dropped, the other buckets are exchanged nevertheless, so the
+/// messages do not depend on timing. Errors name non-finite tensors as if there were one bucket.
 class BucketedAllReduce final : public GradientExchange, public BucketedExchange {
  public:
   /// @throws InvalidArgument as CompressedAllReduce does; for buckets that check_buckets refuses; for several buckets
@@ -29,9 +29,9 @@ class BucketedAllReduce final : public GradientExchange, public BucketedExchange
   BucketedAllReduce(const Layout& layout, const WorkerGroup& workers, const CompressedAllReduceOptions& options,
                     Buckets buckets);
 
-  /// Of all tensors.
+  /// Codec plan of all tensors.
   const CodecPlan& plan() const { return layout_.plan(); }
-  /// Of the tensors of one bucket.
+  /// Exchange of the tensors of one bucket.
   const PartExchange& exchange_of(std::size_t bucket) const { return *parts_.at(bucket).exchange; }
 
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
@@ -39,7 +39,7 @@ class BucketedAllReduce final : public GradientExchange, public BucketedExchange
   BucketedExchange* in_buckets() override { return this; }
   FactorState* factors() override { return &factors_; }
 
-  /// CompressedAllReduce::keep of all buckets, for tables of all tensors.
+  /// PartExchange::update_memory of all buckets; the tables hold all tensors.
   void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept);
 
   const Buckets& buckets() const override { return layout_.buckets(); }
@@ -50,7 +50,7 @@ class BucketedAllReduce final : public GradientExchange, public BucketedExchange
  private:
   struct Part {
     std::unique_ptr<PartExchange> exchange;
-    std::vector<TensorTable> gradients;  // of the step, one per local worker
+    std::vector<TensorTable> gradients;  // one per local worker, for the current step
     TensorTable mean;
   };
 
@@ -59,11 +59,11 @@ class BucketedAllReduce final : public GradientExchange, public BucketedExchange
   int num_local_workers_;
   FactorState factors_;
   std::vector<Part> parts_;  // one per bucket
-  // The step.
+  // State of the current step.
   std::uint64_t step_ = 0;
-  std::size_t next_ = 0;  // bucket
+  std::size_t next_ = 0;  // next bucket to exchange
   bool is_begun_ = false;
-  bool has_sent_ = false;  // a step is finished, and the last one was not dropped
+  bool has_sent_ = false;  // at least one step is finished, and the last one was not dropped
   ExchangeReport report_;
   NonfiniteTensors found_;
 };

@@ -14,7 +14,7 @@ BucketedLayout::BucketedLayout(const Layout& layout, CodecPlanOptions codecs, in
       places_(static_cast<std::size_t>(layout.num_segments())) {
   check_buckets(layout_, buckets_);
   if (buckets_.size() == 1) {
-    // In order of the layout, whatever order they came in.
+    // In layout order, whatever the order of the argument.
     std::ranges::sort(buckets_[0]);
     layouts_.push_back(layout_);
   } else {

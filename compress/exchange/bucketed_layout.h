@@ -1,4 +1,4 @@
-// BucketedLayout: the tensors of a layout and their codecs, dealt to buckets.
+// BucketedLayout: the tensors of a layout and their codecs, split into buckets.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@
 
 namespace terngrad {
 
-/// What each bucket of an exchange is made for. Tensors keep their codecs and draws; a single bucket is the very layout
-/// and plan of everything.
+/// Layout, plan and algorithm of each bucket of an exchange. Tensors keep their codecs and random draws; a single
+/// bucket has the layout and plan of all tensors unchanged.
 class BucketedLayout {
  public:
-  /// @param codecs  of all tensors; its num_workers is not looked at
+  /// @param codecs  options for all tensors; its num_workers is ignored
   /// @throws InvalidArgument for codecs that CodecPlan refuses or buckets that check_buckets refuses; for several
   /// buckets with a codec that needs all tensors at once (CodecTraits::per_tensor)
   BucketedLayout(const Layout& layout, CodecPlanOptions codecs, int num_workers, Buckets buckets);
 
-  /// Of all tensors.
+  /// Layout of all tensors.
   const Layout& layout() const { return layout_; }
   const CodecPlan& plan() const { return plan_; }
 
@@ -29,17 +29,18 @@ class BucketedLayout {
   std::size_t num_buckets() const { return buckets_.size(); }
   const Layout& layout_of(std::size_t bucket) const { return layouts_.at(bucket); }
   CodecPlan plan_of(std::size_t bucket) const;
-  /// What a bucket does of the algorithm that was asked for (algorithm_of_part).
+  /// Algorithm that a bucket uses if `asked` is requested (algorithm_of_part).
   ExchangeAlgorithm algorithm_of(std::size_t bucket, ExchangeAlgorithm asked) const;
-  /// A bucket's tensors of a table of all.
+  /// The bucket's tensors, taken from a table of all tensors.
   TensorTable select(std::size_t bucket, const TensorTable& whole) const;
   std::vector<TensorTable> select(std::size_t bucket, std::span<const TensorTable> whole) const;
 
+  /// Bucket of a tensor, and its index in the bucket.
   struct Place {
     std::size_t bucket = 0;
     int segment = 0;  // in the bucket's layout
   };
-  /// Where a tensor is. @throws InvalidArgument if there is no such tensor
+  /// Position of a tensor. @throws InvalidArgument if there is no such tensor
   Place place_of(int segment) const;
 
  private:
@@ -47,7 +48,7 @@ class BucketedLayout {
   CodecPlan plan_;
   Buckets buckets_;
   std::vector<Layout> layouts_;  // one per bucket
-  std::vector<Place> places_;    // of each tensor of the layout
+  std::vector<Place> places_;    // one per tensor of the layout
 };
 
 }  // namespace terngrad

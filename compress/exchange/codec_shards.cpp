@@ -7,8 +7,8 @@
 namespace terngrad {
 namespace {
 
-/// Elements first .. first + count - 1 of tensors with a codec that are cut at multiples of `grain` only: units of that
-/// many elements, or whole tensors, go to the shard in whose share of the elements their first one lies.
+/// Shards of tensors whose codec allows cuts only at multiples of `grain`. Units of `grain` elements, or whole tensors,
+/// go to the shard in whose part of all elements their first element lies.
 std::vector<std::vector<Slice>> shards_of_grains(const Layout& layout, std::int64_t grain, int num_shards) {
   std::vector<std::vector<Slice>> result(static_cast<std::size_t>(num_shards));
   std::int64_t num_elements = 0;
@@ -18,7 +18,7 @@ std::vector<std::vector<Slice>> shards_of_grains(const Layout& layout, std::int6
     const std::int64_t n = layout.segment(index).num_elements;
     for (std::int64_t first = 0; first < n;) {
       const std::int64_t count = std::min(grain, n - first);
-      // In float64, where products of large numbers do not overflow; exact for up to 2^53 elements of all shards.
+      // In float64, where products of large numbers do not overflow; exact while the product is at most 2^53.
       const double share = static_cast<double>(before) * num_shards / static_cast<double>(num_elements);
       std::vector<Slice>& shard = result[static_cast<std::size_t>(share)];
       if (!shard.empty() && shard.back().segment == index) {

@@ -1,4 +1,4 @@
-// Shards of a layout that are of nearly equal size on the wire, whatever codecs its tensors have.
+// Shards of a layout with nearly equal size on the wire, whatever codecs its tensors have.
 #pragma once
 
 #include <vector>
@@ -9,18 +9,18 @@
 
 namespace terngrad {
 
-/// The shards of scatter_reduce: those of shards() of kernels/tensor/slice.h, of the tensors of each codec by
-/// themselves. Bytes per element differ between codecs only, there (codes) and back (sums of codes, or floats where
-/// there are none), so shards that have as many elements of each codec have as many bytes in both directions: the
-/// difference is a chunk for each codec at most. With shards of equal elements alone, the owner of logits that travel
-/// as fp32 beside ternary layers gets several times the bytes of others.
+/// The shards of scatter_reduce. The tensors of each codec are cut into equal shards by themselves, as shards() of
+/// kernels/tensor/slice.h does. Bytes per element differ between codecs only, on the uplink (codes) and on the downlink
+/// (sums of codes, or floats for codecs that have none), so shards with equally many elements of each codec have
+/// equally many bytes in both directions, up to one chunk per codec. If all elements were cut without regard to codecs,
+/// the owner of fp32 logits beside ternary layers would get several times the bytes of others.
 ///
-/// Tensors of codecs with a larger grain (CodecTraits::grain_elements) are cut at its multiples only, or not at all:
-/// each such unit goes to the shard in whose equal part of the elements of these tensors its first element lies.
+/// Tensors of codecs with a larger grain (CodecTraits::grain_elements) are cut at its multiples only, or not at all.
+/// Such a unit goes to the shard in whose equal part of these tensors' elements its first element lies.
 ///
-/// A shard's slices are in order of the layout, one of a tensor at most. All shards together cover every element once.
-/// With one codec they are those of shards(). A function of its arguments alone, so all ranks have the same; part of
-/// the wire format.
+/// The slices of a shard are in layout order, at most one per tensor, and all shards together cover every element once.
+/// With one codec they are those of shards(). A function of the arguments alone, so all ranks compute the same shards;
+/// part of the wire format.
 /// @throws InvalidArgument if num_shards < 1
 std::vector<std::vector<Slice>> shards_by_codec(const Layout& layout, const CodecPlan& plan, int num_shards);
 

@@ -16,7 +16,7 @@
 namespace terngrad {
 namespace {
 
-/// Adds the time since its construction, or the last call of next, to one part of a report after the other.
+/// Adds the time since its construction, or the last call of next, to a field of a report.
 class PartTimer {
  public:
   void next(double& part) {
@@ -29,7 +29,7 @@ class PartTimer {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// What peers must agree on: the plan, and the options that change the result or who sends what.
+/// Hash of everything that ranks must agree on: the plan, and options that change the result or the messages.
 std::uint64_t exchange_fingerprint(const Layout& layout, const CodecPlan& plan, const WorkerGroup& workers,
                                    const CompressedAllReduceOptions& options, ExchangeAlgorithm algorithm) {
   Fingerprint hash;
@@ -40,14 +40,14 @@ std::uint64_t exchange_fingerprint(const Layout& layout, const CodecPlan& plan, 
     hash.add(to_string(options.owners)).add(std::uint64_t{options.update != nullptr});
     hash.add(static_cast<std::uint64_t>(workers.num_servers));
   }
-  // Sums over subtrees say where they begin, not where they end: that follows from the ranks.
+  // A message with the sum over a subtree names its first worker only; the subtrees follow from the number of ranks.
   if (GradientTransport(layout, plan, ranks_of(workers), workers.communicator->rank()).adds_any()) {
     hash.add("subtrees").add(static_cast<std::uint64_t>(workers.communicator->size()));
   }
   return hash.value();
 }
 
-/// The algorithm in use. @throws InvalidArgument for one that these owners cannot do, or for an update that they cannot
+/// The resolved algorithm. @throws InvalidArgument if the owners do not support the algorithm or the update
 ExchangeAlgorithm algorithm_for(const CompressedAllReduceOptions& options, const Layout& layout, const CodecPlan& plan,
                                 const WorkerGroup& workers) {
   if (options.owners == ShardOwners::kWorkers) {
@@ -73,21 +73,22 @@ ExchangeAlgorithm algorithm_for(const CompressedAllReduceOptions& options, const
   return choose_algorithm(options.algorithm, options.owners, options.downlink_codec, layout, plan, workers.num_workers);
 }
 
-/// Whether auto has chosen integer_sum, though this process has all workers, for the bytes between processes that it
-/// emulates. Where integer_sum is asked for by name its lanes are summed in any case: benchmarks measure them.
+/// True if kAuto has chosen integer_sum, for the bytes between the processes that this one emulates, though it has all
+/// workers: lanes are not summed then. If integer_sum is requested by name lanes are always summed, since benchmarks
+/// measure that.
 bool sums_in_process(const CompressedAllReduceOptions& options, ExchangeAlgorithm algorithm, const CodecPlan& plan,
                      const WorkerGroup& workers) {
   if (options.algorithm != ExchangeAlgorithm::kAuto || algorithm != ExchangeAlgorithm::kIntegerSum) return false;
-  // Bytes of payloads of no fixed size are known from messages of their own only.
+  // summed_bytes is exact for these codecs only; other payloads must be encoded to be counted.
   const auto known = [](const CodecPlan::Group& group) {
     return group.codec->traits().summable || group.codec->traits().fixed_size;
   };
   return workers.communicator->size() == 1 && std::ranges::all_of(plan.groups(), known);
 }
 
-/// The parts of the gradient that messages hold: shards of scatter_reduce, everything, or of integer_sum what does not
-/// add up. What an update keeps for a shard lasts longer than a plan, if codecs change from step
-/// to step, so its shards depend on the layout alone; and what it sends for them is the bulk of the bytes.
+/// Slices of gradient messages: shards for scatter_reduce, all tensors for all_gather, tensors that cannot be summed
+/// for integer_sum. State that an update keeps per shard outlives the plan if codecs change from step to step, so
+/// shards for updates depend on the layout alone; most of their bytes are those of the updated values anyway.
 std::vector<std::vector<Slice>> parts_of(const CompressedAllReduceOptions& options, const Layout& layout,
                                          const CodecPlan& plan, const WorkerGroup& workers, ExchangeAlgorithm algorithm,
                                          bool sums_lanes) {
@@ -98,7 +99,7 @@ std::vector<std::vector<Slice>> parts_of(const CompressedAllReduceOptions& optio
   return {sums_lanes ? select_summable(layout, plan, false) : whole_segments(layout)};
 }
 
-/// Rows whose parts this process aggregates: of scatter_reduce its own, else all.
+/// Rows that aggregate this process's own shards for scatter_reduce, else all parts.
 PayloadRows make_rows(const CodecPlan& plan, const WorkerGroup& workers, const CompressedAllReduceOptions& options,
                       const GradientTransport& transport, ExchangeAlgorithm algorithm,
                       std::vector<std::vector<Slice>> parts) {
@@ -110,8 +111,7 @@ PayloadRows make_rows(const CodecPlan& plan, const WorkerGroup& workers, const C
   return rows;
 }
 
-/// Rows of the tensors whose codes add up, each of which comes as one payload, the sum; of none if lanes are not
-/// summed.
+/// Rows of the summable tensors, with one incoming payload each, the sum; no tensors if lanes are not summed.
 PayloadRows make_lane_rows(const Layout& layout, const CodecPlan& plan, const WorkerGroup& workers, bool sums_lanes) {
   std::vector<std::vector<Slice>> parts;
   if (sums_lanes) parts.push_back(select_summable(layout, plan, true));
@@ -261,7 +261,7 @@ void CompressedAllReduce::combine_scalers(NonfiniteTensors& found) {
   NonfiniteReport nonfinite;
   for (const auto& coder : coders_) coder->combine_scalers(&nonfinite, nullptr, nullptr, stream_);
   found.add_gradients(nonfinite, layout_, workers_.num_workers);
-  // For the downlink: tensors in order of the layout.
+  // For the downlink: scalers in layout order.
   for (int segment = 0; segment < layout_.num_segments(); ++segment) {
     const std::int64_t count = plan_.first_scaler(segment + 1) - plan_.first_scaler(segment);
     if (count == 0) continue;
@@ -283,7 +283,7 @@ void CompressedAllReduce::gather(ExchangeReport& report) {
   }
   const bool is_summed = algorithm_ == ExchangeAlgorithm::kIntegerSum && !sums_lanes_;
   const auto bytes_of = [&](int worker) {
-    // Where this process has all workers and sums nothing, what counts is integer_sum all the same.
+    // If lanes are not summed in this process, the bytes of integer_sum are counted all the same.
     return is_summed ? summed_bytes_.gathered
                      : parcel_bytes(static_cast<std::uint64_t>(transport_.bytes_of(rows_, worker, 0)));
   };
@@ -304,7 +304,7 @@ void CompressedAllReduce::sum_lanes(ExchangeReport& report) {
   workers_.communicator->all_reduce_sum(sums);
   nodes_.add_all_reduce(report, &ExchangeBytes::gradient, static_cast<std::int64_t>(sums.size_bytes()));
   const std::vector<Slice>& slices = lane_rows_.parts()[0];
-  std::vector<std::size_t> next(coders_.size(), 0);  // of each group's incoming
+  std::vector<std::size_t> next(coders_.size(), 0);  // per group: next incoming slot
   for (std::size_t index = 0; index < slices.size(); ++index) {
     if (slices[index].count == 0) continue;
     const auto group = static_cast<std::size_t>(plan_.group_of(slices[index].segment));
@@ -323,7 +323,7 @@ void CompressedAllReduce::aggregate(const TensorTable& mean) {
   const bool sums_travel = options_.downlink_codec != DownlinkCodec::kSums || returns_messages();
   for (std::size_t group = 0; group < coders_.size(); ++group) {
     const AggregateUnit unit = downlink_.forms().unit(plan_.groups()[group].segments.front());
-    // Sums that go nowhere need not be made: the mean they stand for has the same bits.
+    // If sums are not sent, aggregate the mean directly: it has the same bits.
     coders_[group]->aggregate(mean, sums_travel ? unit : AggregateUnit::kMean, stream_);
   }
 }
@@ -354,9 +354,9 @@ void CompressedAllReduce::finish(const TensorTable& mean, std::span<const Slice>
 
 void CompressedAllReduce::check_mean(const TensorTable& mean, NonfiniteTensors& found) {
   for (int segment = 0; segment < layout_.num_segments(); ++segment) {
-    // Sums of codes are at most L N, times a scaler of at most 2^126 over L N: a number, though perhaps not its product
-    // with a factor above 1. Other means are sums of finite numbers too, but those may leave the range of fp32, or the
-    // downlink's rounding that of bfloat16.
+    // Sums of codes are at most L N, times a scaler of at most 2^126 / (L N): finite, though perhaps not after
+    // multiplication with a factor above 1. Other means are sums of finite numbers, which can overflow fp32, or bf16
+    // when the downlink rounds them.
     const Coder& coder = *coders_[static_cast<std::size_t>(plan_.group_of(segment))];
     if (!coder.can_overflow() && options_.mean_factor <= 1) continue;
     const Segment& tensor = layout_.segment(segment);
@@ -426,7 +426,7 @@ void CompressedAllReduce::exchange_mean(const ShardRange& own, const TensorTable
 
 bool CompressedAllReduce::update_shards(const ShardRange& own, const TensorTable& mean, ExchangeReport& report,
                                         NonfiniteTensors& found) {
-  // Before anything is updated all ranks must agree on what overflowed, of which each owner sees its part.
+  // Each owner sees overflow in its own shards only, so all ranks must agree before anything is updated.
   std::vector<std::uint32_t> overflowed(static_cast<std::size_t>(layout_.num_segments()));
   for (std::size_t shard = own.first; shard < own.end(); ++shard) {
     finish(mean, rows_.parts()[shard]);

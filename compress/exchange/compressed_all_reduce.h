@@ -22,16 +22,19 @@
 
 namespace terngrad {
 
+/// Measures, encodes, exchanges, aggregates and decodes the gradients of all workers on the CPU, for any of the
+/// algorithms of ExchangeAlgorithm. The mean has the same bits for every algorithm and any number of processes
+/// (contract B2).
 class CompressedAllReduce final : public GradientExchange, public PartExchange {
  public:
-  /// @throws InvalidArgument for options that cannot be honoured together: integer_sum without a summable codec,
-  /// downlink codec sums or ternary without a shared scaler, tensors of low rank (make_part_exchange has them), servers
-  /// of the group that own nothing, an update without servers or with a downlink codec other than fp32 and bf16
+  /// @throws InvalidArgument for unsupported combinations: integer_sum without a summable codec; downlink codec sums or
+  /// ternary without a shared scaler; low-rank tensors (make_part_exchange supports them); servers in the group that
+  /// own no shards; an update without servers or with a downlink codec other than fp32 and bf16
   CompressedAllReduce(const Layout& layout, const WorkerGroup& workers, const CompressedAllReduceOptions& options);
-  /// With a plan made before, for a run of that many workers; options.codecs is not looked at.
+  /// Uses an existing plan, made for workers.num_workers; options.codecs is ignored.
   CompressedAllReduce(const Layout& layout, CodecPlan plan, WorkerGroup workers,
                       const CompressedAllReduceOptions& options);
-  // What it is made of refers to its plan.
+  // Not copyable or movable: members hold references to plan_.
   ~CompressedAllReduce() override;
   CompressedAllReduce(const CompressedAllReduce&) = delete;
   CompressedAllReduce& operator=(const CompressedAllReduce&) = delete;
@@ -48,51 +51,54 @@ class CompressedAllReduce final : public GradientExchange, public PartExchange {
 
   const CodecPlan& plan() const { return plan_; }
   const Layout& layout() const { return layout_; }
-  /// What all its messages carry: of layout, codecs, and the options that ranks must agree on.
+  /// Hash in the header of all its messages: layout, codecs, and the options that ranks must agree on.
   std::uint64_t fingerprint() const { return context_.fingerprint; }
-  /// What messages of gradients hold: the shards of scatter_reduce; everything; of integer_sum what does not add up.
+  /// Slices of gradient messages. scatter_reduce: one list per shard; all_gather: one list of all tensors; integer_sum:
+  /// one list of the tensors whose codes cannot be summed.
   const std::vector<std::vector<Slice>>& parts() const { return rows_.parts(); }
   /// The algorithm in use, kAuto resolved.
   ExchangeAlgorithm algorithm() const { return algorithm_; }
 
-  /// Called with each gradient message between its writing and its transport, for several workers at once where there
-  /// are more of them than threads. Tests damage messages with it. With a filter messages are made also where this
+  /// Sets a callback for each gradient message between writing and sending; it runs concurrently for several workers if
+  /// there are more workers than threads. Tests damage messages with it. With a filter, messages are made even if this
   /// process has all workers.
   void set_message_filter(GradientTransport::MessageFilter filter);
 
  private:
-  /// Whether messages are made: else this process has all workers, and reads what they encoded where it is.
+  /// True if messages are made; otherwise this process has all workers and reads their payloads in place.
   bool sends_messages() const { return has_filter_ || !workers_.communicator->is_alone(); }
 
-  /// Whether shards of the mean travel as messages: also those whose size is known from messages only.
+  /// True if shards of the mean travel as messages; also in a single process if their size is known only once they are
+  /// encoded.
   bool returns_messages() const {
     return algorithm_ == ExchangeAlgorithm::kScatterReduce && (sends_messages() || !downlink_.forms().has_fixed_size());
   }
 
   void exchange_scalers(ExchangeReport& report);
   void combine_scalers(NonfiniteTensors& found);
-  /// Brings every worker's payloads of the whole gradient, or of what does not add up, to every process.
+  /// Sends every worker's payloads to every process: the whole gradient, or with integer_sum the tensors that cannot be
+  /// summed.
   void gather(ExchangeReport& report);
-  /// Sends shards to their owners, of which `own` are this rank's, and reads what comes.
+  /// Sends shards to their owners and reads the messages for `own`, the shards of this rank.
   void scatter(const ShardRange& own, ExchangeReport& report);
-  /// Adds up lanes: those of this process's workers first, then those of all processes.
+  /// Adds up lanes: over this process's workers, then over all processes.
   void sum_lanes(ExchangeReport& report);
-  /// Aggregates what has come into `mean`, in the units that the downlink wants.
+  /// Aggregates the received payloads into `mean`, in the units that the downlink needs.
   void aggregate(const TensorTable& mean);
-  /// What every process does to the whole mean that it has aggregated.
+  /// Rounds the whole mean by the downlink codec, in algorithms where every process aggregates all of it.
   void apply_downlink(const TensorTable& mean);
-  /// The downlink of scatter_reduce: what owners do with their shards, and return_shards.
+  /// Downlink of scatter_reduce: updates the own shards if there is an update, then sends them (return_shards).
   void exchange_mean(const ShardRange& own, const TensorTable& mean, ExchangeReport& report, NonfiniteTensors& found);
-  /// Sends this rank's aggregated shards to all, and reads all into `mean`.
+  /// Sends this rank's aggregated shards to all ranks, and decodes all shards into `mean`.
   void return_shards(const ShardRange& own, const TensorTable& mean, ExchangeReport& report);
-  /// Turns back the mean of tensors that are rotated: all of it, or some slices.
+  /// Inverse rotation of the mean of rotated tensors, limited to the given slices.
   void finish(const TensorTable& mean, std::span<const Slice> slices);
-  /// Lets the update have this rank's shards, unless any rank's are not finite and the step is to be dropped for it.
-  /// @returns whether to continue
+  /// Applies the update to this rank's shards, unless a shard of any rank is not finite and the step is dropped for it.
+  /// @returns false if the step is dropped
   bool update_shards(const ShardRange& own, const TensorTable& mean, ExchangeReport& report, NonfiniteTensors& found);
-  /// Looks for tensors whose mean overflowed, after the downlink: the same in every process, for all have its bits.
+  /// Finds tensors whose mean overflowed, after the downlink. Every process has the same mean, so all find the same.
   void check_mean(const TensorTable& mean, NonfiniteTensors& found);
-  /// Whether what is not finite drops the step, by an exception or in silence.
+  /// True if non-finite values drop the step, with or without an exception.
   bool drops_nonfinite() const { return options_.on_nonfinite != OnNonfinite::kZero; }
 
   Layout layout_;
@@ -102,17 +108,17 @@ class CompressedAllReduce final : public GradientExchange, public PartExchange {
   CodecPlan plan_;
   Stream stream_;
   ExchangeAlgorithm algorithm_;
-  bool sums_lanes_;           // integer_sum, unless nothing travels and lanes would only cost time
-  SummedBytes summed_bytes_;  // of integer_sum
+  bool sums_lanes_;           // integer_sum, except with kAuto in one process, where summing lanes would only cost time
+  SummedBytes summed_bytes_;  // set for integer_sum
   float max_mean_;
   MessageContext context_;
   GradientTransport transport_;
-  PayloadRows rows_;       // of all tensors, in one part or in shards; of integer_sum those that do not add up
-  PayloadRows lane_rows_;  // of integer_sum: the tensors whose codes add up, as lanes
+  PayloadRows rows_;       // all tensors, as one part or as shards; integer_sum: tensors that cannot be summed
+  PayloadRows lane_rows_;  // integer_sum: tensors whose codes are summed, as lanes
   std::vector<std::unique_ptr<Coder>> coders_;  // one per group of the plan
   bool has_filter_ = false;
-  bool has_sent_ = false;  // a step was encoded, and the last one was not dropped
-  Downlink downlink_;      // of the parts of rows_ (scatter_reduce), or of everything
+  bool has_sent_ = false;  // at least one step was encoded, and the last one was not dropped
+  Downlink downlink_;      // for the parts of rows_ (scatter_reduce), or for all tensors
   MessageWriter mean_writer_;
   std::vector<float> shared_;  // [plan_.num_scalers()]
   std::vector<std::uint32_t> max_;

@@ -136,7 +136,7 @@ std::span<const std::uint8_t> Downlink::encode(std::size_t part, int worker, con
       }
     }
     std::uint8_t* payload = writer.add(slice, record.codec, record.format, factors, max_bytes);
-    if (count == 0 && form == MeanForm::kFloat32) continue;  // an empty tensor may have no address
+    if (count == 0 && form == MeanForm::kFloat32) continue;  // an empty tensor may have a null address
     switch (form) {
       case MeanForm::kFloat32:
         std::memcpy(payload, values, 4 * count);
@@ -177,11 +177,11 @@ std::span<const std::uint8_t> Downlink::encode(std::size_t part, int worker, con
 
 namespace {
 
-/// A mean that travels as codes is finite: the rank that aggregated it had finite scalers of at most kMaxScaler.
-/// @param largest  the largest code that a scaler can multiply
+/// Scalers of a mean that travels as codes are finite, since the owner's shared scalers are at most kMaxScaler.
+/// @param max  largest code that a scaler can multiply
 void check_scalers_of_mean(std::span<const float> scalers, int max, int worker) {
   for (const float scaler : scalers) {
-    // kMaxScaler and the rounding of its division by N.
+    // Allows for the rounding of kMaxScaler's division by N.
     if (scaler >= 0 && static_cast<double>(scaler) * max <= 2.0 * static_cast<double>(kMaxScaler)) continue;
     TERNGRAD_THROW(CommunicationError, "[downlink] scaler ", scaler, " of worker ", worker,
                    " is none that a mean can have");

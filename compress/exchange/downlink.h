@@ -1,4 +1,4 @@
-// Downlink: what the mean goes through on its way back to the workers.
+// Downlink: encoding of the aggregated mean for its way back to the workers.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace terngrad {
 
-/// Encodes and decodes the downlink of parts of a layout (shards, or everything). Draws use DrawPurpose::kDownlink
-/// and worker 0, so they do not depend on who aggregates what.
+/// Encodes and decodes the mean of parts of a layout (shards, or everything). Draws use DrawPurpose::kDownlink and
+/// worker 0, so they do not depend on which rank aggregates which part.
 class Downlink {
  public:
   struct Options {
@@ -21,7 +21,7 @@ class Downlink {
     int num_workers = 1;
     std::uint64_t seed = 1;
   };
-  /// @param parts  the lists of slices that will be encoded, each with its own workspace
+  /// @param parts  lists of slices to encode, each with its own workspace
   /// @throws InvalidArgument as DownlinkForms does
   Downlink(const Layout& layout, const CodecPlan& plan, const std::vector<std::vector<Slice>>& parts,
            const Options& options);
@@ -29,25 +29,25 @@ class Downlink {
   const DownlinkForms& forms() const { return forms_; }
   std::size_t num_parts() const { return parts_.size(); }
 
-  /// Size of a part's message; exact where forms() have a fixed size, else the most.
+  /// Size of a part's message: exact if forms() has a fixed size, else an upper bound.
   std::int64_t max_message_bytes(std::size_t part) const;
 
-  /// Largest |sum| of this part for each scaler (bit patterns of float32), merged into `max`
-  /// [plan.num_scalers()]. Needed by ternary only; has to be reduced over all parts before encode.
+  /// Merges the largest |sum of codes| of this part for each scaler, as float32 bit patterns, into `max`
+  /// [plan.num_scalers()]. Needed by downlink codec ternary only; `max` must be reduced over all parts before encode.
   void measure(std::size_t part, const TensorTable& aggregated, std::span<std::uint32_t> max, Stream& stream);
 
   /// Writes the message of a part.
   /// @param aggregated  in the units of forms()
-  /// @param shared      [plan.num_scalers()] the scalers that the step was encoded with
+  /// @param shared      [plan.num_scalers()] shared scalers of the step
   std::span<const std::uint8_t> encode(std::size_t part, int worker, const TensorTable& aggregated,
                                        std::span<const float> shared, std::span<const std::uint32_t> max,
                                        const MessageContext& context, MessageWriter& writer, Stream& stream);
 
-  /// Writes the mean from a message. @throws CommunicationError if it is not the downlink of `part`
+  /// Writes the mean from a message. @throws CommunicationError if it is not a downlink message of `part`
   void decode(std::size_t part, const Message& message, const TensorTable& mean, Stream& stream) const;
 
  private:
-  /// Of a record: the wire id of a codec, and its format.
+  /// Codec and format fields of a message record.
   struct RecordForm {
     std::uint8_t codec;
     std::uint8_t format;
@@ -60,9 +60,9 @@ class Downlink {
   std::uint64_t seed_;
   struct Part {
     std::vector<Slice> slices;
-    std::vector<std::int64_t> first_scaler;  // of each slice, in the list of all scalers
+    std::vector<std::int64_t> first_scaler;  // one per slice: index in the list of all scalers
     std::vector<std::int64_t> num_scalers;
-    StatisticsPlan runs;  // the pieces of its slices that share a scaler
+    StatisticsPlan runs;  // runs of elements that share a scaler
     std::vector<std::int64_t> run_scaler;
     std::vector<Statistics> statistics;
   };

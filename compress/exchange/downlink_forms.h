@@ -1,4 +1,4 @@
-// DownlinkForms: how the mean of each tensor is stored on its way back.
+// DownlinkForms: storage format of each tensor's mean on its way back.
 #pragma once
 
 #include <cstdint>
@@ -12,53 +12,53 @@ namespace terngrad {
 
 enum class ExchangeAlgorithm;
 
-/// How a slice of the mean is stored on its way.
+/// Storage format of a slice of the mean on its way back.
 enum class MeanForm {
   kFloat32,
   kBfloat16,
   kLanes,   // integer sums of codes
-  kCodes,   // codes drawn of those sums, or their votes
-  kSparse,  // the elements that are not zero (kernels/sparse/nonzeros.h)
+  kCodes,   // codes drawn from those sums, or votes
+  kSparse,  // nonzero elements (kernels/sparse/nonzeros.h)
 };
 
-/// @param plan   of all tensors of a run, of which parts may have only others
-/// @param asked  the algorithm, kAuto not resolved
-/// @throws InvalidArgument for downlink codec sparse where it can have no effect: no tensor's codec is sparse, or no
-/// mean travels with the algorithm
+/// Refuses downlink codec sparse where it has no effect.
+/// @param plan   of all tensors of a run; a part of them alone may have no sparse codec
+/// @param asked  requested algorithm, kAuto not resolved
+/// @throws InvalidArgument for kSparse if no tensor's codec is sparse, or if the algorithm sends no mean
 void require_downlink(const CodecPlan& plan, DownlinkCodec codec, ExchangeAlgorithm asked);
 
-/// What a downlink codec makes of the mean of each tensor of a plan: the same on CPU and GPU, in messages and in
+/// The storage format that a downlink codec gives each tensor of a plan: the same on CPU and GPU, in messages and in
 /// payloads without headers.
 class DownlinkForms {
  public:
-  /// @param plan     outlives it
-  /// @param travels  whether the mean leaves who aggregated it: sums that do not are not made, for the mean that they
-  ///                 stand for has the same bits
-  /// @throws InvalidArgument if codec is sums or ternary and a tensor's codes do not add up, or have a scaler of each
-  /// worker's own; if it is ternary and a tensor's codes are votes
+  /// @param plan     must outlive this
+  /// @param travels  false if every rank aggregates the whole mean: kSums then needs no integer sums, since the mean
+  ///                 has the same bits
+  /// @throws InvalidArgument for kSums or kTernary if a tensor's codes cannot be summed or its scalers are not shared,
+  /// and for kTernary if a tensor's codec votes
   DownlinkForms(const CodecPlan& plan, DownlinkCodec codec, int num_workers, bool travels = true);
 
   DownlinkCodec codec() const { return codec_; }
   int num_workers() const { return num_workers_; }
-  /// Whether the mean comes back changed.
+  /// True if the downlink changes the mean.
   bool is_lossy() const { return codec_ == DownlinkCodec::kBfloat16 || codec_ == DownlinkCodec::kTernary; }
-  /// Whether max_bytes is exact for every slice: else codes have a format whose size depends on them (tmask), or there
-  /// are as many elements as are not zero.
+  /// True if max_bytes is exact for every slice. False for codes in a format of data-dependent size (tmask) and for
+  /// kSparse, whose size depends on the number of nonzero elements.
   bool has_fixed_size() const;
 
-  /// What a tensor must be aggregated to: integer sums or the mean.
+  /// Unit in which a tensor must be aggregated: integer sums or the mean.
   AggregateUnit unit(int segment) const;
   MeanForm form(int segment) const;
-  /// The most bytes that a slice has in its form, without header and scalers.
+  /// Upper bound on the bytes of a slice in its form, without header and scalers.
   std::int64_t max_bytes(const Slice& slice) const;
 
-  /// Of a slice whose mean travels as its elements that are not zero: the most of them that there can be.
+  /// Upper bound on the nonzero elements of a slice of form kSparse.
   std::int64_t max_places(const Slice& slice) const;
 
-  // Of tensors that are aggregated to sums:
+  // For tensors that are aggregated to sums:
   SumForm sum_form(int segment) const { return plan_.codec_of(segment).sum_form(); }
   CodeFormat code_format(int segment) const;
-  /// Of lanes of sums of a tensor's codes.
+  /// Levels of the lanes that hold sums of a tensor's codes.
   int lane_levels(int segment) const { return 2 * sum_form(segment).levels; }
 
  private:

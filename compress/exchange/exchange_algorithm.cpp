@@ -47,7 +47,7 @@ ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, ShardOwners owners, 
   const auto bytes = [&](ExchangeAlgorithm algorithm) {
     return busiest_worker_bytes(algorithm, downlink_codec, layout, plan, num_workers);
   };
-  // Of equal ones that with the fewest rounds of messages.
+  // On a tie, the algorithm with the fewest rounds of messages.
   ExchangeAlgorithm best = ExchangeAlgorithm::kAllGather;
   std::int64_t min = bytes(best);
   const auto consider = [&](ExchangeAlgorithm algorithm) {

@@ -18,12 +18,12 @@ ExchangeParts::ExchangeParts(const Layout& layout, CodecPlan plan, WorkerGroup w
       parts_(layout, std::move(plan)),
       factors_(parts_.layout(), parts_.plan()),
       stream_(Device::cpu(), options.num_threads) {
-  // An update cannot be taken back if a later part drops the step.
+  // An update cannot be undone if a later part drops the step.
   TERNGRAD_REQUIRE(options.update == nullptr, "[parts] an update of shards needs all tensors at once");
   if (memory.kind != MemoryKind::kNone) {
     memory_.emplace(this->layout(), this->plan(), memory, workers_.num_local_workers);
   }
-  // What the options ask for is refused now, and not in the first step.
+  // Refuses unsupported options now, not in the first step.
   choose_algorithm(options.algorithm, options.owners, options.downlink_codec, this->layout(), this->plan(),
                    workers_.num_workers);
   DownlinkForms(this->plan(), options.downlink_codec, workers_.num_workers);
@@ -52,7 +52,7 @@ ExchangeReport ExchangeParts::exchange(std::span<const int> segments, std::span<
     own.algorithm = algorithm_of_part(options_.algorithm, this->plan(), plan);
     part.exchange = make_part_exchange(part.layout, std::move(plan), workers_, own, factors_);
   }
-  has_failed_ = true;  // unless this comes to its end
+  has_failed_ = true;  // reset at the end, unless this throws
   auto mark = std::chrono::steady_clock::now();
   if (memory_.has_value()) part.encoded = memory_->compensate_part(part.layout, part.segments, gradients, stream_);
   const double compensate_seconds = lap_seconds(mark);
@@ -63,7 +63,7 @@ ExchangeReport ExchangeParts::exchange(std::span<const int> segments, std::span<
   report_ += report;
   found_.add(found);
   parts_.add(part);
-  found.apply_policy(OnNonfinite::kZero, parts_.step(), report);  // says what it was; the policy is for the whole step
+  found.apply_policy(OnNonfinite::kZero, parts_.step(), report);  // for the report; finish applies the policy
   has_failed_ = false;
   return report;
 }

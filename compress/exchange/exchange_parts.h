@@ -1,4 +1,4 @@
-// ExchangeParts: an exchange in parts that are not known beforehand.
+// ExchangeParts: an exchange in parts (sets of tensors) that are not known beforehand.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@
 
 namespace terngrad {
 
-/// The mean of all workers' gradients, exchanged by whatever tensors become ready together: for callers that deal
-/// tensors to buckets themselves and may deal them anew in every step, as PyTorch's DistributedDataParallel does. Bits,
-/// and what each worker sends of a tensor, are those of one exchange of everything (BucketedAllReduce), with a memory
-/// those of MemoryAllReduce, for any parts: codecs, draws and state belong to tensors (contract B2).
+/// Mean of all workers' gradients, exchanged in any sets of tensors that become ready together: for callers that form
+/// buckets themselves and may form new ones in every step, as PyTorch's DistributedDataParallel does. The mean and each
+/// worker's payloads are bit-identical to those of one exchange of all tensors (BucketedAllReduce, or with a memory
+/// MemoryAllReduce) for any parts, because codecs, draws and state belong to tensors (contract B2).
 class ExchangeParts {
  public:
-  /// @param plan     of all tensors of the layout, for a run of workers.num_workers; options.codecs is not looked at
-  /// @param memory   what workers keep from step to step
+  /// @param plan    of all tensors of the layout, made for workers.num_workers; options.codecs is ignored
+  /// @param memory  state that workers keep from step to step, such as error feedback
   /// @throws InvalidArgument as CompressedAllReduce and MemoryAllReduce do, and for an update of shards
   ExchangeParts(const Layout& layout, CodecPlan plan, WorkerGroup workers, const CompressedAllReduceOptions& options,
                 const MemoryOptions& memory = {});
@@ -33,38 +33,38 @@ class ExchangeParts {
   const Layout& layout() const { return parts_.layout(); }
   const CodecPlan& plan() const { return parts_.plan(); }
   const WorkerGroup& workers() const { return workers_; }
-  /// What this process's workers keep from step to step; nullptr: nothing.
+  /// Memory of this process's workers; nullptr if there is none.
   WorkerMemory* memory() { return memory_.has_value() ? &*memory_ : nullptr; }
-  /// What all ranks keep alike from step to step, of tensors of low rank.
+  /// State of low-rank tensors, equal on all ranks.
   FactorState& factors() { return factors_; }
 
-  /// The tensors of a part as a layout of their own: what its tables are made for. Valid until finish.
+  /// Layout of a part, for which the part's tables are made. Valid until finish.
   /// @throws InvalidArgument as PartList::of
   const Layout& layout_of(std::span<const int> segments);
 
-  /// Begins a step, after whatever became of the one before. @param step  the same on all ranks; keys the draws
+  /// Begins a step, even if the previous one was not finished. @param step  the same on all ranks; keys the random
+  /// draws
   void begin(std::uint64_t step);
 
-  /// Exchanges some tensors, whose gradients are final in all local workers. All ranks exchange the same parts in the
-  /// same order; messages of others are refused by their fingerprint.
-  /// @param segments   their numbers in the layout, in any order
-  /// @param gradients  one table per local worker, of layout_of(segments)
-  /// @param mean       out, of layout_of(segments): float32. May be the gradients of one of the local workers. With
-  ///                   OnNonfinite::kZero a tensor that is not finite in some worker counts as zeros there; with the
-  ///                   other policies the mean holds anything then
-  /// @returns the part's bytes and times; in `nonfinite` what was found in it
-  /// @throws InvalidArgument outside of a step, or for a tensor that was exchanged in this step; CommunicationError as
-  /// GradientExchange::exchange, after which the step can neither continue nor finish: what workers keep stays as it
-  /// was
+  /// Exchanges some tensors, whose gradients are final in all local workers. All ranks must exchange the same parts in
+  /// the same order; messages of other parts are refused by their fingerprint.
+  /// @param segments   the tensors' indices in the layout, in any order
+  /// @param gradients  one table per local worker, for layout_of(segments)
+  /// @param mean       out: float32 table for layout_of(segments); may be the gradients of a local worker.
+  ///                   OnNonfinite::kZero counts a worker's non-finite tensor as zeros; with the other policies the
+  ///                   mean is unspecified if a tensor is not finite
+  /// @returns bytes and times of this part; `nonfinite` describes the non-finite tensors found in it
+  /// @throws InvalidArgument outside of a step, or for a tensor that was already exchanged in this step;
+  /// CommunicationError as GradientExchange::exchange. The step then cannot be finished, and memories keep their state
   ExchangeReport exchange(std::span<const int> segments, std::span<const TensorTable> gradients,
                           const TensorTable& mean);
 
-  /// Ends the step, of which any tensors may have been exchanged: the state of others stays as it is. Nothing is kept
-  /// of a dropped step. @returns what all of its parts did. @throws NonFiniteError if asked to stop and any of them
-  /// held NaN or infinity; InvalidArgument outside of a step
+  /// Ends the step. Tensors that were not exchanged in it keep their state, and a dropped step changes no state.
+  /// @returns the report of all parts. @throws NonFiniteError with OnNonfinite::kStop if any part held NaN or infinity;
+  /// InvalidArgument outside of a step
   ExchangeReport finish();
 
-  /// GradientExchange::decode_local, of a tensor that was exchanged in the last step.
+  /// GradientExchange::decode_local for a tensor that was exchanged in the last step.
   float decode_local(int local_worker, int segment, std::span<float> out);
 
  private:
@@ -78,7 +78,7 @@ class ExchangeParts {
   Stream stream_;
   bool is_begun_ = false;
   bool has_failed_ = false;  // a part of the step threw
-  bool has_sent_ = false;    // a step is finished, and the last one was not dropped
+  bool has_sent_ = false;    // at least one step is finished, and the last one was not dropped
   ExchangeReport report_;
   NonfiniteTensors found_;
 };

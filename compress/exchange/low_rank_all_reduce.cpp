@@ -41,7 +41,7 @@ ExchangeReport LowRankAllReduce::exchange_part(std::span<const TensorTable> grad
   NonfiniteTensors found_here;
   ExchangeReport report = first_->exchange_part(first, factors_.first_mean(mean), step, found_here);
   const bool drops = options_.on_nonfinite != OnNonfinite::kZero;
-  // Known to all ranks, so that none of them waits for another in the second round.
+  // All ranks find the same tensors, so no rank waits for another in the second round.
   if (!found_here.empty() && drops) {
     found.add(found_here);
     report.encode_seconds += encode_seconds;

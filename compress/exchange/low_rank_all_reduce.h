@@ -1,4 +1,4 @@
-// LowRankAllReduce: the mean of all workers' gradients, of some tensors by thin factors in two rounds.
+// LowRankAllReduce: mean of all workers' gradients in two rounds, with thin factors in place of low-rank tensors.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,27 @@
 
 namespace terngrad {
 
-/// The options of a round that has numbers only: what does not add up as integers goes by all_gather, and comes back as
-/// numbers.
+/// Options of a round that exchanges floats only: integer_sum becomes all_gather, and downlink codecs other than bf16
+/// become fp32.
 CompressedAllReduceOptions of_second_round(CompressedAllReduceOptions options);
 
-/// PowerSGD (Vogels et al., NeurIPS 2019; compress/codecs/powersgd_codec.h) for the tensors that have its codec, beside
-/// others with theirs. Two exchanges (CompressedAllReduce):
-/// 1. of what other tensors' codecs make of them, and of P_k = M_k Q of each worker k, as fp32 or bf16. Every rank
-///    makes the mean of these orthonormal, P, and rounds it to what factors travel as;
-/// 2. of Q_k = M_k^T P, in the same type. The mean gradient is P Q^T, and what a worker has sent counts as P Q_k^T, of
-///    Q_k as it was rounded.
-/// Both have the options of the whole, so algorithms, servers, the downlink and sums over subtrees work as for fp32,
-/// and bits do not depend on them (contract B2), nor on what else is in the part.
+/// PowerSGD (Vogels et al., NeurIPS 2019; compress/codecs/powersgd_codec.h) for the tensors with that codec, beside
+/// tensors with other codecs. Runs two exchanges (CompressedAllReduce):
+/// 1. the encoded gradients of all other tensors, and P_k = M_k Q of each worker k, as fp32 or bf16. Every rank makes
+///    the mean of P_k orthonormal, P, and rounds it to the type of the factors;
+/// 2. Q_k = M_k^T P, in the same type. The mean gradient is P Q^T, and P Q_k^T counts as sent by worker k, with Q_k as
+///    rounded.
+/// Both use the options of the whole exchange, so algorithms, servers, the downlink and sums over subtrees work as for
+/// fp32. The result's bits do not depend on them (contract B2), nor on other tensors of the part.
 ///
-/// Where the step is not dropped, of a worker's tensor that is not finite both factors count as zeros, as does a factor
-/// that leaves the range of its type; nothing of such a tensor is kept. Gradients are of float32, as behind a memory;
-/// others are refused.
+/// If the step is not dropped, both factors of a worker's non-finite tensor count as zeros, as does a factor that
+/// overflows its type; memories keep their state of such a tensor. Gradients must be float32, as they are behind a
+/// memory; others are refused.
 class LowRankAllReduce final : public PartExchange {
  public:
   /// @param plan     of the layout's tensors, of which some are of low rank
-  /// @param factors  of all tensors of the step; outlives this
-  /// @throws InvalidArgument as CompressedAllReduce, and for an update of shards, whose owners have no whole tensors
+  /// @param factors  state of all tensors of the step; must outlive this
+  /// @throws InvalidArgument as CompressedAllReduce, and for an update of shards, whose owners lack whole tensors
   LowRankAllReduce(const Layout& layout, const CodecPlan& plan, const WorkerGroup& workers,
                    const CompressedAllReduceOptions& options, FactorState& factors);
 
@@ -54,7 +54,7 @@ class LowRankAllReduce final : public PartExchange {
   FactorRounds factors_;
   std::unique_ptr<CompressedAllReduce> first_, second_;
   Stream stream_;
-  bool has_sent_ = false;  // the last step was not dropped before its end
+  bool has_sent_ = false;  // at least one step has run, and the last one was not dropped
 };
 
 }  // namespace terngrad

@@ -1,4 +1,4 @@
-// MemoryAllReduce: a compressed all-reduce whose workers keep something from step to step.
+// MemoryAllReduce: a compressed all-reduce with error feedback, momentum or DGC.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,18 @@
 
 namespace terngrad {
 
-/// BucketedAllReduce of what a WorkerMemory makes of gradients: error feedback, or momentum before a codec. State is
-/// kept above the buckets, and changes when a step is settled: by finish, and only if the step is not dropped. A step
-/// whose exchange throws leaves it as it was.
+/// BucketedAllReduce of the gradients that a WorkerMemory has compensated. The memory lies above the buckets and is
+/// updated by finish, only if the step is not dropped. An exchange that throws leaves the memory unchanged.
 class MemoryAllReduce final : public GradientExchange, public BucketedExchange {
  public:
-  /// @param memory  not none
-  /// @throws InvalidArgument as BucketedAllReduce does, and where all tensors' codecs lose nothing: there is nothing to
-  /// keep
+  /// @param memory  a kind other than MemoryKind::kNone
+  /// @throws InvalidArgument as BucketedAllReduce does, and if all tensors have lossless codecs, so that no memory is
+  /// needed
   MemoryAllReduce(const Layout& layout, const WorkerGroup& workers, const CompressedAllReduceOptions& options,
                   Buckets buckets, const MemoryOptions& memory);
 
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
-  /// Of what was encoded: the compensated gradient.
+  /// Decodes the message, which encodes the compensated gradient.
   float decode_local(int local_worker, int segment, std::span<float> out) override;
   BucketedExchange* in_buckets() override { return this; }
   WorkerMemory* memory() override { return &memory_; }
@@ -39,7 +38,7 @@ class MemoryAllReduce final : public GradientExchange, public BucketedExchange {
   BucketedAllReduce exchange_;
   WorkerMemory memory_;
   Stream stream_;
-  double compensate_seconds_ = 0;  // of the step
+  double compensate_seconds_ = 0;  // in the current step
 };
 
 }  // namespace terngrad

@@ -49,7 +49,7 @@ void NonfiniteTensors::apply_policy(OnNonfinite policy, std::uint64_t step, Exch
     text = "tensor '" + gradients_.tensor + "' of worker " + std::to_string(gradients_.worker) + kNonfiniteWords +
            and_more(gradients_.count);
   }
-  // The mean of gradients that drop the step says no more.
+  // The mean of gradients that drop the step adds no information.
   if (has_means() && (text.empty() || policy == OnNonfinite::kZero)) {
     text += (text.empty() ? "" : "; ") + ("the mean of tensor '" + means_.tensor + "' overflows to infinity") +
             and_more(means_.count);

@@ -1,12 +1,13 @@
-// OnNonfinite: what a run does about gradients, or means, that are not finite.
+// OnNonfinite: the policy for gradients or means that are not finite.
 #pragma once
 
 namespace terngrad {
 
+/// Policy for gradients or means with NaN or infinity.
 enum class OnNonfinite {
-  kStop,  // throw NonFiniteError naming tensor, worker and step
-  kSkip,  // drop the step everywhere
-  kZero,  // that worker's tensor counts as zero, and is still divided by N; a mean that overflows counts as zero
+  kStop,  // throw NonFiniteError that names tensor, worker and step
+  kSkip,  // drop the step on all ranks
+  kZero,  // count that worker's tensor as zeros and still divide by N; a mean that overflows counts as zeros
 };
 
 }  // namespace terngrad

@@ -21,7 +21,7 @@ constexpr std::int64_t kGrain = 1 << 16;
 float max_mean(float factor) {
   TERNGRAD_REQUIRE(std::isfinite(factor) && factor > 0, "[mean] a factor must be finite and above 0, got ", factor);
   if (factor <= 1) return kMax;
-  // The quotient is rounded, and so is the product: the limit is it or a neighbour.
+  // Quotient and product are rounded, so the limit is this quotient or a neighbor.
   float max = kMax / factor;
   while (!std::isfinite(max * factor)) max = std::nextafter(max, 0.0f);
   while (std::isfinite(std::nextafter(max, kMax) * factor)) max = std::nextafter(max, kMax);
@@ -36,7 +36,7 @@ bool are_within(std::span<const float> values, float max, Stream& stream) {
                [&](std::int64_t begin, std::int64_t end) {
                  const auto part =
                      values.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-                 // NaN is within nothing.
+                 // False for NaN.
                  if (!std::ranges::all_of(part, [max](float value) { return std::abs(value) <= max; })) {
                    all = false;
                  }

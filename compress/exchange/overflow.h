@@ -1,4 +1,4 @@
-// How great a mean may be that is to be multiplied afterwards.
+// Overflow checks for a mean that will be multiplied by a factor.
 #pragma once
 
 #include <span>
@@ -7,12 +7,11 @@
 
 namespace terngrad {
 
-/// The largest number of float32 whose product with `factor` is finite in float32; the largest of all for factors of
-/// 1 and less.
+/// Largest float32 whose product with `factor` is finite in float32; the largest finite float32 if factor <= 1.
 /// @throws InvalidArgument unless factor is finite and above 0
 float max_mean(float factor);
 
-/// Whether every value is a number from -max to max.
+/// True if every value is a number in [-max, max].
 /// @throws NotSupported on a GPU's stream
 bool are_within(std::span<const float> values, float max, Stream& stream);
 

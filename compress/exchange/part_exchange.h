@@ -1,4 +1,4 @@
-// PartExchange: the exchange of some tensors of a step, in parts of which a step is put together.
+// PartExchange: the exchange of some tensors of a step; a step consists of one or more parts.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +20,30 @@ class NonfiniteTensors;
 enum class MemoryUpdate;
 struct CompressedAllReduceOptions;
 
+/// Exchanges one part (set of tensors) of a step. All ranks call it for the same parts in the same order.
 class PartExchange {
  public:
   virtual ~PartExchange() = default;
 
-  /// GradientExchange::exchange, for one of the parts of a step: what is not finite is added to `found` for the caller
-  /// to apply the policy to, when all parts are done, and is not in the report.
+  /// GradientExchange::exchange for one part of a step. Non-finite tensors are added to `found`, not to the report; the
+  /// caller applies the policy once all parts are done.
   virtual ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean,
                                        std::uint64_t step, NonfiniteTensors& found) = 0;
   /// GradientExchange::decode_local.
   virtual float decode_local(int local_worker, int segment, std::span<float> out) = 0;
-  /// Coder::keep of every tensor whose codec loses something, of the last step, which was not dropped.
+  /// Coder::update_memory for every tensor of the last step, which was not dropped.
   virtual void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded,
                              std::span<const TensorTable> kept) = 0;
-  /// The last step is settled and was not dropped: what all ranks keep alike of it is kept.
+  /// Ends a step that was not dropped: updates the state that is equal on all ranks.
   virtual void commit() = 0;
-  /// Those that send its messages.
+  /// The exchanges that send its messages.
   virtual std::vector<const CompressedAllReduce*> exchanges() const = 0;
 };
 
-/// A CompressedAllReduce, or where the plan has tensors of low rank a LowRankAllReduce.
+/// Makes a CompressedAllReduce, or a LowRankAllReduce if the plan has low-rank tensors.
 /// @param plan     of the layout's tensors
-/// @param factors  of all tensors, those of a step's other parts too
-/// @throws InvalidArgument as these
+/// @param factors  state of all tensors, including those of the step's other parts
+/// @throws InvalidArgument as the two classes
 std::unique_ptr<PartExchange> make_part_exchange(const Layout& layout, CodecPlan plan, const WorkerGroup& workers,
                                                  const CompressedAllReduceOptions& options, FactorState& factors);
 

@@ -1,4 +1,4 @@
-// PartList: the parts in which the tensors of a step are exchanged, where they are not known beforehand.
+// PartList: the parts (sets of tensors) that are exchanged in a step, if they are not known beforehand.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,20 @@
 
 namespace terngrad {
 
-/// Lists of tensors that came together, each with an exchange of its own, of class Exchange: made when it is first
-/// needed, and kept as long as every step has it.
+/// Parts of a layout, each with an exchange of class Exchange, which is created at first use. A part is kept as long as
+/// every step uses it.
 template <class Exchange>
 class PartList {
  public:
+  /// A set of tensors and its exchange.
   struct Part {
     std::vector<int> segments;
     Layout layout;
     std::unique_ptr<Exchange> exchange = nullptr;
-    bool is_used = false;                   // in this step
-    std::vector<TensorTable> encoded = {};  // of the step, where workers have a memory
+    bool is_used = false;                   // in the current step
+    std::vector<TensorTable> encoded = {};  // compensated gradients of the current step, if workers have a memory
   };
-  /// Where a tensor was exchanged in this step.
+  /// The part in which a tensor was exchanged in this step.
   struct Place {
     Part* part = nullptr;
     int segment = 0;  // in the part's layout
@@ -39,7 +40,8 @@ class PartList {
   const Layout& layout() const { return layout_; }
   const CodecPlan& plan() const { return plan_; }
 
-  /// @throws InvalidArgument for an empty list, a tensor that there is not or twice, or some tensors only of a codec
+  /// Finds or creates the part with these tensors.
+  /// @throws InvalidArgument for an empty list, an unknown or repeated tensor, or only some of the tensors of a codec
   /// that needs all of its tensors at once (CodecTraits::per_tensor)
   Part& of(std::span<const int> segments) {
     std::vector<int> key(segments.begin(), segments.end());
@@ -57,7 +59,7 @@ class PartList {
     return parts_.emplace(std::move(key), std::move(part)).first->second;
   }
 
-  /// Begins a step, in which nothing was exchanged yet.
+  /// Begins a step, in which no part was exchanged yet.
   void begin(std::uint64_t step) {
     TERNGRAD_REQUIRE(step >> 40 == 0, "[exchange] draws are keyed by 40 bits of the step, got ", step);
     step_ = step;
@@ -66,27 +68,27 @@ class PartList {
   }
   std::uint64_t step() const { return step_; }
 
-  /// @throws InvalidArgument for a tensor that was exchanged in this step
+  /// @throws InvalidArgument for a tensor that was already exchanged in this step
   void require_new(std::span<const int> segments) const {
     for (const int segment : segments) {
       TERNGRAD_REQUIRE(places_[static_cast<std::size_t>(segment)].part == nullptr, "[parts] tensor '",
                        layout_.segment(segment).name, "' was exchanged before in step ", step_);
     }
   }
-  /// Notes that a part was exchanged in this step.
+  /// Records that a part was exchanged in this step.
   void add(Part& part) {
     part.is_used = true;
     for (std::size_t i = 0; i < part.segments.size(); ++i) {
       places_[static_cast<std::size_t>(part.segments[i])] = {&part, static_cast<int>(i)};
     }
   }
-  /// Ends the step: forgets parts that it did not have. Calls body(part) for the others.
+  /// Ends the step: removes the parts that it did not use, and calls body(part) for the others.
   template <class Body>
   void finish(const Body& body) {
     std::erase_if(parts_, [](const auto& entry) { return !entry.second.is_used; });
     for (auto& [segments, part] : parts_) body(part);
   }
-  /// @throws InvalidArgument for a tensor that there is not. Its part is null if the step did not exchange it
+  /// The part is null if the step did not exchange the tensor. @throws InvalidArgument for an unknown tensor
   const Place& place_of(int segment) const {
     TERNGRAD_REQUIRE(segment >= 0 && segment < layout_.num_segments(), "[exchange] no tensor ", segment);
     return places_[static_cast<std::size_t>(segment)];
@@ -96,7 +98,7 @@ class PartList {
   Layout layout_;
   CodecPlan plan_;
   std::map<std::vector<int>, Part> parts_;
-  std::vector<Place> places_;  // of each tensor, in the step
+  std::vector<Place> places_;  // one per tensor, in the current step
   std::uint64_t step_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// ShardOwners: who aggregates what of the workers' gradients.
+// ShardOwners: which ranks aggregate which shards of the gradient.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,20 @@
 
 namespace terngrad {
 
-/// Who owns the shards that scatter_reduce cuts a gradient into.
+/// Owners of the shards into which scatter_reduce cuts a gradient.
 enum class ShardOwners {
   kWorkers,  // worker j owns shard j of N
-  kServers,  // server j of S owns shard j: a parameter server. The servers are the last ranks of the group
-             // (WorkerGroup::num_servers); where it has none, rank 0 is the only one, beside its workers
+  kServers,  // server j of S owns shard j (parameter server). Servers are the last ranks of the group
+             // (WorkerGroup::num_servers); without any, rank 0 is the only server, beside its workers
 };
 
 /// "workers", "servers".
 std::string to_string(ShardOwners owners);
 
-/// The workers of each rank.
+/// The worker range of each rank.
 std::vector<WorkerRange> ranks_of(const WorkerGroup& workers);
 
-/// How many shards there are.
+/// Number of shards: N workers, or S servers (at least 1).
 int num_shards(const WorkerGroup& workers, ShardOwners owners);
 
 /// Consecutive shards.
@@ -34,11 +34,11 @@ struct ShardRange {
   bool has(std::size_t shard) const { return shard >= first && shard < end(); }
 };
 
-/// The shards that a rank owns.
+/// Shards that a rank owns.
 ShardRange shards_of(const WorkerGroup& workers, ShardOwners owners, int rank);
 
-/// The shards of each of several ranks that all have workers: of these, or, of servers, the only shard for the first
-/// rank. @param ranks  the workers of each
+/// Shards of each rank if all ranks have workers. kServers: the only shard belongs to the first rank.
+/// @param ranks  worker range of each rank
 std::vector<ShardRange> shards_of_ranks(std::span<const WorkerRange> ranks, ShardOwners owners);
 
 }  // namespace terngrad

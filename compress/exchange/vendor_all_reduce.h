@@ -1,4 +1,4 @@
-// VendorAllReduce: the mean of all workers' gradients by the transport library's own all-reduce.
+// VendorAllReduce: mean of all workers' gradients by the all-reduce of the MPI library.
 #pragma once
 
 #include <cstdint>
@@ -14,38 +14,39 @@
 
 namespace terngrad {
 
-/// The types that it adds, called as codecs are: "fp32", "bf16", "fp16".
+/// Names of the supported element types, as codecs are named: "fp32", "bf16", "fp16".
 std::vector<std::string> vendor_codec_names();
-/// @throws InvalidArgument for another name
+/// Element type of a name. @throws InvalidArgument for another name
 ElementType vendor_element_type(const std::string& codec);
 
+/// Options of VendorAllReduce.
 struct VendorAllReduceOptions {
-  ElementType type = ElementType::kFloat32;  // of the elements that travel
+  ElementType type = ElementType::kFloat32;  // element type on the wire
   OnNonfinite on_nonfinite = OnNonfinite::kStop;
   float mean_factor = 1;  // as CompressedAllReduceOptions::mean_factor
-  int num_threads = 1;    // of this process
+  int num_threads = 1;    // threads of this process
 };
 
-/// The baseline that compression is compared with: local gradients are added (in the order of aggregate_tree), scaled
-/// by fl(1 / N), rounded to `type`, and added over ranks by Communicator::vendor_sum. The order of that sum and its
-/// rounding are the library's: results may depend on the number of processes, so neither contract B2 nor B3 holds. NaN
-/// and infinities are found in the mean, so a message names the tensor but not the worker.
+/// Uncompressed baseline. Local gradients are added (in the order of aggregate_tree), scaled by fl(1 / N), rounded to
+/// `type`, and summed over ranks by Communicator::vendor_sum. The library determines the order and rounding of that
+/// sum, so results may depend on the number of processes, and neither contract B2 nor B3 holds. NaN and infinity are
+/// found in the mean, so an error names the tensor but not the worker.
 ///
-/// Bytes of the report are those of an all-reduce by shards between the N workers (all_reduce_bytes), whatever the
-/// processes: what the library's own algorithms move for gradients that are not small.
+/// The report counts the bytes of an all-reduce by shards between the N workers (all_reduce_bytes), whatever the number
+/// of processes; the library's own algorithms move as much for gradients that are not small.
 class VendorAllReduce final : public GradientExchange {
  public:
-  /// @throws InvalidArgument for OnNonfinite::kZero: which worker's tensor to count as zero is not known
+  /// @throws InvalidArgument for OnNonfinite::kZero, since the worker with the non-finite tensor is unknown
   VendorAllReduce(const Layout& layout, WorkerGroup workers, const VendorAllReduceOptions& options);
 
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
-  /// The worker's gradient of the last step, rounded as it travels; `gradients` of that exchange must still be there.
+  /// The worker's gradient of the last step, rounded to `type`; the tables of that exchange must still be valid.
   float decode_local(int local_worker, int segment, std::span<float> out) override;
 
  private:
   void add_local(std::span<const TensorTable> gradients);
   void travel(ExchangeReport& report);
-  /// Copies the result out and looks for what is not finite.
+  /// Copies the result out and checks that it is finite.
   void finish(const TensorTable& mean, std::uint64_t step, ExchangeReport& report);
 
   Layout layout_;
@@ -53,7 +54,7 @@ class VendorAllReduce final : public GradientExchange {
   VendorAllReduceOptions options_;
   Stream stream_;
   Buffer<float> sum_;              // all tensors without gaps
-  Buffer<std::uint16_t> rounded_;  // the same, where elements of 16 bits travel
+  Buffer<std::uint16_t> rounded_;  // sum_ rounded, if 16-bit elements travel
   std::vector<TensorTable> last_;  // gradients of the last step
 };
 

@@ -51,7 +51,7 @@ void WireNodes::add_to_each(ExchangeBytes& total, LegBytes ExchangeBytes::*leg, 
 void WireNodes::add_shard(ExchangeBytes& total, LegBytes ExchangeBytes::*leg, const ShardRange& own, std::size_t shard,
                           std::int64_t bytes) const {
   add_to_each(total, leg, {0, bytes});
-  // Its owner, which is one of this process's nodes, has it.
+  // The owner is a node of this process, and does not receive its own shard.
   if (own.has(shard)) of_owner(total, leg) += {bytes * num_peers(), -bytes};
 }
 

@@ -86,7 +86,7 @@ std::vector<TensorTable> FactorRounds::first_tables(std::span<const TensorTable>
 }
 
 std::vector<TensorTable> FactorRounds::first_kept(std::span<const TensorTable> tables) {
-  if (kept_p_.empty()) return first_tables(tables);  // of what loses nothing nothing is kept
+  if (kept_p_.empty()) return first_tables(tables);  // lossless fp32 factors are not written
   std::vector<TensorTable> result;
   for (std::size_t worker = 0; worker < tables.size(); ++worker) {
     result.push_back(with_factors(tables[worker], kept_p_[worker].data()));
@@ -122,7 +122,7 @@ std::vector<TensorTable> FactorRounds::begin(std::span<const TensorTable> gradie
     }
   }
   products_.times_columns(products_of_step_, stream);
-  // One element that is not finite makes its row of P so: it is then a tensor that is not finite to the exchange.
+  // A non-finite element makes its row of P non-finite, so that the exchange finds the tensor to be non-finite.
   steps_.round_first(roundings_, stream);
   return first_tables(gradients);
 }
@@ -170,7 +170,7 @@ void FactorRounds::write_mean(const TensorTable& mean, Stream& stream) {
                         .q = mean_q_.data() + tensor.q_offset,
                         .out = mean.tensor(tensor.segment)});
   }
-  // Numbers of float32 are not rounded: the first finds factors that are not finite, the second makes them zeros.
+  // Float32 factors are not rounded: the first call flags non-finite factors, the second sets them to zero.
   mean_steps_.round_first(roundings_, stream);
   mean_steps_.round_second(roundings_, stream);
   mean_products_.write_products(written_, nullptr, stream);

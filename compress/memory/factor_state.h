@@ -1,4 +1,4 @@
-// FactorState: the factors that all ranks keep alike from step to step.
+// FactorState: warm-start factors of low-rank tensors, equal on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@ namespace terngrad {
 
 class CodecPlan;
 
-/// For each tensor of low rank with a warm start (LowRankForm) the factor Q that the last settled step found, as
-/// Q^T [r', m] under the tensor's name; zeros before the first. A column of zeros is drawn anew when it is next used.
-/// Equal on all ranks, whatever the buckets; part of a checkpoint.
+/// For each low-rank tensor with a warm start (LowRankForm), the factor Q of the last settled step, stored as
+/// Q^T [r', m] under the tensor's name; zeros before the first step. A column of zeros is replaced by random values at
+/// its next use. Equal on all ranks for any buckets; part of a checkpoint.
 class FactorState {
  public:
   /// @param plan  of all tensors of the layout
   FactorState(const Layout& layout, const CodecPlan& plan, const Device& device = Device::cpu());
 
-  /// The factors; without any where no tensor has one.
+  /// Layout of the factors; empty if no tensor has one.
   const Layout& layout() const { return factors_; }
-  /// The device in whose memory factors are.
+  /// The device whose memory holds the factors.
   const Device& device() const { return device_; }
   /// [layout().flat_elements()]
   std::span<float> values() { return values_.span(); }
-  /// A tensor's factor. @returns null where it has none
+  /// A tensor's factor; null if it has none.
   float* find(const std::string& tensor);
 
  private:

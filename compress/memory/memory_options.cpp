@@ -14,7 +14,7 @@ constexpr std::array<SpecWord<MemoryKind>, 4> kNames = {{{"none", MemoryKind::kN
                                                          {"momentum", MemoryKind::kMomentum},
                                                          {"dgc", MemoryKind::kDgc}}};
 
-/// With 1 no gradient would ever count.
+/// With a decay of 1 gradients would have no effect.
 constexpr double kMaxAverageDecay = 0.9999;
 
 MemoryKind kind_of(const std::string& name) {

@@ -1,4 +1,4 @@
-// The states of an exchange, as interfaces for other languages save and restore them.
+// Exchange state as named arrays, for checkpoints of the language bindings.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@ namespace terngrad {
 class FactorState;
 class WorkerMemory;
 
-/// One array of what is kept from step to step.
+/// One array of state to save.
 struct SavedState {
   static constexpr int kAllRanks = -1;
 
-  std::string name;  // of the tensor, with "/velocity" behind it for a velocity (WorkerMemory::layout)
-  int worker = 0;    // global number; kAllRanks: of no worker, equal on all ranks (FactorState)
+  std::string name;  // tensor name, with "/velocity" appended for a velocity (WorkerMemory::layout)
+  int worker = 0;    // global number; kAllRanks: equal on all ranks (FactorState)
   std::vector<std::int64_t> shape;
   std::span<float> values;  // in the memory of the exchange's device
 };
 
-/// Everything that this process has to save, worker after worker, then what all ranks have alike.
-/// @param memory, factors  null: there is none. Both outlive the result
+/// All arrays that this process has to save: worker by worker, then those equal on all ranks.
+/// @param memory, factors  null if there is none. Both must outlive the result
 std::vector<SavedState> saved_states(WorkerMemory* memory, FactorState* factors, int first_local_worker);
 
 }  // namespace terngrad

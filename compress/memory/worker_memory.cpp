@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kVelocity = "/velocity";
 
-/// The residuals of some tensors, and of each tensor the velocity.
+/// Layout of the residuals of some tensors, followed by the velocities of all.
 Layout with_velocities(const Layout& layout, std::span<const int> with_residual) {
   Layout both;
   for (const int segment : with_residual) both.add(layout.segment(segment).name, layout.segment(segment).shape);
@@ -46,7 +46,7 @@ void require_codec(const Codec& codec, MemoryKind kind) {
   }
 }
 
-/// Some tensors of tables of the whole layout.
+/// The given tensors, taken from tables of the whole layout.
 std::vector<TensorTable> select(std::span<const TensorTable> tables, const Layout& selection,
                                 std::span<const int> segments) {
   std::vector<TensorTable> selected;
@@ -146,7 +146,7 @@ std::span<const TensorTable> WorkerMemory::begin(std::span<const TensorTable> gr
 }
 
 float* WorkerMemory::encoded_of(std::size_t worker, int segment, const TensorTable& gradients, int at) {
-  // Tables have one type, and that of compensated tensors is float32.
+  // A table has a single element type, which for compensated gradients is float32.
   const bool is_own = covers(segment) || gradients.type() != ElementType::kFloat32;
   return is_own ? encoded_memory_[worker].data() + whole_.segment(segment).offset : gradients.tensor(at);
 }

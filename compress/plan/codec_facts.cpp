@@ -24,7 +24,7 @@ std::vector<Variant> variants_of(const std::string& name) {
         const auto codec = make_codec(to_string(CodecSpec{name, std::move(option)}), {});
         variants.push_back({key.name + "=" + word, codec->traits()});
       } catch (const InvalidArgument&) {
-        // It needs another value of another key.
+        // The word needs a non-default value of another key.
       }
     }
   }

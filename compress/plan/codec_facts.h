@@ -1,4 +1,4 @@
-// What the specs of a codec are, for tables of codecs.
+// Codec properties for tables of codecs.
 #pragma once
 
 #include <string>
@@ -6,26 +6,26 @@
 
 namespace terngrad {
 
-/// Whether something holds of a codec.
+/// A boolean property of a codec.
 struct CodecFact {
   bool by_default = false;
-  /// "rounding=nearest": words of its keys with which, all else by default, the opposite holds.
+  /// "rounding=nearest": options that invert the property, with all other keys at their defaults.
   std::vector<std::string> changed_by = {};
 };
 
-/// Of a codec with its defaults and with each word of its keys by itself. What numbers change is not looked at, nor
-/// are words that need other values beside them.
+/// Properties of a codec with its defaults, and with each word of its keys alone. Numeric keys are not varied, and
+/// words that are valid only with other non-default values are omitted.
 struct CodecFacts {
-  std::vector<double> bits = {};             // per element, of payloads of a fixed size; ascending
-  std::vector<std::string> varying_by = {};  // "format=tmask": words with which payloads depend on
-                                             // the data, unless they do by default
-  double most_bits = 0;                      // per element, of payloads that depend on it by default; else 0
+  std::vector<double> bits = {};             // per element, for payloads of fixed size; ascending
+  std::vector<std::string> varying_by = {};  // "format=tmask": words that make the payload size depend on
+                                             // the data; empty if it does so by default
+  double most_bits = 0;                      // maximum per element if the size depends on the data by default; else 0
   CodecFact unbiased = {};                   // CodecTraits::unbiased
-  CodecFact summable = {};                   // codes of workers add up as integers
-  bool sums_as_float = false;                // elements of workers add up in float32
+  CodecFact summable = {};                   // codes of workers can be added as integers
+  bool sums_as_float = false;                // elements of workers can be added in float32
 };
 
-/// @param name  in the registry. @throws InvalidArgument for another one
+/// @param name  codec in the registry. @throws InvalidArgument for an unknown name
 CodecFacts codec_facts(const std::string& name);
 
 }  // namespace terngrad

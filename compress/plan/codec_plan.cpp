@@ -23,13 +23,13 @@ std::string codec_for(const Segment& segment, const CodecPlanOptions& options, s
   return options.codec;
 }
 
-/// Of tensors that their codec does not take.
+/// Codec of tensors for which Codec::takes is false.
 const std::string kUntaken = "fp32";
 
 /// CodecTraits::columns of a tensor.
 std::int64_t columns_of(const Segment& segment) { return segment.shape.size() > 1 ? segment.shape.back() : 0; }
 
-/// The names of the tensors, of a large model not all of them.
+/// Names of the tensors; for a large model only the first ones.
 std::string names_of(const Layout& layout) {
   constexpr int kMostNames = 50;
   std::string names;
@@ -55,7 +55,7 @@ CodecRule parse_codec_rule(const std::string& text) {
 }
 
 bool matches_pattern(const std::string& pattern, const std::string& name) {
-  // Brackets are a set of characters to fnmatch and usual in names (layers[0]/weights): here they stand for themselves.
+  // fnmatch treats brackets as a set of characters; they are common in names (layers[0]/weights), so they are escaped.
   std::string escaped;
   for (const char character : pattern) {
     if (character == '[' || character == '\\') escaped += '\\';
@@ -82,7 +82,7 @@ void CodecPlan::add(const Segment& segment, const std::string& spec, const MakeC
 
 namespace {
 
-/// What workers keep is for all tensors, so a preset that needs a memory cannot be that of some: it would be without.
+/// A memory is for all tensors, so a rule for some tensors must not name a preset that needs one.
 void require_no_memory(const CodecRule& rule) {
   const ExpandedSpec expanded = expand_preset(parse_codec_spec(rule.codec), codec_presets());
   TERNGRAD_REQUIRE(expanded.memory.empty() || expanded.memory == "none", "[codec] rule ", rule.pattern, "=", rule.codec,
@@ -99,7 +99,7 @@ CodecPlan::CodecPlan(const Layout& layout, const CodecPlanOptions& options) {
   first_scaler_.push_back(0);
   Fingerprint hash;
   hash.add(layout.fingerprint());
-  std::map<std::string, std::string> canonical;  // by the text that was given
+  std::map<std::string, std::string> canonical;  // by the text in the options
   for (const Segment& segment : layout.segments()) {
     const auto [entry, is_new] = canonical.try_emplace(codec_for(segment, options, rule_used));
     std::string& spec = entry->second;
@@ -112,7 +112,7 @@ CodecPlan::CodecPlan(const Layout& layout, const CodecPlanOptions& options) {
     add(
         segment, is_taken ? spec : kUntaken, [&] { return codec; }, hash);
   }
-  // A name or option that no tensor ended up with would otherwise go unchecked.
+  // Also checks specs that are used for no tensor.
   make_codec(options.codec, options.context);
   for (std::size_t i = 0; i < options.rules.size(); ++i) {
     TERNGRAD_REQUIRE(rule_used[i], "[codec_for] pattern '", options.rules[i].pattern,

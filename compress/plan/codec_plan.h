@@ -1,4 +1,4 @@
-// CodecPlan: which codec each tensor of a layout uses.
+// CodecPlan: the codec of each tensor of a layout.
 #pragma once
 
 #include <cstdint>
@@ -12,68 +12,70 @@
 
 namespace terngrad {
 
-/// A rule `PATTERN=SPEC`: tensors whose name matches the pattern (`*` any run of characters, `?` any one character)
-/// use that codec.
+/// A rule `PATTERN=SPEC`: the codec of tensors whose name matches the pattern (`*` matches any run of characters, `?`
+/// any single character).
 struct CodecRule {
   std::string pattern;
-  std::string codec;  // a spec, as make_codec takes it
+  std::string codec;  // spec, see make_codec
 };
 
-/// Splits at the first '=', so that the spec may have options and the pattern has none of that sign.
-/// @throws InvalidArgument unless text is PATTERN=SPEC with both parts; what the spec says is not looked at
+/// Splits at the first '=': the spec may contain further '=', the pattern none.
+/// @throws InvalidArgument unless text is PATTERN=SPEC with both parts; does not check the spec
 CodecRule parse_codec_rule(const std::string& text);
 
-/// Whether `name` matches `pattern` as a whole.
+/// True if `pattern` matches the whole of `name`.
 bool matches_pattern(const std::string& pattern, const std::string& name);
 
+/// Options that decide the codec of each tensor.
 struct CodecPlanOptions {
-  std::string codec = "ternary";      // of tensors that no rule below names; a spec, as make_codec takes it
-  std::vector<CodecRule> rules;       // first match wins, before the two below
-  std::int64_t size_to_binarize = 1;  // tensors with fewer elements travel as fp32
-  bool quantize_logits = false;       // else weights and biases of the logits travel as fp32
+  std::string codec = "ternary";      // spec for tensors that no rule below matches, see make_codec
+  std::vector<CodecRule> rules;       // first match wins, before size_to_binarize and quantize_logits
+  std::int64_t size_to_binarize = 1;  // tensors with fewer elements use fp32
+  bool quantize_logits = false;       // false: weights and biases of the logits layer use fp32
   CodecContext context = {};
 };
 
-/// The same options for that many workers: the number that a mean divides by, and whose sums a lane has to hold.
+/// The same options for num_workers workers, by which means are divided and for whose sums lanes are sized.
 CodecPlanOptions with_workers(CodecPlanOptions options, int num_workers);
 
-/// The codec of every tensor; one Codec object for each codec with the same options, or where its scalers depend on the
-/// last dimension, for each of these.
+/// The codec of every tensor. Tensors with equal canonical specs share one Codec object; if its scalers depend on the
+/// last dimension, tensors with equal last dimensions do.
 class CodecPlan {
  public:
-  /// @throws InvalidArgument for a spec that make_codec refuses, or a rule that matches no tensor (a typing error
-  /// otherwise goes unseen)
+  /// @throws InvalidArgument for a spec that make_codec refuses, or a rule that matches no tensor, which is probably a
+  /// typing error
   CodecPlan(const Layout& layout, const CodecPlanOptions& options);
-  /// One codec for all tensors, which need not be in the registry: that of a program that brings its own.
+  /// One codec for all tensors, which need not be in the registry, for programs with a codec of their own.
   /// @param codec  made for the run's number of workers
-  /// @throws InvalidArgument for one that is made for tensors of a number of columns
+  /// @throws InvalidArgument if the codec is made for a specific number of columns
   static CodecPlan with_codec(const Layout& layout, std::shared_ptr<const Codec> codec);
-  /// The codecs that `whole` has for some of its tensors. @param selection  whole's layout.select(segments)
+  /// The plan `whole` restricted to some of its tensors. @param selection  whole's layout.select(segments)
   CodecPlan(const CodecPlan& whole, const Layout& selection, std::span<const int> segments);
-  /// The same plan with factors, as fp32 or bf16, in place of tensors of low rank (Codec::low_rank). @param layout  of
-  /// as many tensors
+  /// The same plan with fp32 or bf16 factors in place of low-rank tensors (Codec::low_rank). @param layout  with the
+  /// same number of tensors
   static CodecPlan with_factors(const CodecPlan& whole, const Layout& layout, int num_workers);
 
+  /// Tensors with the same codec.
   struct Group {
-    std::string spec;  // the codec's, with all values (canonical_codec_spec); its name if it is not in the registry
+    std::string spec;  // canonical spec (canonical_codec_spec); the codec's name if it is not in the registry
     std::shared_ptr<const Codec> codec;
-    std::vector<int> segments;  // in order
+    std::vector<int> segments;  // tensor indices, in order
   };
   const std::vector<Group>& groups() const { return groups_; }
-  /// Index into groups() of a tensor's codec.
+  /// Index into groups() for a tensor.
   int group_of(int segment) const { return group_of_[static_cast<std::size_t>(segment)]; }
   const Codec& codec_of(int segment) const { return *groups_[static_cast<std::size_t>(group_of(segment))].codec; }
 
-  /// Place of a tensor's scalers in a worker's list of all scalers: tensors in order of the layout.
+  /// Index of a tensor's first scaler in a worker's list of all scalers, which is in layout order.
   std::int64_t first_scaler(int segment) const { return first_scaler_[static_cast<std::size_t>(segment)]; }
   std::int64_t num_scalers() const { return first_scaler_.back(); }
 
-  /// Hash of the layout, each tensor's codec and its options. Peers refuse each other when it differs.
+  /// Hash of the layout, each tensor's codec and its options. Peers refuse messages with another fingerprint.
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:
   CodecPlan() = default;
-  /// Adds the next tensor. @param make  gives its codec if no tensor before has one of that spec
+  /// Adds the next tensor. @param make  creates its codec if no earlier tensor has the same spec
   template <class MakeCodec>
   void add(const Segment& segment, const std::string& spec, const MakeCodec& make, Fingerprint& hash);
 

@@ -1,4 +1,4 @@
-// Presets: names for a codec, its options and what workers keep from step to step, as publications combine them.
+// Presets: names for a codec, its options and a worker memory, as publications combine them.
 #pragma once
 
 #include <span>
@@ -8,24 +8,25 @@
 
 namespace terngrad {
 
+/// A named combination of codec spec and worker memory.
 struct CodecPreset {
-  const char* name;     // no codec's
-  const char* summary;  // where it is from, in one line
-  const char* spec;     // of a codec
-  const char* memory;   // what workers keep, "none" if nothing; empty: what the codec has by default
+  const char* name;     // different from all codec names
+  const char* summary;  // source, in one line
+  const char* spec;     // codec spec
+  const char* memory;   // spec of the worker memory, "none" for no memory; empty: the codec's default
 };
 
 /// All presets, in a fixed order.
 std::span<const CodecPreset> codec_presets();
 
-/// What a spec that may name a preset stands for.
+/// Expansion of a spec that may name a preset.
 struct ExpandedSpec {
-  CodecSpec spec;           // of a codec
-  std::string memory = {};  // as CodecPreset::memory; empty for a spec that names no preset
+  CodecSpec spec;           // codec spec
+  std::string memory = {};  // as CodecPreset::memory; empty if the spec names no preset
 };
 
-/// Puts in place of a preset's name what it stands for; options that `spec` gives count more than the preset's.
-/// @param presets  those to look in; a spec that names none of them is left as it is
+/// Replaces a preset's name by its codec spec; options in `spec` override the preset's.
+/// @param presets  presets to search; a spec that names none of them is returned unchanged
 ExpandedSpec expand_preset(const CodecSpec& spec, std::span<const CodecPreset> presets);
 
 }  // namespace terngrad

@@ -1,4 +1,4 @@
-// LowRankRounds: the two exchanges that tensors of low rank take.
+// LowRankRounds: layouts and plans of the two exchanges for low-rank tensors.
 #pragma once
 
 #include <vector>
@@ -9,20 +9,21 @@
 
 namespace terngrad {
 
-/// Of a tensor of two dimensions at least, as a matrix. @param rank  LowRankForm::rank
+/// Factor sizes of a tensor with at least two dimensions, seen as a matrix. @param rank  LowRankForm::rank
 FactorSizes factor_sizes(const Segment& tensor, int rank);
 
-/// Whether a tensor of the plan is of low rank (Codec::low_rank).
+/// True if the plan has a low-rank tensor (Codec::low_rank).
 bool has_low_rank(const CodecPlan& plan);
 
-/// What the rounds exchange, by tensors of the names and at the places that gradients have: first P^T [r', n] as
-/// LowRankForm::factors in place of each tensor of low rank, beside all others with their codecs; then Q^T [r', m] so.
+/// Layouts and plans of the two rounds, with the names and positions of the gradient's tensors. First round:
+/// P^T [r', n], of type LowRankForm::factors, in place of each low-rank tensor, and all other tensors with their
+/// codecs. Second round: Q^T [r', m] of the low-rank tensors.
 struct LowRankRounds {
-  std::vector<int> segments = {};  // of low rank
+  std::vector<int> segments = {};  // low-rank tensors
   Layout first, second;
   CodecPlan first_plan, second_plan;
 };
-/// @param plan  of the layout's tensors, for a run of that many workers
+/// @param plan  of the layout's tensors, made for num_workers workers
 LowRankRounds low_rank_rounds(const Layout& layout, const CodecPlan& plan, int num_workers);
 
 }  // namespace terngrad

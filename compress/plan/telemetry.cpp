@@ -10,7 +10,8 @@
 namespace terngrad {
 namespace {
 
-/// Sums over a gradient g with the clipped elements apart, where e = |g| - s is what clipping takes from one of them.
+/// Sums over a gradient g, with clipped elements separate; clipping reduces the magnitude of such an element by
+/// e = |g| - s.
 struct ClipSums {
   double unclipped_squares = 0;  // sum of g^2 over |g| <= s
   double clipped = 0;            // number of |g| > s
@@ -18,14 +19,14 @@ struct ClipSums {
   double excess_squares = 0;     // sum of e^2
 };
 
-/// The angle between g and g~ = clip(g, s), in degrees. With g = g~ + r, where r is 0 or e with the sign of g,
+/// Angle between g and its clipped g~ = clip(g, s), in degrees. With g = g~ + r, where r is 0 or e with the sign of g,
 ///
 ///   tan angle = |g x g~| / <g, g~>,   |g x g~|^2 = |r x g~|^2 = |r|^2 |g~|^2 - <r, g~>^2
 ///
-/// so that a small angle comes from small sums: an arc cosine would lose half of the digits.
+/// so a small angle is computed from small sums; an arc cosine would lose half of the digits.
 double clip_angle_degrees(const ClipSums& sums, double scaler) {
   constexpr double kDegreesPerRadian = 180 / std::numbers::pi;
-  // Elements clipped by the same amount turn nothing among themselves.
+  // Elements that are clipped by the same amount cause no rotation among themselves.
   const double spread = std::max(0.0, sums.clipped * sums.excess_squares - sums.excess * sums.excess);
   const double cross = std::sqrt(sums.excess_squares * sums.unclipped_squares + scaler * scaler * spread);
   const double dot = sums.unclipped_squares + scaler * (sums.clipped * scaler + sums.excess);

@@ -14,7 +14,7 @@
 namespace terngrad {
 namespace {
 
-/// The tensor as the only one of a layout.
+/// A table with the tensor as its only one.
 TensorTable table_of(const TensorElements& tensor) {
   Layout layout;
   layout.add("tensor", {tensor.count});

@@ -14,7 +14,7 @@
 namespace terngrad {
 namespace {
 
-/// The messages in order of workers, where messages must be: at multiples of 8 bytes.
+/// Copies the messages in order of workers, to addresses that are multiples of 8.
 Parcels in_order(std::span<const std::span<const std::uint8_t>> messages) {
   std::vector<std::span<const std::uint8_t>> of_worker(messages.size());
   for (const std::span<const std::uint8_t> message : messages) {
@@ -31,7 +31,7 @@ Parcels in_order(std::span<const std::span<const std::uint8_t>> messages) {
   return parcels;
 }
 
-/// Gives every worker the shared scalers that the message has: what all of them must have sent.
+/// Gives every worker the shared scalers of the message; transport.read then refuses messages with others.
 void agree_on_scalers(const Message& message, const CodecPlan& plan, int num_workers,
                       std::span<const std::unique_ptr<Coder>> coders) {
   for (const Message::Record& record : message.records) {
@@ -53,7 +53,7 @@ void aggregate_messages(std::span<const std::span<const std::uint8_t>> messages,
                         Stream& stream) {
   TERNGRAD_REQUIRE(static_cast<int>(messages.size()) == num_workers, "[aggregate] got ", messages.size(),
                    " messages, expected one of each of ", num_workers, " workers");
-  // What a server does: workers are a process each, and this one has none.
+  // Acts as a server: each worker is a process of its own, and this process has none.
   const WorkerRange none{.num_workers = num_workers, .first_local_worker = num_workers, .num_local_workers = 0};
   std::vector<WorkerRange> ranks;
   ranks.reserve(messages.size() + 1);

@@ -14,7 +14,7 @@
 namespace terngrad {
 namespace {
 
-/// What sums travel as.
+/// Codec of sums on the wire.
 const FloatCodec& sum_codec() {
   static const FloatCodec fp32(FloatCodec::Width::kFloat32, 1);
   return fp32;
@@ -33,7 +33,7 @@ void check_record(const Message::Record& record, const Slice& slice, const Codec
   codec.check(record.encoded);
 }
 
-/// The scalers that a worker's slice is sent with. @param coder  of its group
+/// Scalers with which a worker's slice is sent. @param coder  of the slice's group
 std::span<const float> scalers_of(const Coder& coder, const Codec& codec, const Slice& slice, int worker) {
   const auto count = static_cast<std::size_t>(codec.scaler_range(slice).count);
   if (count == 0) return {};
@@ -141,7 +141,7 @@ void GradientTransport::write_worker(const PayloadRows& rows, Coders coders, std
 void GradientTransport::append_sums(const PayloadRows& rows, Coders coders, std::size_t part,
                                     const MessageContext& context, Parcels& out, Stream& stream) {
   const std::vector<Slice>& slices = rows.parts()[part];
-  int first = 0;  // of the subtree, among this process's workers
+  int first = 0;  // first worker of the subtree, as a local number
   for (const int count : subtrees_[rank_]) {
     const auto bytes = static_cast<std::uint64_t>(sum_message_bytes(slices));
     writer_.begin_in(out.append_room(bytes), MessageKind::kPartialSum, context,
@@ -169,7 +169,7 @@ void GradientTransport::list_places(std::span<const std::vector<Slice>> parts) {
   messages_.resize(num_workers_ * parts.size());
   sums_.resize(all_subtrees_.size() * parts.size());
   places_.clear();
-  std::size_t subtree = 0;  // the rank's first
+  std::size_t subtree = 0;  // first subtree of the rank
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     const int first = ranks_[rank].first_local_worker;
     const bool is_read = rank != rank_ || filter_;
@@ -215,7 +215,8 @@ void GradientTransport::check_scalers_of(const EncodedSlice& encoded, const Code
                                          int worker) const {
   const std::span<const float> scalers = scalers_of(coder, codec, encoded.slice, worker);
   if (scalers.empty()) return;
-  // Its flag came before, and has made zeros of all scalers that a worker of another process could have.
+  // Unshared scalers of other processes' workers are known only for non-finite tensors: their flag, received before,
+  // has set these scalers to 0.
   const bool is_told = codec.sharing() != ScalerSharing::kNone || is_local(worker) ||
                        std::isnan(coder.local_row(worker)[static_cast<std::size_t>(coder.first_scaler(encoded.slice))]);
   if (is_told && std::memcmp(encoded.scalers.data(), scalers.data(), scalers.size_bytes()) != 0) {
@@ -224,7 +225,7 @@ void GradientTransport::check_scalers_of(const EncodedSlice& encoded, const Code
 }
 
 void GradientTransport::take_scalers(Coders coders) const {
-  // NaN where nothing has come yet.
+  // NaN marks scalers that are not received yet.
   for (std::size_t group = 0; group < coders.size(); ++group) {
     if (plan_.groups()[group].codec->sharing() != ScalerSharing::kNone) continue;
     for (int worker = 0; worker < static_cast<int>(num_workers_); ++worker) {
@@ -242,7 +243,7 @@ void GradientTransport::take_scalers(Coders coders) const {
           coder.received_scalers(place.worker)
               .subspan(static_cast<std::size_t>(coder.first_scaler(encoded.slice)), encoded.scalers.size());
       for (std::size_t i = 0; i < row.size(); ++i) {
-        // A block that a cut goes through has its scaler in two slices.
+        // If a block is cut, its scaler is in two slices.
         if (!std::isnan(row[i]) && row[i] != encoded.scalers[i]) {
           TERNGRAD_THROW(CommunicationError, "[exchange] worker ", place.worker, "'s slices of tensor '",
                          layout_.segment(segment).name, "' have different scalers for one block");
@@ -279,7 +280,7 @@ void GradientTransport::check(const Place& place, std::span<const Slice> slices,
 }
 
 void GradientTransport::deliver(PayloadRows& rows) const {
-  std::vector<std::size_t> next(plan_.groups().size(), 0);  // of each group's incoming
+  std::vector<std::size_t> next(plan_.groups().size(), 0);  // per group: next incoming slot
   const std::span<const std::vector<Slice>> parts = rows.aggregated_parts();
   for (std::size_t part = 0; part < parts.size(); ++part) {
     std::size_t record_of_worker = 0;

@@ -81,7 +81,7 @@ void PayloadRows::aggregate_parts(std::size_t first, std::size_t count, std::spa
 }
 
 void PayloadRows::loop_back() {
-  std::vector<std::size_t> next(slots_.size(), 0);  // of each group's incoming
+  std::vector<std::size_t> next(slots_.size(), 0);  // per group: next incoming slot
   for (std::size_t part = first_aggregated_; part < first_aggregated_ + num_aggregated_; ++part) {
     for (std::size_t index = 0; index < parts_[part].size(); ++index) {
       if (parts_[part][index].count == 0) continue;

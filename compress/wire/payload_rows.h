@@ -16,13 +16,13 @@
 
 namespace terngrad {
 
-/// Room for what each local worker sends: a row for each, of parts (shards, or the whole gradient) one after the other,
-/// which are lists of slices. Coders encode into it; what leaves the process is copied from it into messages. Places
-/// are the same in every step.
+/// Buffers for the payloads of local workers: one row per worker, which consists of consecutive parts (shards, or the
+/// whole gradient); a part is a list of slices. Coders encode into it, and messages to other processes are copied from
+/// it. Offsets are the same in every step.
 class PayloadRows {
  public:
   /// @param plan   must outlive the rows
-  /// @param parts  of tensors that the rows serve, with slices of no elements or without
+  /// @param parts  slices of the tensors that the rows serve; empty slices are allowed
   PayloadRows(const CodecPlan& plan, const WorkerRange& workers, std::vector<std::vector<Slice>> parts,
               PayloadForm form);
 
@@ -30,30 +30,30 @@ class PayloadRows {
   PayloadForm form() const { return form_; }
   const WorkerRange& workers() const { return workers_; }
 
-  /// Of a group of the plan; without slices if these rows do not serve it.
+  /// Slots of a group of the plan; without slices if these rows do not serve the group.
   PayloadSlots& slots(std::size_t group) { return slots_.at(group); }
 
-  /// What a local worker's slice was encoded to: part, and index in the part.
+  /// Encoded payload of a local worker's slice: slice `index` of `part`.
   std::span<const std::uint8_t> payload(std::size_t part, std::size_t index, std::size_t local_worker) const;
   /// Index of a slice in its group's PayloadSlots::encoded; kNone for a slice whose payload is empty.
   static constexpr std::size_t kNone = ~std::size_t{0};
   std::size_t encoded_index(std::size_t part, std::size_t index) const { return encoded_.at(part).at(index); }
-  /// Bytes of the message that a local worker's part takes, as it was encoded.
+  /// Bytes of the message with a local worker's part, as encoded.
   std::int64_t message_bytes(std::size_t part, std::size_t local_worker) const;
 
-  /// All payloads of a local worker, at their places.
+  /// All payloads of a local worker, at their offsets.
   std::span<std::uint64_t> row(std::size_t local_worker);
-  /// Where in a row a slice's payload begins, in bytes.
+  /// Byte offset of a slice's payload in a row.
   std::int64_t offset(std::size_t part, std::size_t index) const { return offsets_.at(part).at(index); }
 
-  /// Makes the slices of parts [first, first + count) those that are aggregated, of num_payloads[group] payloads each.
+  /// Sets the parts to aggregate to [first, first + count), with num_payloads[group] payloads per slice.
   void aggregate_parts(std::size_t first, std::size_t count, std::span<const int> num_payloads);
-  /// Those parts.
+  /// The parts to aggregate.
   std::span<const std::vector<Slice>> aggregated_parts() const {
     return std::span(parts_).subspan(first_aggregated_, num_aggregated_);
   }
   std::size_t first_aggregated_part() const { return first_aggregated_; }
-  /// Points incoming slots to what this process's workers have encoded, where they are all workers of the run.
+  /// Points the incoming slots to this process's own payloads, if it has all workers of the run.
   void loop_back();
 
  private:
@@ -61,16 +61,16 @@ class PayloadRows {
   WorkerRange workers_;
   std::vector<std::vector<Slice>> parts_;
   PayloadForm form_;
-  std::vector<PayloadSlots> slots_;                // by group
+  std::vector<PayloadSlots> slots_;                // per group
   std::vector<std::vector<std::size_t>> encoded_;  // [part][slice] index in its group's slots
   std::vector<std::vector<std::int64_t>> offsets_;
-  std::size_t first_aggregated_ = 0;  // part
+  std::size_t first_aggregated_ = 0;  // first part to aggregate
   std::size_t num_aggregated_ = 0;
   std::int64_t row_words_ = 0;
   Buffer<std::uint64_t> words_;  // [local workers][row_words_]
 };
 
-/// The coders of a plan, one for each group, that encode into rows. @param rows_of  a group's rows
+/// The coders of a plan, one per group, which encode into rows. @param rows_of  function of a group: its rows
 template <class RowsOf>
 std::vector<std::unique_ptr<Coder>> make_coders(const CodecPlan& plan, const CoderSetup& setup, const RowsOf& rows_of) {
   std::vector<std::unique_ptr<Coder>> coders;

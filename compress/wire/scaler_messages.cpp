@@ -9,13 +9,13 @@
 namespace terngrad {
 namespace {
 
-/// Formats of records: all local scalers of a tensor, or one flag.
+/// Formats of scaler records: all local scalers of a tensor, or one flag.
 constexpr std::uint8_t kAllScalers = 0;
 constexpr std::uint8_t kFlag = 1;
 
 std::uint8_t format_of(const Codec& codec) { return codec.sharing() == ScalerSharing::kNone ? kFlag : kAllScalers; }
 
-/// A tensor's scalers in a worker's rows.
+/// A tensor's part of a worker's row of scalers.
 std::span<float> row_of(const CodecPlan& plan, std::span<const std::unique_ptr<Coder>> coders, int segment,
                         int worker) {
   const auto count = static_cast<std::size_t>(plan.first_scaler(segment + 1) - plan.first_scaler(segment));
@@ -26,7 +26,7 @@ std::span<float> row_of(const CodecPlan& plan, std::span<const std::unique_ptr<C
 
 bool is_flag(float scaler) { return scaler == 0 || std::isnan(scaler); }
 
-/// Takes what a record says into a row. @returns whether an encoder can have written it
+/// Copies the scalers of a record into a row. @returns false if no encoder can have written them
 bool take(const Codec& codec, std::span<const float> scalers, std::span<float> row) {
   if (format_of(codec) == kFlag) {
     if (!std::ranges::all_of(scalers, is_flag)) return false;
@@ -37,7 +37,7 @@ bool take(const Codec& codec, std::span<const float> scalers, std::span<float> r
   const float max = codec.traits().max_scaler;
   const bool is_finite = std::ranges::all_of(scalers, [max](float s) { return s <= max; });
   std::ranges::copy(scalers, row.begin());
-  if (!is_finite) std::ranges::fill(row, canonical_nan());  // a tensor counts as a whole
+  if (!is_finite) std::ranges::fill(row, canonical_nan());  // one flag for the whole tensor
   return true;
 }
 
@@ -64,7 +64,7 @@ void append_scalers(const Layout& layout, const CodecPlan& plan, std::span<const
     const std::span<const float> row = row_of(plan, coders, segment, worker);
     const auto count = static_cast<std::size_t>(num_told_scalers(layout, plan, segment));
     const std::uint8_t format = format_of(codec);
-    // A tensor counts as a whole: its first scaler is NaN if any is.
+    // All of a tensor's scalers are NaN if one is, so the first one is enough.
     const float flag = count > 0 && std::isnan(row[0]) ? canonical_nan() : 0.0f;
     writer.add({segment, 0, layout.segment(segment).num_elements}, codec.wire_id(), format,
                format == kFlag ? std::span(&flag, count) : row, 0);

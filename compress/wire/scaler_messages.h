@@ -1,4 +1,4 @@
-// Scaler messages: how workers tell each other their local scalers.
+// Scaler messages: each worker's local scalers, sent to all others.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,19 @@
 
 namespace terngrad {
 
-/// Scalers that such a message has of a tensor: those that workers share, or of a codec that shares none a flag, 0 or
-/// NaN for a tensor that is not finite (its scalers travel with its codes). None of a tensor without elements.
+/// Number of values that a scaler message holds for a tensor: its scalers if workers share them, otherwise one flag,
+/// NaN for a non-finite tensor and else 0 (the scalers travel with the codes). None for an empty tensor.
 std::int64_t num_told_scalers(const Layout& layout, const CodecPlan& plan, int segment);
 
-/// Appends a worker's message of its local scalers of all tensors, from its rows in the coders.
+/// Appends a message with a worker's local scalers of all tensors, from its rows in the coders.
 /// @param coders  one per group of the plan, after measure; on the CPU
 void append_scalers(const Layout& layout, const CodecPlan& plan, std::span<const std::unique_ptr<Coder>> coders,
                     int worker, const MessageContext& context, Parcels& out);
 
-/// Reads a worker's message into its rows in the coders. A scaler that no encoder sends counts as not finite, as NaN
-/// does. A flag becomes all scalers of its tensor, which a codec that shares none has no use for before codes come.
-/// @param message  out: taken apart; its storage is reused
+/// Reads a worker's message into its rows in the coders. A tensor with a scaler above the codec's max_scaler counts as
+/// not finite, as with NaN. A flag is copied to all scalers of its tensor, since a codec without shared scalers needs
+/// them only once codes arrive.
+/// @param message  out: the parsed message; its storage is reused
 /// @throws CommunicationError unless it is the worker's complete list
 void read_scalers(const Layout& layout, const CodecPlan& plan, std::span<const std::unique_ptr<Coder>> coders,
                   int worker, const MessageContext& context, std::span<const std::uint8_t> bytes, Message& message);

@@ -23,7 +23,7 @@ struct Header {
   std::uint64_t payload_bytes;
   std::uint64_t num_elements;  // sum over records
   std::uint32_t payload_crc;
-  std::uint32_t header_crc;  // of the 60 bytes before and the records
+  std::uint32_t header_crc;  // over the 60 bytes before it, and the records
 };
 static_assert(sizeof(Header) == kWireHeaderBytes);
 
@@ -34,8 +34,8 @@ struct WireRecord {
   std::uint16_t reserved;
   std::uint64_t first;
   std::uint64_t count;
-  std::uint64_t offset;  // of the scalers, from the payload's start
-  std::uint64_t bytes;   // of the codes
+  std::uint64_t offset;  // scalers' offset in the payload
+  std::uint64_t bytes;   // size of the codes
   std::uint32_t num_scalers;
   std::uint32_t reserved2;
 };
@@ -75,7 +75,7 @@ Header read_header(std::span<const std::uint8_t> bytes) {
   return header;
 }
 
-/// Checks that there is room for the records, and their checksum.
+/// Checks that the message has space for the records, and their checksum.
 void check_records(const Header& header, std::span<const std::uint8_t> bytes) {
   const std::size_t room = (bytes.size() - kWireHeaderBytes) / kWireRecordBytes;
   if (header.num_records > room) {
@@ -85,7 +85,7 @@ void check_records(const Header& header, std::span<const std::uint8_t> bytes) {
   expect("header checksum", header_checksum(bytes, header.num_records), header.header_crc);
 }
 
-/// What follows the records. Checks its length and checksum.
+/// Returns the payload, which follows the records, after checking its length and checksum.
 std::span<const std::uint8_t> read_payload(const Header& header, std::span<const std::uint8_t> bytes) {
   const std::span<const std::uint8_t> payload = bytes.subspan(payload_start(header.num_records));
   expect("payload length", static_cast<std::uint64_t>(payload.size()), header.payload_bytes);
@@ -101,7 +101,7 @@ WireRecord load_record(std::span<const std::uint8_t> bytes, std::size_t index) {
   return record;
 }
 
-/// Checks that a record lies within the payload. @returns where its codes begin there
+/// Checks that a record lies within the payload. @returns the offset of its codes in the payload
 std::size_t codes_of(const WireRecord& record, std::size_t index, std::size_t payload_bytes) {
   const std::uint64_t scaler_bytes = round_up8(4 * static_cast<std::size_t>(record.num_scalers));
   if (record.offset % 8 != 0 || record.offset > payload_bytes || scaler_bytes > payload_bytes - record.offset ||

@@ -15,57 +15,58 @@ inline constexpr std::uint16_t kWireVersion = 1;
 inline constexpr std::size_t kWireHeaderBytes = 64;
 inline constexpr std::size_t kWireRecordBytes = 48;
 
+/// Kind of a message, in its header.
 enum class MessageKind : std::uint16_t {
   kScalers = 1,   // a worker's local scalers
   kGradient = 2,  // a worker's encoded gradient, or a shard of it
-  kMean = 3,      // an aggregated shard on its way back
-  // Of asynchronous training with a parameter server (compress/wire/push_messages.h).
-  kPull = 4,        // a worker asks for parameters; the server says where the worker continues
-  kPush = 5,        // what a worker tells with a gradient
-  kState = 6,       // state of a worker's net
-  kParameters = 7,  // the server's, as they are after some number of updates
-  kStop = 8,        // the server's answer to what comes after the end
-  kLeave = 9,       // a process of workers has ended its part
-  // Of exchanges between processes of several workers (compress/wire/gradient_transport.h).
-  kPartialSum = 10,  // the sum of the gradients of a subtree of workers, or a shard of it
+  kMean = 3,      // an aggregated shard on the downlink
+  // Asynchronous training with a parameter server (compress/wire/push_messages.h):
+  kPull = 4,        // a worker asks for parameters; the server answers with the worker's next push number
+  kPush = 5,        // PushMetadata, sent with a gradient
+  kState = 6,       // state of a worker's net, such as batch norm statistics
+  kParameters = 7,  // the server's parameters after some number of updates
+  kStop = 8,        // the server's answer to messages after the end of the run
+  kLeave = 9,       // a process has finished its workers
+  // Exchanges between processes with several workers (compress/wire/gradient_transport.h):
+  kPartialSum = 10,  // sum of the gradients of a subtree of workers, or a shard of it
 };
 
-/// What a message must agree with to be accepted.
+/// Header fields that a message must match to be accepted.
 struct MessageContext {
   std::uint64_t run_id = 0;       // drawn by the chief at start, the same on all ranks
   std::uint64_t fingerprint = 0;  // CodecPlan::fingerprint
   std::uint64_t step = 0;
-  std::optional<std::uint64_t> seed = {};  // of the run's draws, for codecs that rotate; no message has it
+  std::optional<std::uint64_t> seed = {};  // seed of the run's draws, for codecs that rotate; not sent in messages
 };
 
-/// Writes one message into a buffer that is kept from step to step. Little-endian; reads as
+/// Writes one message into a buffer that is reused from step to step. Little-endian layout:
 ///   header   64 bytes
 ///   records  48 bytes for each slice: segment, codec, format, first, count, offset, bytes, number of scalers
 ///   payload  for each record at a multiple of 8: its scalers (float32), zeros up to a multiple of 8, its codes
 /// The header holds a CRC32C of the payload and, last, one of the header before it and the records.
 class MessageWriter {
  public:
-  /// Begins a message. @param max_bytes  upper bound on its size, from max_message_bytes
+  /// Begins a message. @param max_bytes  upper bound on its size, see max_message_bytes
   void begin(MessageKind kind, const MessageContext& context, int worker, std::size_t num_records,
              std::int64_t max_bytes);
-  /// The same in storage of the caller's: 8-byte aligned, and as long as the message may get.
+  /// Begins a message in the caller's storage, which must be 8-byte aligned and large enough.
   void begin_in(std::span<std::uint8_t> storage, MessageKind kind, const MessageContext& context, int worker,
                 std::size_t num_records);
   /// Adds a slice and returns where its codes go: `max_bytes` bytes, 8-byte aligned, valid until finish.
   std::uint8_t* add(const Slice& slice, std::uint8_t codec, std::uint8_t format, std::span<const float> scalers,
                     std::int64_t max_bytes);
-  /// States how many bytes the codes of slice `index` really took, at most its max_bytes, which is what counts
-  /// otherwise.
+  /// Sets the actual number of bytes of slice `index`, at most its max_bytes, which is the default.
   void set_bytes(std::size_t index, std::int64_t bytes);
-  /// Adds bytes to the payload of a message that has no records, as many as max_bytes has room for.
+  /// Appends bytes to the payload of a message without records; max_bytes limits their number.
   void add_bytes(std::span<const std::uint8_t> bytes);
-  /// Moves slices together, fills in lengths and checksums. Valid until the next begin, or as long as the storage.
+  /// Closes gaps between slices, and fills in lengths and checksums. Valid until the next begin, or as long as the
+  /// caller's storage.
   std::span<const std::uint8_t> finish();
 
  private:
   std::vector<std::uint64_t> words_;  // 8-byte aligned storage, kept from message to message
-  std::span<std::uint8_t> storage_;   // of the message: words_, or the caller's
-  std::size_t bytes_ = 0;             // in use
+  std::span<std::uint8_t> storage_;   // current message: words_, or the caller's storage
+  std::size_t bytes_ = 0;             // bytes used
   std::size_t record_ = 0;
   std::size_t num_records_ = 0;
   std::uint8_t* data() { return storage_.data(); }
@@ -75,11 +76,11 @@ class MessageWriter {
 /// Upper bound on a message's size: header, records, and each slice's scalers and codes.
 std::int64_t max_message_bytes(std::size_t num_records, std::int64_t num_scalers, std::int64_t payload_bytes);
 
-/// Adds up the size of a message, record after record, as MessageWriter lays it out.
+/// Computes the size of a message from its records, as MessageWriter lays it out.
 class MessageSize {
  public:
   explicit MessageSize(std::size_t num_records);
-  /// The next record, with that many scalers and bytes of codes.
+  /// Adds the next record, with its numbers of scalers and of bytes of codes.
   void add(std::int64_t num_scalers, std::int64_t bytes);
   std::int64_t bytes() const { return bytes_; }
 
@@ -87,7 +88,7 @@ class MessageSize {
   std::int64_t bytes_;
 };
 
-/// A message taken apart; views into its bytes.
+/// A parsed message; views into its bytes.
 struct Message {
   MessageKind kind = MessageKind::kGradient;
   int worker = 0;
@@ -96,21 +97,22 @@ struct Message {
     EncodedSlice encoded;
   };
   std::vector<Record> records;
-  std::span<const std::uint8_t> payload;  // all of it
+  std::span<const std::uint8_t> payload;  // the whole payload
 };
 
-/// What a message says of itself, for readers that do not know beforehand whose it is. Nothing is checked but that it
-/// begins like a message; read_message with the same step finds out whether it is true.
+/// Identity of a message, for readers that do not know its sender beforehand. Only magic and version are checked;
+/// read_message with the same step verifies the rest.
 struct MessageLabel {
   MessageKind kind = MessageKind::kGradient;
   std::uint64_t step = 0;
   std::uint32_t worker = 0;
 };
 
-/// @param bytes  of any alignment. @throws CommunicationError for what is shorter than a header or begins otherwise
+/// @param bytes  any alignment. @throws CommunicationError if they are shorter than a header, or magic or version
+///               differ
 MessageLabel read_label(std::span<const std::uint8_t> bytes);
 
-/// A message as a reader sees it who has neither layout nor plan.
+/// Structure of a message, for readers without layout and plan.
 struct MessageOutline {
   MessageLabel label;
   std::uint64_t run_id = 0;
@@ -123,23 +125,24 @@ struct MessageOutline {
     std::uint8_t format = 0;
     std::uint64_t first = 0, count = 0;  // elements
     std::uint32_t num_scalers = 0;
-    std::uint64_t scalers_at = 0;  // from the message's start
+    std::uint64_t scalers_at = 0;  // byte offset in the message
     std::uint64_t codes_at = 0;    // likewise
-    std::uint64_t bytes = 0;       // of the codes
+    std::uint64_t bytes = 0;       // size of the codes
   };
   std::vector<Record> records;
 };
 
-/// Outlines a message of any kind. Lengths, both checksums and the bounds of every record are checked; whether run,
-/// step, segments and elements are what someone expects is not.
-/// @param bytes  of any alignment. @throws CommunicationError as read_message. Never reads past the end
+/// Outlines a message of any kind. Checks lengths, both checksums and the bounds of every record, but not run, step,
+/// segments or elements. Never reads past the end.
+/// @param bytes  any alignment. @throws CommunicationError as read_message
 MessageOutline outline_message(std::span<const std::uint8_t> bytes);
 
-/// Takes a message apart. Every field is checked before it is used: magic, version, kind, run, fingerprint, step,
-/// lengths, both checksums, and for each record its segment, range, alignment and bounds against `layout`.
+/// Parses a message. Every field is checked before it is used: magic, version, kind, run, fingerprint, step, lengths,
+/// both checksums, and for each record its segment, range, alignment and bounds against `layout`. Never reads past the
+/// end.
 /// @param bytes    8-byte aligned
 /// @param message  out; its storage is reused
-/// @throws CommunicationError naming the field, what was expected and what came. Never reads past the end
+/// @throws CommunicationError naming the field, the expected and the actual value
 void read_message(std::span<const std::uint8_t> bytes, MessageKind kind, const MessageContext& context,
                   const Layout& layout, Message& message);
 

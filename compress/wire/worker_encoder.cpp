@@ -78,7 +78,7 @@ void WorkerEncoder::set_scalers(int worker, std::span<const float> scalers) {
 
 std::span<const std::uint8_t> WorkerEncoder::gradient_message(const TensorTable& gradient,
                                                               const MessageContext& context, Stream& stream) {
-  NonfiniteReport report;  // which tensors are not finite is asked for above
+  NonfiniteReport report;  // unused: is_nonfinite reports such tensors
   for (const auto& coder : coders_) {
     coder->combine_scalers(&report, nullptr, nullptr, stream);
     coder->encode({&gradient, 1}, {context.step, nullptr}, stream);

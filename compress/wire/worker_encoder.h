@@ -1,4 +1,4 @@
-// WorkerEncoder: one worker's gradient as a message, where workers do not exchange scalers.
+// WorkerEncoder: encodes one worker's gradient as a message, outside of an exchange.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ enum class MemoryUpdate;
 class GradientTransport;
 class PayloadRows;
 
-/// Measures and encodes one worker's gradient with the codecs of a plan and the worker's own scalers: what a worker of
-/// asynchronous training pushes. Buffers are kept from step to step.
+/// Measures and encodes one worker's gradient with the codecs of a plan and the worker's own scalers, as a worker of
+/// asynchronous training does for a push. Buffers are reused from step to step.
 class WorkerEncoder {
  public:
   /// @param layout, plan  kept by reference
-  /// @param worker        global number, of num_workers; @param seed  of the run's draws
+  /// @param worker        global number, below num_workers; @param seed  of the run's draws
   WorkerEncoder(const Layout& layout, const CodecPlan& plan, int worker, int num_workers, std::uint64_t seed);
   ~WorkerEncoder();
   WorkerEncoder(WorkerEncoder&&) noexcept;
@@ -32,25 +32,27 @@ class WorkerEncoder {
 
   /// Measures the local scalers of every tensor.
   void measure(const TensorTable& gradient, std::uint64_t step, Stream& stream);
-  /// Whether a tensor was found to hold NaN or infinity when it was measured. It is sent as zeros.
+  /// True if the last measured gradient of a tensor holds NaN or infinity. Such a tensor is sent as zeros.
   bool is_nonfinite(int segment) const;
 
-  /// The local scalers that were measured, tensors in order of the layout. @param out  [plan.num_scalers()]
+  /// Copies the measured local scalers, in layout order. @param out  [plan.num_scalers()]
   void copy_scalers(std::span<float> out) const;
-  /// What another worker measured, of codecs that share scalers: for all others, between measure and gradient_message.
-  /// Others that are not told of have zeros, as the only worker of a run has none.
-  /// @param scalers  [plan.num_scalers()] as its copy_scalers gives them
-  /// @throws InvalidArgument for this worker, one that there is not, or another number of scalers
+  /// Sets the scalers that another worker measured, for codecs that share scalers. Call it for all other workers
+  /// between measure and gradient_message; the scalers of workers without a call are zeros, as in a run with one
+  /// worker.
+  /// @param scalers  [plan.num_scalers()] from the other worker's copy_scalers
+  /// @throws InvalidArgument for this worker's number, a number out of range, or another number of scalers
   void set_scalers(int worker, std::span<const float> scalers);
 
-  /// Message with all tensors of the gradient that was measured, valid until the next.
+  /// Message with all tensors of the measured gradient; valid until the next call.
   std::span<const std::uint8_t> gradient_message(const TensorTable& gradient, const MessageContext& context,
                                                  Stream& stream);
-  /// Coder::keep of every tensor whose codec loses something, of the last message.
+  /// Coder::update_memory for every tensor of the last message.
   void update_memory(MemoryUpdate what, const TensorTable& encoded, const TensorTable& kept, Stream& stream);
 
  private:
-  /// Calls body(first, row) for every tensor: its first place in the list of all scalers, and those of a worker.
+  /// Calls body(first, row) for every tensor: index of its first scaler in the list of all scalers, and the worker's
+  /// local scalers.
   template <class Body>
   void for_each_row(int worker, const Body& body) const;
 

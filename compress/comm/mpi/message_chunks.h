@@ -1,4 +1,4 @@
-// Long messages travel in pieces: MPI counts bytes in int, and each piece that comes is a sign of life.
+// Long messages are sent in pieces: MPI counts bytes in int, and each piece that arrives shows that the peer is alive.
 #pragma once
 
 #include <algorithm>
@@ -10,23 +10,24 @@ namespace terngrad {
 
 inline constexpr std::size_t kMaxPieceBytes = std::size_t{1} << 30;
 
-/// Whether numbers that came from elsewhere can be those of a message in pieces.
+/// True if received numbers are plausible for a message in pieces.
 constexpr bool is_sound_message(std::uint64_t bytes, std::uint64_t piece_bytes) {
   return bytes >> 48 == 0 && piece_bytes >= 1 && piece_bytes <= kMaxPieceBytes;
 }
 
-/// Whether parcels of these sizes, each filled up to a multiple of 8 bytes, make up a message of that many bytes.
+/// True if parcels of these sizes, each padded to a multiple of 8 bytes, have `bytes` bytes in total.
 constexpr bool are_sizes_of(std::uint64_t bytes, std::span<const std::uint64_t> sizes) {
   if (bytes >> 48 != 0) return false;
   for (const std::uint64_t size : sizes) {
-    // What is compared first cannot wrap.
+    // The first comparison excludes overflow in the second.
     if (size > bytes || (size + 7) / 8 * 8 > bytes) return false;
     bytes -= (size + 7) / 8 * 8;
   }
   return bytes == 0;
 }
 
-/// Calls visit(piece) for the pieces of a message in order, all of piece_bytes but the last. There is none of no bytes.
+/// Calls visit(piece) for the pieces of a message in order; all but the last have piece_bytes. An empty message has
+/// none.
 template <class Byte, class Visit>
 void for_each_piece(std::span<Byte> message, std::size_t piece_bytes, const Visit& visit) {
   for (std::size_t begin = 0; begin < message.size(); begin += piece_bytes) {

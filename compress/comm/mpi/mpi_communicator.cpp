@@ -35,7 +35,7 @@ std::span<std::uint8_t> writable_bytes_of(std::span<T> values) {
 }
 
 void require_timeout(double seconds) {
-  // Below that, the pauses between polls would be longer than what PeerLiveness takes for an absence.
+  // With a smaller timeout, PeerLiveness would take the pauses between polls for absence.
   TERNGRAD_REQUIRE(seconds >= 0.01, "[mpi] timeout_seconds must be at least 0.01, got ", seconds);
 }
 
@@ -44,7 +44,7 @@ std::uint16_t add_bfloat16(std::uint16_t a, std::uint16_t b) {
 }
 std::uint16_t add_float16(std::uint16_t a, std::uint16_t b) { return to_float16(from_float16(a) + from_float16(b)); }
 
-/// A sum that MPI does not know, for its own algorithms.
+/// An addition that MPI lacks, as a user-defined operation.
 template <std::uint16_t (*add)(std::uint16_t, std::uint16_t)>
 void add_elements(void* in, void* in_out, int* count, MPI_Datatype*) {
   const auto* const from = static_cast<const std::uint16_t*>(in);
@@ -52,7 +52,7 @@ void add_elements(void* in, void* in_out, int* count, MPI_Datatype*) {
   for (int i = 0; i < *count; ++i) to[i] = add(from[i], to[i]);
 }
 
-/// Owns an operation of MPI.
+/// Owns an MPI operation.
 class MpiSum {
  public:
   explicit MpiSum(MPI_User_function* function) { MPI_Op_create(function, /*commute=*/1, &operation_); }
@@ -65,10 +65,11 @@ class MpiSum {
   MPI_Op operation_ = MPI_OP_NULL;
 };
 
-/// What is sent: where an operation fails, it takes the storage of the parcels over, and their owner gets none back.
+/// Keeps parcels that are being sent: if the operation fails, it takes over their storage, and the caller's parcels are
+/// left empty.
 class ParcelKeepAlive {
  public:
-  /// Destroyed before the operation.
+  /// Must be destroyed before the operation.
   ParcelKeepAlive(MpiOperation& operation, std::span<Parcels> parcels)
       : parcels_(parcels),
         kept_(std::make_shared<std::vector<Parcels>>(parcels.size())),
@@ -89,11 +90,11 @@ class ParcelKeepAlive {
 
 class Mpi final : public MpiCommunicator {
  public:
-  /// All ranks. They get their own communicator: its messages meet no others, and its errors come back instead of
-  /// ending the process.
+  /// All ranks, with a communicator of their own, so that its messages are separate from others and its errors are
+  /// returned instead of ending the process.
   explicit Mpi(const MpiOptions& options)
       : Mpi(options, [](MPI_Comm* made) { return MPI_Comm_dup(MPI_COMM_WORLD, made); }) {}
-  /// @param make  makes the communicator
+  /// @param make  creates the MPI communicator
   template <class Make>
   Mpi(const MpiOptions& options, const Make& make) {
     group_.timeout_seconds = options.timeout_seconds;
@@ -107,7 +108,7 @@ class Mpi final : public MpiCommunicator {
   Mpi(const Mpi&) = delete;
   Mpi& operator=(const Mpi&) = delete;
   ~Mpi() override {
-    // With messages under way it would wait for peers that may never come.
+    // With pending messages this would wait for peers that may never come.
     if (!group_.is_broken) MPI_Comm_free(&group_.communicator);
   }
 
@@ -207,7 +208,7 @@ class Mpi final : public MpiCommunicator {
   }
 
   void vendor_sum(const FloatSpan& values) override {
-    // Its waits have no deadline: who does not come is found here, and who is lost later by the watchdog.
+    // MPI_Allreduce has no timeout: the barrier finds ranks that do not arrive, and the watchdog ranks lost later.
     barrier();
     if (watchdog_ == nullptr) {
       watchdog_ = std::make_unique<Watchdog>(end_process("[mpi] " + group_.name_of(group_.rank)));
@@ -251,13 +252,14 @@ class Mpi final : public MpiCommunicator {
     }
   }
 
-  /// Calls body(peer) for the ranks after this one, then for those before it, so that not all begin with the same one.
+  /// Calls body(peer) for the next rank, and so on cyclically, so that not all ranks begin with the same peer.
   template <class Body>
   void for_each_peer(const Body& body) const {
     for (int i = 1; i < group_.size; ++i) body((group_.rank + i) % group_.size);
   }
 
-  /// Sends the same to all. @param owner  a rank that has everybody's and is sent none that an announcement cannot hold
+  /// Sends the same data to all. @param owner  rank that has everyone's data; it gets only data that fit into
+  /// announcements
   void share(MpiOperation& operation, std::span<const std::uint64_t> sizes, std::span<const std::uint8_t> data,
              int owner = -1) const {
     const bool fits = MpiOperation::fits(sizes, data);
@@ -268,7 +270,7 @@ class Mpi final : public MpiCommunicator {
     operation.await_heads([&](int peer) { return group_.rank != owner && !operation.holds_all(peer); });
   }
 
-  /// Receives everybody's parcels, in order of ranks, this rank's own among them.
+  /// Receives everyone's parcels, in order of ranks, including this rank's own.
   void take(MpiOperation& operation, Parcels& own, Parcels& all) {
     const auto received = std::make_shared<Parcels>(std::move(kept_));
     operation.keep_alive(received);
@@ -282,7 +284,7 @@ class Mpi final : public MpiCommunicator {
       begins.push_back(result.storage().size());
       lengths.push_back(result.extend(sizes).size());
     }
-    // Only now does the storage stay where it is.
+    // From here on the storage is not reallocated.
     const std::span<std::uint8_t> storage = writable(result);
     for (int peer = 0; peer < group_.size; ++peer) {
       const auto place = static_cast<std::size_t>(peer);
@@ -303,7 +305,7 @@ class Mpi final : public MpiCommunicator {
     return {const_cast<std::uint8_t*>(storage.data()), storage.size()};
   }
 
-  /// The contiguous part of values that belongs to a rank.
+  /// The contiguous shard of values that belongs to a rank.
   template <class T>
   std::span<T> shard_of(int peer, std::span<T> values) const {
     const auto begin = [&](int r) {
@@ -313,7 +315,7 @@ class Mpi final : public MpiCommunicator {
     return values.subspan(begin(peer), begin(peer + 1) - begin(peer));
   }
 
-  /// Each rank's shard to all ranks, in place. @param owner  a rank that has all of them
+  /// All-gathers each rank's shard in place. @param owner  rank that already has all shards
   template <class T>
   void gather_shards(MpiOperationKind kind, std::span<T> values, int owner = -1) {
     MpiOperation operation(group_, kind);
@@ -324,7 +326,7 @@ class Mpi final : public MpiCommunicator {
     operation.finish();
   }
 
-  /// All of the values where they are few, else each rank its shard, which then all get.
+  /// All-reduce: short values are gathered whole; of long ones each rank reduces its shard, then shards are gathered.
   template <class T, class Combine>
   void reduce(MpiOperationKind kind, std::span<T> values, const Combine& combine) {
     const bool is_small = values.size_bytes() <= kSmallBytes;
@@ -348,16 +350,16 @@ class Mpi final : public MpiCommunicator {
     if (!is_small) gather_shards(kind, values);
   }
 
-  // Up to here one round of messages is faster than two rounds of smaller ones.
+  // Up to this size one round of messages is faster than two rounds of smaller ones.
   static constexpr std::size_t kSmallBytes = 2048;
 
   MpiGroup group_;
-  Parcels kept_;  // storage of what was received before
-  MpiNote word_;  // sent last; stays until MPI has taken it
+  Parcels kept_;  // storage of earlier received parcels, for reuse
+  MpiNote word_;  // last one sent; must stay valid until MPI has taken it
   std::optional<std::uint64_t> heard_;
   MpiSum bfloat16_{add_elements<add_bfloat16>};
   MpiSum float16_{add_elements<add_float16>};
-  std::unique_ptr<Watchdog> watchdog_;  // from the first sum of the vendor's on
+  std::unique_ptr<Watchdog> watchdog_;  // created by the first vendor_sum
 };
 
 }  // namespace

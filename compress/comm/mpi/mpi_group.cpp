@@ -44,7 +44,7 @@ void MpiGroup::send_note(MpiNote& note, std::uint64_t value, int tag, const char
     if (peer == rank) continue;
     MPI_Request request = MPI_REQUEST_NULL;
     require_success(MPI_Isend(&note, sizeof(note), MPI_BYTE, peer, tag, communicator, &request), operation);
-    // It is smaller than what MPI waits for a receiver with.
+    // MPI sends messages of this size without waiting for the receiver.
     MPI_Request_free(&request);
   }
 }

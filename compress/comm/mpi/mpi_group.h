@@ -1,4 +1,4 @@
-// MpiGroup: the ranks of a communicator of MPI. Internal.
+// MpiGroup: the ranks of an MPI communicator. Internal.
 #pragma once
 
 #include <mpi.h>
@@ -12,7 +12,7 @@
 
 namespace terngrad {
 
-/// A number that ranks tell each other beside all operations.
+/// A number that ranks send each other independently of operations.
 struct MpiNote {
   std::uint64_t value = 0;
   std::uint32_t checksum = 0;  // CRC32C of the value
@@ -20,17 +20,17 @@ struct MpiNote {
 };
 static_assert(sizeof(MpiNote) == 16);
 
-/// What all that uses one communicator shares: operations, or a mailbox.
+/// State shared by all users of one MPI communicator: operations, or a mailbox.
 struct MpiGroup {
   MPI_Comm communicator = MPI_COMM_NULL;
   int rank = 0;
   int size = 1;
   std::vector<std::string> hosts;  // [size]
   double timeout_seconds = 600;
-  std::size_t chunk_bytes = 0;       // of long messages' pieces
+  std::size_t chunk_bytes = 0;       // piece size of long messages
   std::uint64_t num_operations = 0;  // begun so far
-  bool is_broken = false;            // something failed: its messages may still be under way
-  MpiNote heartbeat;                 // the last one that was sent; stays until MPI has taken it
+  bool is_broken = false;            // an operation failed: its messages may still be pending
+  MpiNote heartbeat;                 // last one sent; must stay valid until MPI has taken it
 
   std::string name_of(int peer) const;  // "rank 2 (host node3)"
   /// The names of the other ranks for which is_named(peer), in order: "rank 2 (host node3), rank 5 (host node4)".
@@ -42,27 +42,28 @@ struct MpiGroup {
     }
     return names;
   }
-  /// The error of a rank that misses others. @param peers  the missed ranks, as names_where lists them
+  /// Error text for a timeout. @param peers  the silent ranks, as listed by names_where
   std::string silence_text(const std::string& peers) const;
-  /// @throws CommunicationError that names this rank, the operation and MPI's words
+  /// @throws CommunicationError with this rank, the operation and MPI's error text
   void require_success(int result, const char* operation);
 
-  /// Sends a note to all peers without waiting. @param note  holds the value, until MPI has taken it
+  /// Sends a note to all peers without waiting. @param note  storage of the value; must stay valid until MPI has taken
+  /// it
   void send_note(MpiNote& note, std::uint64_t value, int tag, const char* operation);
-  /// Calls heard(peer, value) for each note with this tag that has come. @throws CommunicationError for a damaged one
+  /// Calls heard(peer, value) for each received note with this tag. @throws CommunicationError for a damaged one
   void read_notes(int tag, const char* operation, const std::function<void(int peer, std::uint64_t value)>& heard);
-  /// Tells all peers that this rank will come to the next operation; at most 8 times in the time that they wait.
+  /// Tells all peers that this rank is alive and will join the next operation; sends at most 8 times per timeout.
   void send_heartbeat();
 
-  std::chrono::steady_clock::time_point last_heartbeat = {};  // when the last one was sent
+  std::chrono::steady_clock::time_point last_heartbeat = {};  // time of the last heartbeat
 };
 
-/// The tag of heartbeats: notes with the number of the operation to which a rank will come next.
+/// Tag of heartbeats: notes with the number of the next operation that the rank will join.
 inline constexpr int kMpiHeartbeatTag = 5;
-/// The tag of notes that MpiCommunicator::send_control sends.
+/// Tag of notes from MpiCommunicator::send_control.
 inline constexpr int kMpiControlTag = 6;
 
-/// Keeps memory that MPI may still use after a failure, to the end of the process.
+/// Keeps memory that MPI may still access after a failure, until the end of the process.
 void abandon_to_mpi(std::shared_ptr<void> memory);
 
 }  // namespace terngrad

@@ -23,17 +23,17 @@ namespace {
 constexpr int kHeadTag = 1;
 constexpr int kDataTag = 2;
 constexpr std::size_t kHeadBytes = 4096;
-constexpr std::uint8_t kKind = 6;  // after those of MpiOperationKind
+constexpr std::uint8_t kKind = 6;  // follows MpiOperationKind
 static_assert(sizeof(OperationHeader) + 8 * Mailbox::kMaxParcels <= kHeadBytes);
 
-/// What one other rank sends.
+/// State of messages from (and their number to) one other rank.
 struct Incoming {
   std::vector<std::uint8_t> head = std::vector<std::uint8_t>(kHeadBytes);
   MPI_Request head_request = MPI_REQUEST_NULL;
   std::uint64_t number = 0;
-  Parcels parcels;  // of the message whose head has come
+  Parcels parcels;  // current message, whose head has been received
   std::vector<MPI_Request> pieces;
-  std::uint64_t num_sent = 0;  // messages to it
+  std::uint64_t num_sent = 0;  // number of messages to this rank
 };
 
 /// A message that MPI may still read.
@@ -44,7 +44,7 @@ struct Outgoing {
   std::vector<MPI_Request> requests;
 };
 
-/// All that MPI may read and write.
+/// Memory that MPI may read and write.
 struct Memory {
   std::vector<Incoming> incoming;  // [size]
   std::list<Outgoing> outgoing;
@@ -66,7 +66,7 @@ class MpiMailbox final : public Mailbox {
                            return from.pieces.empty();
                          });
     if (group_.is_broken || !is_idle) {
-      // The communicator stays too: freeing it would wait for peers that may never come.
+      // The communicator is kept too: freeing it would wait for peers that may never come.
       abandon_to_mpi(std::move(memory_));
       return;
     }
@@ -168,7 +168,7 @@ class MpiMailbox final : public Mailbox {
                            kName);
   }
 
-  /// Moves on what can be moved without waiting. @returns whether anything was
+  /// Advances all transfers without waiting. @returns true if any progress was made
   bool progress() {
     bool any = false;
     for (auto out = memory_->outgoing.begin(); out != memory_->outgoing.end();) {
@@ -181,7 +181,7 @@ class MpiMailbox final : public Mailbox {
     return any;
   }
 
-  /// Forgets the requests that have ended, each a sign of life of `peer`. @returns whether none is left
+  /// Removes completed requests, each of which counts as activity of `peer`. @returns true if none is left
   bool test(std::vector<MPI_Request>& requests, int peer, bool& any) {
     std::erase_if(requests, [&](MPI_Request& request) {
       int has_ended = 0;
@@ -194,7 +194,7 @@ class MpiMailbox final : public Mailbox {
     return requests.empty();
   }
 
-  /// Takes what has come of the next message of `peer`. @returns whether anything has
+  /// Advances the current incoming message of `peer`. @returns true if any progress was made
   bool take(int peer) {
     Incoming& from = of(peer);
     bool any = false;
@@ -216,15 +216,15 @@ class MpiMailbox final : public Mailbox {
     return any;
   }
 
-  /// What a head holds, once it is found to be sound.
+  /// Contents of a head, once it has passed all checks.
   struct Content {
     OperationHeader header;
     std::array<std::uint64_t, kMaxParcels> all_sizes{};
-    std::span<const std::uint8_t> data;  // those that came with it
+    std::span<const std::uint8_t> data;  // data in the head
     std::span<const std::uint64_t> sizes() const { return {all_sizes.data(), header.num_sizes}; }
   };
 
-  /// @returns what is wrong with a head, or nothing
+  /// @returns an error text, or empty if the head is valid
   std::string read_content(const Incoming& from, std::span<const std::uint8_t> head, Content& content) const {
     OperationHeader& header = content.header;
     if (std::string problem = read_operation_header(head, header); !problem.empty()) return problem;
@@ -267,13 +267,14 @@ class MpiMailbox final : public Mailbox {
     });
   }
 
-  /// Waits until `is_done`, but not for a rank that `is_awaited` and gives no sign of life for too long.
+  /// Waits until is_done(). @throws CommunicationError if a rank with is_awaited(rank) is silent longer than the
+  /// timeout
   template <class IsDone, class IsAwaited>
   void await(const IsDone& is_done, const IsAwaited& is_awaited) {
     PollBackoff patience;
     for (;;) {
-      // What has come in meanwhile is heard before anybody is called silent; and who is silent is found also where
-      // others keep this rank busy.
+      // Messages that have arrived are processed before any rank is called silent. Deadlines are checked even if other
+      // ranks keep this one busy.
       const bool any = progress();
       check_deadline(is_awaited);
       if (is_done()) return;
@@ -285,7 +286,7 @@ class MpiMailbox final : public Mailbox {
     }
   }
 
-  /// The names of awaited ranks that have been silent for longer than `seconds`.
+  /// Names of awaited ranks that have been silent for longer than `seconds`.
   template <class IsAwaited>
   std::string silent_for(double seconds, const IsAwaited& is_awaited) const {
     return group_.names_where([&](int peer) {

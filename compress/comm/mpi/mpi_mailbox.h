@@ -8,11 +8,12 @@
 
 namespace terngrad {
 
-/// A mailbox on a communicator that is its own from here on.
+/// Makes a mailbox that owns the group's communicator.
 ///
-/// A message begins with a head of at most a fixed size, which says how much follows and holds it if it fits; the rest
-/// follows in pieces, each of which is a sign of life. A receive for the next head of each rank is always posted.
-/// @param group  with a fresh communicator, whose errors come back; freed with the mailbox
+/// A message begins with a head of limited size, which holds the length of the rest, or the data if they fit; the rest
+/// follows in pieces, each of which shows that the peer is alive. A receive for the next head of each rank is always
+/// posted.
+/// @param group  with a new communicator that returns errors; freed with the mailbox
 std::unique_ptr<Mailbox> make_mpi_mailbox(MpiGroup group);
 
 }  // namespace terngrad

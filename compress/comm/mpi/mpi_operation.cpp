@@ -100,7 +100,7 @@ void MpiOperation::announce(std::span<const std::uint64_t> sizes, std::span<cons
   header.holds_all = holds_all ? 1 : 0;
   header.root = static_cast<std::uint32_t>(root);
   const std::span<std::uint8_t> gathered = memory_->announcements.span();
-  // Where what is gathered of each rank, this one first, ends.
+  // End offsets of the gathered announcements, this rank's first.
   std::vector<std::size_t> ends = {write_head(header, holds_all ? sizes : sizes.first(0), data, gathered)};
   const auto after = [&](int distance) { return (group_.rank + distance) % group_.size; };
   for (int distance = 1; distance < group_.size; distance *= 2) {
@@ -121,7 +121,7 @@ void MpiOperation::announce(std::span<const std::uint64_t> sizes, std::span<cons
   }
   requests_.set_num_arrived(group_.size);
   // Differences are reported only after all announcements have been passed on, so that every rank finds them. MPI sends
-  // long ones only while this rank waits.
+  // long messages only while this rank waits.
   requests_.await({Purpose::kAnnouncementSend});
   for (int distance = 1; distance < group_.size; ++distance) {
     require_same_operation(after(distance));

@@ -30,12 +30,12 @@ MpiRequests::~MpiRequests() {
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     if (requests_[i] == MPI_REQUEST_NULL) continue;
     is_under_way = true;
-    // A receive whose message is on its way cannot be cancelled, and will be written.
+    // A receive whose message is already arriving cannot be cancelled, and writes to its memory.
     if (!is_send(requested_[i].purpose)) MPI_Cancel(&requests_[i]);
     MPI_Request_free(&requests_[i]);
   }
   if (!is_under_way) return;
-  // What is still to come would be taken for a part of the next operation.
+  // Messages that arrive later would be taken for a part of the next operation.
   group_.is_broken = true;
   for (std::shared_ptr<void>& memory : kept_) abandon_to_mpi(std::move(memory));
 }
@@ -115,8 +115,8 @@ bool MpiRequests::complete_some() {
 
 void MpiRequests::check_deadline() {
   const auto now = PeerLiveness::Clock::now();
-  // Between two messages of an operation that goes well this rank only polls for them. It must look more often than
-  // what PeerLiveness takes for an absence.
+  // Looks are rare, so that polling stays fast, but must be more frequent than the pause that PeerLiveness takes for an
+  // absence.
   const std::chrono::duration<double> since = now - last_check_;
   if (since.count() < std::min(1e-3, group_.timeout_seconds / 40)) return;
   last_check_ = now;

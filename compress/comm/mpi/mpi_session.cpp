@@ -14,7 +14,7 @@
 namespace terngrad {
 namespace {
 
-/// The value of the first of two variables that is set and a number from 0 on; -1 if none is.
+/// Value of the first of the two environment variables that is set to a number >= 0; -1 if none is.
 int number_of(const std::array<const char*, 2>& names) {
   for (const char* const name : names) {
     const char* const text = std::getenv(name);
@@ -28,8 +28,8 @@ int number_of(const std::array<const char*, 2>& names) {
 
 }  // namespace
 
-// Open MPI and other launchers on PMIx; launchers on PMI. Slurm's own variables are no sign: a batch script has them
-// too.
+// The variables of Open MPI and other launchers with PMIx, and of launchers with PMI. Slurm's own variables do not
+// count: batch scripts have them too.
 bool is_launched_by_mpi() {
   return std::getenv("OMPI_COMM_WORLD_RANK") != nullptr || std::getenv("PMIX_RANK") != nullptr ||
          std::getenv("PMI_RANK") != nullptr;
@@ -53,7 +53,7 @@ std::string mpi_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> words{};
   int length = 0;
   if (MPI_Get_library_version(words.data(), &length) != MPI_SUCCESS) return "of an unknown version";
-  // Who packaged it, and when, comes behind the first comma or line.
+  // Keeps the text before the first comma or line break; packager and date follow it.
   const std::string text(words.data());
   return text.substr(0, text.find_first_of(",\n"));
 }

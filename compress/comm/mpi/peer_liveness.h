@@ -1,4 +1,4 @@
-// PeerLiveness: for how long the other ranks have been silent.
+// PeerLiveness: time since the last activity of each peer.
 #pragma once
 
 #include <chrono>
@@ -6,24 +6,26 @@
 
 namespace terngrad {
 
-/// When each rank gave its last sign of life, as a rank sees it that waits for others with a timeout.
+/// Last activity of each rank, for a rank that waits for others with a timeout.
 ///
-/// Only the others' silence counts. Where more than a tenth of the timeout passes between two looks, this process did
-/// not wait but was stopped or busy elsewhere, so that time is taken off every rank's silence; and if it was stopped,
-/// then perhaps with all others, whose messages need a moment to come in: half of the timeout.
+/// If more than a tenth of the timeout passes between two looks, this process was not waiting but stopped or busy
+/// elsewhere. That time is then subtracted from every rank's silence, and for half of the timeout there is a grace
+/// period: all processes may have been stopped, and messages need time to arrive.
 class PeerLiveness {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// All ranks have given one just now.
+  /// All ranks count as active now.
   PeerLiveness(int num_ranks, double timeout_seconds, Clock::time_point now = Clock::now());
 
+  /// Records a message or heartbeat of a rank.
   void record_activity(int rank, Clock::time_point now = Clock::now());
+  /// Updates the time; call it often while waiting.
   void look(Clock::time_point now = Clock::now());
 
-  /// At the last look and not later: this process may be stopped at any moment.
+  /// Silence as of the last look, not of now: this process may be stopped at any moment.
   double seconds_of_silence(int rank) const;
-  /// Whether at the last look nobody was to be called lost yet, because this process itself had been away.
+  /// True in the grace period as of the last look: no rank may be called lost, since this process was not waiting.
   bool in_grace_period() const { return last_look_ < lenient_until_; }
 
  private:

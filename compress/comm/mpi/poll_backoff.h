@@ -1,4 +1,4 @@
-// PollBackoff: how a thread waits for messages that only polling finds.
+// PollBackoff: wait strategy for polling.
 #pragma once
 
 #include <chrono>
@@ -6,8 +6,8 @@
 
 namespace terngrad {
 
-/// Leaves the processor to others while nothing comes: at first only for a moment, so that an answer that is under way
-/// is seen at once.
+/// Yields the CPU between polls without a message. Only after some time it also sleeps, so that a message that is about
+/// to arrive is found at once.
 class PollBackoff {
  public:
   void reset() { begin_ = std::chrono::steady_clock::now(); }

@@ -35,7 +35,7 @@ ncclDataType_t native(NcclApi::Type type) {
 
 ncclRedOp_t native(NcclApi::Reduction reduction) { return reduction == NcclApi::Reduction::kSum ? ncclSum : ncclMax; }
 
-/// Calls `work` with the GPU current, without a context on any other.
+/// Calls `work` with the GPU current, without creating a context on any other GPU.
 template <class Work>
 ncclResult_t on_gpu(int device, const Work& work) {
   try {
@@ -66,9 +66,9 @@ class Nccl final : public NcclApi {
                     std::span<const int> devices) override {
     ncclUniqueId common;
     std::copy_n(id.bytes.begin(), id.bytes.size(), common.internal);
-    // Written when the group ends, so they stay where they are until then.
+    // NCCL writes these when the group ends, so they must not be reallocated until then.
     std::vector<ncclComm_t> made(devices.size(), nullptr);
-    // Before the group begins: it ends only when all of its ranks have come.
+    // Checks the GPUs before the group begins, since a group ends only when all of its ranks have joined.
     for (const int device : devices) {
       const ncclResult_t found = on_gpu(device, [] { return ncclSuccess; });
       if (found != ncclSuccess) return found;
@@ -138,7 +138,7 @@ NcclApi& nccl_api() {
 std::string nccl_version() {
   int version = 0;
   if (ncclGetVersion(&version) != ncclSuccess) TERNGRAD_THROW(CommunicationError, "[nccl] ncclGetVersion failed");
-  // From 2.9 on; older ones are refused when the project is configured.
+  // Encoding since 2.9; the build refuses older versions.
   return "NCCL " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
          std::to_string(version % 100);
 }

@@ -1,4 +1,4 @@
-// NcclApi: the functions of NCCL 2 that NcclCommunicator calls, without NCCL's headers.
+// NcclApi: the NCCL 2 functions that NcclCommunicator calls, without NCCL's headers.
 #pragma once
 
 #include <array>
@@ -9,14 +9,15 @@
 
 namespace terngrad {
 
-/// What the ranks of a group have in common: made by one of them, handed to the others by whatever connects them.
+/// Identifies a group of ranks: created by one rank, and passed to the others by other means.
 struct NcclUniqueId {
   std::array<char, 128> bytes{};
 
   friend bool operator==(const NcclUniqueId&, const NcclUniqueId&) = default;
 };
 
-/// The table of NCCL's functions. Arguments are NCCL's, in its order; tests hand in a table that records.
+/// Interface to NCCL's functions, with NCCL's arguments in NCCL's order. Tests use an implementation that records
+/// calls.
 class NcclApi {
  public:
   using Handle = void*;  // ncclComm_t
@@ -32,10 +33,10 @@ class NcclApi {
   NcclApi& operator=(const NcclApi&) = delete;
 
   virtual Result get_unique_id(NcclUniqueId& id) = 0;
-  /// Waits for the other ranks. @param device  is made current for the call, as NCCL wants it
+  /// Waits for the other ranks. @param device  made current for the call, as NCCL requires
   virtual Result init_rank(Handle& handle, int size, const NcclUniqueId& id, int rank, int device) = 0;
-  /// Makes ranks [first_rank, first_rank + devices.size()) of a group of `size`, in a group of calls; waits for the
-  /// other ranks. @param handles  [devices.size()] of those that were made, null where one was not
+  /// Creates ranks [first_rank, first_rank + devices.size()) of a group of `size` in one group call; waits for the
+  /// other ranks. @param handles  [devices.size()] out: null for ranks that were not created
   virtual Result init_ranks(std::span<Handle> handles, int size, const NcclUniqueId& id, int first_rank,
                             std::span<const int> devices) = 0;
   /// @param handles  [devices.size()]
@@ -43,9 +44,9 @@ class NcclApi {
   virtual Result destroy(Handle handle) = 0;
   virtual Result abort(Handle handle) = 0;
   virtual Result get_async_error(Handle handle, Result& error) = 0;
-  /// "unhandled system error" and the like.
+  /// Text for a result, such as "unhandled system error".
   virtual std::string error_text(Result result) = 0;
-  /// NCCL's own account of the last error, which may be empty. @param handle  may be null
+  /// NCCL's description of the last error; may be empty. @param handle  may be null
   virtual std::string last_error(Handle handle) = 0;
 
   virtual Result group_start() = 0;
@@ -60,11 +61,11 @@ class NcclApi {
   virtual Result receive(void* to, std::size_t count, Type type, int peer, Handle handle, void* stream) = 0;
 };
 
-/// Whether this build has NCCL.
+/// True if this build has NCCL.
 bool has_nccl();
-/// The library. @throws NotSupported in a build without it
+/// The real library. @throws NotSupported in a build without it
 NcclApi& nccl_api();
-/// "NCCL 2.28.9", the version that is loaded. @throws NotSupported in a build without NCCL
+/// Version of the loaded library: "NCCL 2.28.9". @throws NotSupported in a build without NCCL
 std::string nccl_version();
 
 }  // namespace terngrad

@@ -7,7 +7,7 @@
 
 #include "kernels/runtime/errors.h"
 
-/// The check of every call to NCCL by a rank.
+/// Checks the result of a call to NCCL in a member function of a rank.
 #define TERNGRAD_NCCL_CHECK(call, operation) require_success((call), (operation), __FILE__, __LINE__)
 
 namespace terngrad {
@@ -16,7 +16,7 @@ namespace {
 using Result = NcclApi::Result;
 using Type = NcclApi::Type;
 
-/// What NCCL says of a failure.
+/// NCCL's text for a failure.
 std::string words_of(NcclApi& api, NcclApi::Handle handle, Result result) {
   const std::string last = api.last_error(handle);
   return api.error_text(result) + (last.empty() ? "" : " (" + last + ")");
@@ -38,7 +38,7 @@ NcclHandle join(const NcclUniqueId& id, int rank, int size, const Device& device
   return {api, handle};
 }
 
-/// Whether ncclAllGather can gather them: it wants equal parts, each where the one before ends.
+/// True if ncclAllGather can be used: it needs adjacent parts of equal size.
 bool are_equal_and_touch(std::span<const ByteRange> parts) {
   for (std::size_t rank = 1; rank < parts.size(); ++rank) {
     const ByteRange& before = parts[rank - 1];
@@ -49,7 +49,7 @@ bool are_equal_and_touch(std::span<const ByteRange> parts) {
 
 std::size_t bytes_of(const ByteRange& range) { return static_cast<std::size_t>(range.count); }
 
-/// @throws InvalidArgument unless they are different GPUs, at least one
+/// Indices of the GPUs. @throws InvalidArgument unless they are at least one, and all different
 std::vector<int> indices_of(std::span<const Device> devices) {
   TERNGRAD_REQUIRE(!devices.empty(), "[nccl] a group needs at least one GPU");
   std::vector<int> indices;
@@ -63,14 +63,14 @@ std::vector<int> indices_of(std::span<const Device> devices) {
 }
 
 void require_equal_counts(std::uint32_t count, Communicator& processes) {
-  std::array<std::uint32_t, 2> bounds = {count, ~count};  // the largest, and by its complement the least
+  std::array<std::uint32_t, 2> bounds = {count, ~count};  // maximum, and by the complement minimum
   processes.all_reduce_max(bounds);
   if (bounds[0] == ~bounds[1]) return;
   TERNGRAD_THROW(CommunicationError, "[nccl] processes of a group need as many GPUs each; they have from ", ~bounds[1],
                  " to ", bounds[0], ", this one ", count);
 }
 
-/// The first process's id on all of them.
+/// Broadcasts the first process's id.
 NcclUniqueId broadcast_id(Communicator& processes, NcclApi& api) {
   std::exception_ptr error;
   NcclUniqueId id;
@@ -127,7 +127,8 @@ void NcclCommunicator::submit_group(const char* operation, const Stream& stream,
                    stream.device().name());
   TERNGRAD_NCCL_CHECK(api().group_start(), operation);
   const Result submitted = submit();
-  // The group is this thread's: it ends even where a call failed, or the next communicator's calls would join it.
+  // A group belongs to the thread: it must end even after a failed call, or the next communicator's calls would join
+  // it.
   const Result ended = api().group_end();
   TERNGRAD_NCCL_CHECK(submitted != NcclApi::kSuccess ? submitted : ended, operation);
 }
@@ -180,7 +181,7 @@ void NcclCommunicator::submit_all_to_all(const std::uint8_t* outgoing, std::span
       const ByteRange& there = to[static_cast<std::size_t>(peer)];
       const ByteRange& here = from[static_cast<std::size_t>(peer)];
       Result result = NcclApi::kSuccess;
-      // A part of no bytes is one at its receiver too, so both leave it out.
+      // The receiver sees an empty part too, so both skip it.
       if (there.count > 0) {
         result =
             api().send(outgoing + there.offset, bytes_of(there), Type::kUint8, peer, handle_.get(), stream.native());
@@ -213,7 +214,7 @@ NcclUniqueId make_nccl_unique_id(NcclApi& api) {
 
 NcclCommunicator::Group NcclCommunicator::own(NcclApi& api, std::span<const NcclApi::Handle> handles, int first_rank,
                                               int size, std::span<const Device> devices) {
-  // Owned at once, all of them, so that none is lost if memory runs out.
+  // All handles are owned at once, so that none leaks if memory runs out.
   std::vector<NcclHandle> owned;
   owned.reserve(handles.size());
   for (const NcclApi::Handle handle : handles) owned.emplace_back(api, handle);

@@ -13,7 +13,7 @@
 
 namespace terngrad {
 
-/// Owns a communicator of NCCL: destroys it, or aborts it where an operation failed and peers may never come.
+/// Owns an ncclComm_t: destroys it, or aborts it if an operation failed and peers may never join.
 class NcclHandle {
  public:
   NcclHandle(NcclApi& api, NcclApi::Handle handle) : api_(&api), handle_(handle) {}
@@ -27,31 +27,31 @@ class NcclHandle {
   }
   NcclHandle(const NcclHandle&) = delete;
   NcclHandle& operator=(const NcclHandle&) = delete;
-  /// Aborts after a failure and where an exception passes: other ranks may never come to what is under way, for which
-  /// destroying waits.
+  /// Aborts after a failure, and during an exception: other ranks may never join pending operations, for which
+  /// destroying would wait.
   ~NcclHandle();
 
   NcclApi& api() const { return *api_; }
   NcclApi::Handle get() const { return handle_; }
   void mark_failed() { failed_ = true; }
-  /// Ends what is under way, at once.
+  /// Ends pending operations at once.
   void abort() noexcept;
 
  private:
   NcclApi* api_;
   NcclApi::Handle handle_;
   bool failed_ = false;
-  int num_exceptions_ = std::uncaught_exceptions();  // that were under way when it was made
+  int num_exceptions_ = std::uncaught_exceptions();  // uncaught exceptions at construction
 };
 
-/// One rank of a group of GPUs, one GPU each. Parts of equal size that touch are gathered by ncclAllGather, others by a
-/// group of broadcasts. Operations can be captured into a CUDA graph. Destroy it after its streams have been waited
-/// for, on all ranks.
+/// One rank of a group of GPUs, one GPU each. Adjacent parts of equal size are gathered by ncclAllGather, others by a
+/// group of broadcasts. Operations can be captured into a CUDA graph. Destroy it only after its streams have been
+/// waited for on all ranks.
 class NcclCommunicator final : public DeviceCommunicator {
  public:
-  /// Joins the group; returns once all ranks have, from processes or threads of their own.
-  /// @param id  of make_nccl_unique_id, the same on all ranks
-  /// @throws InvalidArgument if rank is not in [0, size) or the device is no GPU; CommunicationError
+  /// Joins the group; returns once all ranks have joined, each from its own process or thread.
+  /// @param id  from make_nccl_unique_id, the same on all ranks
+  /// @throws InvalidArgument if rank is not in [0, size) or the device is not a GPU; CommunicationError
   NcclCommunicator(const NcclUniqueId& id, int rank, int size, const Device& device, NcclApi& api = nccl_api());
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -71,19 +71,19 @@ class NcclCommunicator final : public DeviceCommunicator {
   using Group = std::vector<std::unique_ptr<NcclCommunicator>>;
   friend Group make_nccl_communicators(std::span<const Device> devices, NcclApi& api);
   friend Group join_nccl_communicators(std::span<const Device> devices, Communicator& processes, NcclApi& api);
-  /// Takes over communicators of NCCL, ranks from `first_rank` on.
+  /// Takes ownership of NCCL communicators, for consecutive ranks from `first_rank`.
   static Group own(NcclApi& api, std::span<const NcclApi::Handle> handles, int first_rank, int size,
                    std::span<const Device> devices);
   NcclCommunicator(NcclHandle handle, int rank, int size, const Device& device)
       : handle_(std::move(handle)), rank_(rank), size_(size), device_(device) {}
 
   NcclApi& api() const { return handle_.api(); }
-  /// Runs submit, which returns NCCL's result, as one group: its calls become one launch and cannot wait for each
-  /// other.
+  /// Runs submit(), which returns NCCL's result, as one NCCL group: its calls become one launch and cannot deadlock
+  /// each other.
   template <class Submit>
   void submit_group(const char* operation, const Stream& stream, const Submit& submit);
   NcclApi::Result gather(const DeviceGather& gather, void* stream);
-  /// @throws CommunicationError that says rank, operation, NCCL's words and the place
+  /// @throws CommunicationError with rank, operation, NCCL's error text and source location
   void require_success(NcclApi::Result result, const char* operation, const char* file, int line);
 
   NcclHandle handle_;
@@ -92,21 +92,22 @@ class NcclCommunicator final : public DeviceCommunicator {
   Device device_;
 };
 
-/// For one of the ranks to make. @throws CommunicationError, NotSupported
+/// Creates the id of a group; to be called by one rank. @throws CommunicationError, NotSupported
 NcclUniqueId make_nccl_unique_id(NcclApi& api = nccl_api());
 
-/// A group of GPUs of this process, rank r on devices[r]; each is to be used by its own thread.
-/// @throws InvalidArgument if there are none, one is no GPU, or one comes twice; CommunicationError, NotSupported
+/// Makes a group of this process's GPUs, rank r on devices[r]; each is to be used by its own thread.
+/// @throws InvalidArgument for an empty list, a device that is not a GPU, or a repeated one; CommunicationError,
+/// NotSupported
 std::vector<std::unique_ptr<NcclCommunicator>> make_nccl_communicators(std::span<const Device> devices,
                                                                        NcclApi& api = nccl_api());
 
-/// A group of the GPUs of all processes, as many of each; a collective call of the processes, through which the first
-/// one's id of the group reaches the others. Rank i of process p's GPUs is rank p devices.size() + i of the group. The
-/// wait for the GPUs of other processes, once all processes have come, has no limit.
-/// @param devices  of this process
-/// @returns those of `devices`, each to be used by its own thread
-/// @throws as make_nccl_communicators, and CommunicationError on all processes where the first can make no id, or where
-/// some have other numbers of GPUs than others
+/// Makes a group of the GPUs of all processes, with equally many per process; a collective call of the processes, which
+/// also sends the group's id from the first process to the others. GPU i of process p has rank p devices.size() + i.
+/// Once all processes have joined the call, the wait for their GPUs has no timeout.
+/// @param devices  GPUs of this process
+/// @returns the communicators of `devices`, each to be used by its own thread
+/// @throws as make_nccl_communicators, and CommunicationError on all processes if the first cannot create an id or if
+/// processes have different numbers of GPUs
 std::vector<std::unique_ptr<NcclCommunicator>> join_nccl_communicators(std::span<const Device> devices,
                                                                        Communicator& processes,
                                                                        NcclApi& api = nccl_api());

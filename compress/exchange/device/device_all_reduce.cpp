@@ -27,7 +27,7 @@ CoderSetup make_setup(const Layout& layout, const WorkerRange& workers, const Co
           .numbers = std::move(numbers)};
 }
 
-/// The workers of every rank. @throws InvalidArgument if `own` are not those of this one
+/// Worker range of every rank. @throws InvalidArgument if `own` is not the range of this rank
 std::vector<WorkerRange> ranges_of_ranks(const WorkerRange& own, const DeviceCommunicator& communicator) {
   std::vector<WorkerRange> ranks;
   ranks.reserve(static_cast<std::size_t>(communicator.size()));
@@ -46,7 +46,7 @@ std::vector<WorkerRange> ranges_of_ranks(const WorkerRange& own, const DeviceCom
 
 struct DeviceAllReduce::Times {
   StreamTimer measure, encode, decode;
-  StreamTimer scalers, payloads;  // on their way between ranks
+  StreamTimer scalers, payloads;  // transfers between ranks
   DeviceDownlink::Times means;
   explicit Times(const Device& device)
       : measure(device), encode(device), decode(device), scalers(device), payloads(device), means(device) {}
@@ -255,7 +255,7 @@ float DeviceAllReduce::decode_local(int local_worker, int segment, std::span<flo
   const Codec& codec = *plan_.groups()[group].codec;
   std::vector<float> row(static_cast<std::size_t>(coder.num_scalers()));
   copy<float>(coder.sent_scalers(setup_.workers.first_local_worker + local_worker), std::span<float>(row), stream_);
-  stream_.synchronize();  // an empty tensor has no payload that would be waited for
+  stream_.synchronize();  // needed for an empty tensor, which has no payload to wait for
   const std::optional<StepKey> key = coder.key_of_step(stream_);
   std::vector<std::uint64_t> payload;
   float max = 0;

@@ -1,4 +1,4 @@
-// DeviceAllReduce: the mean of workers' gradients that are in one GPU's memory, exchanged in encoded form.
+// DeviceAllReduce: mean of workers' gradients in GPU memory, exchanged in encoded form.
 #pragma once
 
 #include <memory>
@@ -21,60 +21,59 @@ class DeviceMeanCheck;
 class DevicePayloads;
 class DeviceDownlink;
 
-/// Does what CompressedAllReduce does, with the same bits in the mean, for gradients in device memory, for any number
-/// of ranks (contract B2). Codes travel as payloads of fixed size between the workers, without headers and checksums;
-/// scalers beside them, gathered from all ranks. The host takes no part, except for codecs without kernels: otherwise
-/// submit() can be captured into a CUDA graph, if the communicator's operations can.
+/// CompressedAllReduce for gradients in device memory, for any number of ranks, with the same bits in the mean
+/// (contract B2). Workers send payloads of fixed size, without headers and checksums; their scalers are gathered
+/// separately. The host takes part only for codecs without kernels. Without such codecs submit() can be captured into a
+/// CUDA graph, if the communicator's operations can.
 class DeviceAllReduce final : public GradientExchange, public DevicePartExchange {
  public:
-  /// @param workers       of this rank: a WorkerGroup, or what worker_range gives for the communicator's ranks
-  /// @param options       as for CompressedAllReduce, the same on all ranks, without an update of shards. In
+  /// @param workers       workers of this rank: a WorkerGroup, or the worker_range of the communicator's rank
+  /// @param options       as for CompressedAllReduce, the same on all ranks, without an update of shards. With
   ///                      scatter_reduce the rank of worker j aggregates shard j; with servers, the first rank
-  ///                      aggregates everything, beside its workers. run_id and num_threads do nothing
-  /// @param communicator  between ranks; this process alone by default
-  /// @throws InvalidArgument as CompressedAllReduce does, and if the workers are not those of the communicator's rank;
+  ///                      aggregates everything, beside its workers. run_id and num_threads have no effect
+  /// @param communicator  connects the ranks; default: this process alone
+  /// @throws InvalidArgument as CompressedAllReduce does, and if the workers do not belong to the communicator's rank;
   /// NotSupported for a codec without kernels whose payloads have no fixed size
   DeviceAllReduce(const Layout& layout, const WorkerRange& workers, const CompressedAllReduceOptions& options,
                   const Stream& stream,
                   std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator());
-  /// With a plan made before, for a run of that many workers; options.codecs is not looked at.
+  /// Uses an existing plan, made for workers.num_workers; options.codecs is ignored.
   DeviceAllReduce(const Layout& layout, CodecPlan plan, const WorkerRange& workers,
                   const CompressedAllReduceOptions& options, const Stream& stream,
                   std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator());
-  /// What makes an exchange one of the parts of a larger one.
+  /// Settings of an exchange that is one part of a larger exchange.
   struct Part {
-    std::vector<int> numbers = {};                         // of its tensors in the layout of all; empty: it has all
-    std::shared_ptr<DeviceNonfinite> nonfinite = nullptr;  // of all parts; null: its own
+    std::vector<int> numbers = {};  // indices of its tensors in the full layout; empty: all tensors
+    std::shared_ptr<DeviceNonfinite> nonfinite = nullptr;  // shared by all parts; null: the part has its own
   };
   DeviceAllReduce(const Layout& layout, CodecPlan plan, const WorkerRange& workers,
                   const CompressedAllReduceOptions& options, const Stream& stream,
                   std::shared_ptr<DeviceCommunicator> communicator, Part part);
-  // What it is made of refers to its plan.
+  // Not copyable or movable: members hold references to plan_.
   ~DeviceAllReduce() override;
   DeviceAllReduce(const DeviceAllReduce&) = delete;
   DeviceAllReduce& operator=(const DeviceAllReduce&) = delete;
 
-  /// Submits the exchange of one step and waits for it. Gradients and mean are device memory.
+  /// Submits the exchange of one step and waits for it. Gradients and mean are in device memory.
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
   float decode_local(int local_worker, int segment, std::span<float> out) override;
 
-  /// Submits the exchange of one step to the stream, without waiting unless codecs_through_host() names any. Having run
-  /// once with the same tables, it can be captured into a graph.
-  /// @param step  that keys the draws, on the device where `on_device` is set
+  /// Submits the exchange of one step to the stream, without waiting unless codecs_through_host() is not empty. After a
+  /// first run with the same tables it can be captured into a graph.
+  /// @param step  keys the random draws; read from device memory if `on_device` is set
   void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step);
   void submit_part(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step,
                    Stream& stream) override;
   ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean,
                                std::uint64_t step) override;
-  /// [1] on the device: not 0 if the step is to be dropped, because a gradient or a mean was not finite. Where such a
-  /// step stops the run, it stays so: no later update is applied before the host has looked. For StepScalars::skip.
+  /// [1] on the device, for StepScalars::skip: nonzero if the step is to be dropped because a gradient or mean was not
+  /// finite. With OnNonfinite::kStop it then stays nonzero, so that no later update is applied before the host checks.
   const std::uint32_t* skip() const { return nonfinite_->skip(); }
-  /// Waits for the stream, and says what the last step submitted was like (bytes and what was not finite; no times).
-  /// @throws NonFiniteError if asked to stop on NaN or infinity, which any step since the first may have held, not only
-  /// the last
+  /// Waits for the stream and returns the report of the last submitted step: bytes and non-finite tensors, no times.
+  /// @throws NonFiniteError with OnNonfinite::kStop if any step since the first held NaN or infinity
   ExchangeReport report(std::uint64_t step);
   ExchangeReport bytes() const override;
-  /// Submits the beginning of a new run: what an earlier one met that was not finite is forgotten.
+  /// Submits the start of a new run: clears the non-finite state of earlier steps.
   void forget_nonfinite() { nonfinite_->forget(stream_); }
 
   void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
@@ -96,18 +95,18 @@ class DeviceAllReduce final : public GradientExchange, public DevicePartExchange
   CoderSetup setup_;
   CompressedAllReduceOptions options_;
   CodecPlan plan_;
-  std::vector<Slice> whole_;  // every tensor
+  std::vector<Slice> whole_;  // slices of all tensors
   Stream stream_;
   std::shared_ptr<DeviceCommunicator> communicator_;
-  std::vector<WorkerRange> ranks_;  // the workers of each
+  std::vector<WorkerRange> ranks_;  // worker range of each rank
   ExchangeAlgorithm algorithm_;
-  std::vector<std::unique_ptr<DevicePayloads>> payloads_;  // that together serve all groups of the plan
+  std::vector<std::unique_ptr<DevicePayloads>> payloads_;  // together they serve all groups of the plan
   std::vector<std::unique_ptr<Coder>> coders_;             // one per group of the plan
   std::vector<DeviceGather> scaler_gathers_;               // one per coder
   std::unique_ptr<DeviceDownlink> downlink_;
   std::unique_ptr<DeviceMeanCheck> mean_check_;
   std::shared_ptr<DeviceNonfinite> nonfinite_;
-  bool has_sent_ = false;  // a step was submitted
+  bool has_sent_ = false;  // at least one step was submitted
 };
 
 }  // namespace terngrad

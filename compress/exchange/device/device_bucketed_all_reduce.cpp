@@ -51,7 +51,7 @@ void DeviceBucketedAllReduce::begin(std::span<const TensorTable> gradients, cons
 void DeviceBucketedAllReduce::submit_bucket(int bucket) {
   TERNGRAD_REQUIRE(is_begun_ && next_ < parts_.size() && static_cast<std::size_t>(bucket) == next_, "[buckets] bucket ",
                    bucket, " is not the next one to exchange");
-  // Each bucket waits anew, for what the stream was given since the one before.
+  // Each bucket waits again, for the work submitted to the stream since the previous bucket.
   if (fork_ != nullptr) {
     is_forked_ = true;
     fork_->begin();
@@ -75,7 +75,7 @@ void DeviceBucketedAllReduce::cancel() noexcept {
   try {
     fork_->join();
   } catch (const Error&) {
-    // The device has failed, which the next to wait for the stream is told.
+    // The device has failed; the next wait for the stream reports it.
   }
 }
 

@@ -1,4 +1,4 @@
-// DeviceBucketedAllReduce: a DevicePartExchange for each bucket of tensors, beside what still computes the others.
+// DeviceBucketedAllReduce: an exchange per bucket of tensors, overlapped with the backward pass.
 #pragma once
 
 #include <cstddef>
@@ -19,68 +19,68 @@
 
 namespace terngrad {
 
-/// BucketedAllReduce for gradients in a GPU's memory, with its bits (contract B2). Bytes are those of one
-/// DeviceAllReduce but that shards of scatter_reduce are cut within buckets, with room for the largest of each, and
-/// that kAuto chooses for each bucket. All ranks need the same buckets: they submit the operations of bucket after
-/// bucket in one order.
+/// BucketedAllReduce for gradients in GPU memory, with the same bits (contract B2). Byte counts are those of one
+/// DeviceAllReduce, except that shards of scatter_reduce are cut within buckets, with the size of the largest shard for
+/// each, and that kAuto chooses per bucket. All ranks need the same buckets, and submit the operations of the buckets
+/// in the same order.
 ///
-/// With a fork, buckets are exchanged in its branch, each as soon as the stream has come to where it was submitted, and
-/// the stream waits for the branch in finish. Nothing then runs at once on the same memory, neither within a step nor
-/// between two, directly or replayed from a graph:
-///  - gradients: a bucket is read in the branch after all that the stream was given before submit_bucket. What the
-///    stream is given before finish may not write it; the next step does after finish;
-///  - mean and the marks of what is not finite: written in the branch alone, by bucket after bucket; the stream reads
-///    them after finish. The next step's first bucket writes them in the branch again, after whatever the stream was
-///    given before: so after those readers, for it waits for its own gradients, which come later in the stream;
-///  - scalers, payloads and tables: of each bucket by itself, and used in the branch alone; the calls below that read
-///    them for the host do so in the stream, after finish;
-///  - factors of tensors of low rank: written in the branch; keep reads them in the stream, where finish keeps Q
-///    for the next step, whose first bucket begins with it in the branch, after the stream as for the mean;
-///  - the step's number in device memory: read in the branch, to be moved on by the stream after finish.
+/// With a fork, buckets are exchanged in its branch, each once the stream has reached the point where it was submitted;
+/// the stream waits for the branch in finish. No memory is accessed concurrently, within a step or between two steps,
+/// directly or replayed from a graph:
+///  - gradients: the branch reads a bucket after all work that the stream got before submit_bucket. Work submitted to
+///    the stream before finish must not write them; the next step writes them after finish;
+///  - mean and non-finite flags: written in the branch only, bucket after bucket, and read by the stream after finish.
+///    The next step's first bucket waits for its own gradients, which the stream computes after those reads;
+///  - scalers, payloads and tables: separate per bucket, and used in the branch only. The calls below that read them
+///    for the host do so in the stream, after finish;
+///  - factors of low-rank tensors: written in the branch. update_memory reads them in the stream, where finish stores
+///    Q for the next step; that step's first bucket reads Q in the branch, ordered after the stream as for the mean;
+///  - step number in device memory: read in the branch, to be incremented in the stream after finish.
 class DeviceBucketedAllReduce final : public GradientExchange {
  public:
   /// @param workers, options, stream, communicator  as DeviceAllReduce
-  /// @param fork  of `stream`, of whose branches the first is used; null: all is done in the stream. Exchanges of one
-  ///              communicator share one
+  /// @param fork  fork of `stream`, whose first branch is used; null: everything runs in the stream. Exchanges with the
+  ///              same communicator must share one fork
   /// @throws InvalidArgument as DeviceAllReduce and BucketedLayout do; NotSupported as DeviceAllReduce does
   DeviceBucketedAllReduce(const Layout& layout, const WorkerRange& workers, const CompressedAllReduceOptions& options,
                           Buckets buckets, const Stream& stream,
                           const std::shared_ptr<DeviceCommunicator>& communicator = make_self_device_communicator(),
                           std::shared_ptr<StreamFork> fork = nullptr);
 
-  /// Of all tensors.
+  /// Codec plan of all tensors.
   const CodecPlan& plan() const { return layout_.plan(); }
   const Buckets& buckets() const { return layout_.buckets(); }
-  /// As DeviceAllReduce: each name once, in order.
+  /// As DeviceAllReduce: each name once, sorted.
   std::set<std::string> codecs_through_host() const;
-  /// Whether buckets are exchanged beside what the stream is given.
+  /// True if buckets are exchanged in a branch, concurrently with the stream.
   bool overlaps() const { return fork_ != nullptr; }
 
-  /// Submits the exchange of one step to the stream, without a fork, and waits for it.
+  /// Submits the exchange of one step to the stream, without using the fork, and waits for it.
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
   float decode_local(int local_worker, int segment, std::span<float> out) override;
-  /// In the GPU's memory.
+  /// In GPU memory.
   FactorState* factors() override { return &factors_; }
 
   /// Submits the exchange of one step, bucket after bucket: begin, submit_bucket for all, and finish.
   void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step);
 
-  /// Begins a step: submits nothing. Arguments as DeviceAllReduce::submit; the tensors may still hold anything.
+  /// Begins a step; submits nothing. Arguments as DeviceAllReduce::submit; gradients need not be computed yet.
   void begin(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step);
-  /// Submits the exchange of a bucket, whose gradients are final with what the stream was given so far. Having run once
-  /// with the same tables, a step can be captured into a graph of the stream.
+  /// Submits the exchange of a bucket; its gradients must be final after the work submitted to the stream so far. After
+  /// a first run with the same tables, a step can be captured into a graph of the stream.
   /// @throws InvalidArgument if `bucket` is not the next one
   void submit_bucket(int bucket);
-  /// Ends a step: what the stream is given from here on runs after all buckets, and what all ranks keep alike changes
-  /// unless the step is to be dropped.
+  /// Ends a step: work submitted to the stream from here on runs after all buckets. Updates the state that is equal on
+  /// all ranks, unless the step is to be dropped.
   /// @throws InvalidArgument unless all buckets are submitted
   void finish();
-  /// DeviceAllReduce::keep of all buckets, for tables of all tensors, in the stream: after finish.
+  /// DevicePartExchange::update_memory of all buckets, in the stream; call it after finish. The tables hold all
+  /// tensors.
   void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept);
-  /// Gives the step up where it cannot be finished: the stream waits for the buckets that were submitted.
+  /// Aborts a step that cannot be finished: the stream waits for the buckets submitted so far.
   void cancel() noexcept;
 
-  // As those of DeviceAllReduce, after finish.
+  // As in DeviceAllReduce; call them after finish.
   const std::uint32_t* skip() const { return nonfinite_->skip(); }
   ExchangeReport report(std::uint64_t step);
   ExchangeReport bytes() const;
@@ -89,7 +89,7 @@ class DeviceBucketedAllReduce final : public GradientExchange {
  private:
   struct Part {
     std::unique_ptr<DevicePartExchange> exchange;
-    std::vector<TensorTable> gradients;  // of the step, one per local worker
+    std::vector<TensorTable> gradients;  // one per local worker, for the current step
     TensorTable mean;
   };
 
@@ -101,11 +101,11 @@ class DeviceBucketedAllReduce final : public GradientExchange {
   std::shared_ptr<DeviceNonfinite> nonfinite_;
   FactorState factors_;
   std::vector<Part> parts_;  // one per bucket
-  // The step.
+  // State of the current step.
   DeviceStep step_;
-  std::size_t next_ = 0;  // bucket
+  std::size_t next_ = 0;  // next bucket to submit
   bool is_begun_ = false;
-  bool is_forked_ = false;  // the branch is to be waited for
+  bool is_forked_ = false;  // the stream must still wait for the branch
 };
 
 }  // namespace terngrad

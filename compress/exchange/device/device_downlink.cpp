@@ -61,7 +61,7 @@ DeviceDownlink::DeviceDownlink(const CoderSetup& setup, const CodecPlan& plan,
 }
 
 std::int64_t DeviceDownlink::bytes_of(const Slice& slice) const {
-  // What stays where it is has no payload, except for codes: they are drawn into one.
+  // A mean that does not travel needs no payload, except for codes, which are drawn into it.
   const bool has_payload = options_.travels || forms_.form(slice.segment) == MeanForm::kCodes;
   return has_payload ? forms_.max_bytes(slice) : 0;
 }
@@ -74,7 +74,7 @@ void DeviceDownlink::plan_pieces(Sums& sums, std::size_t group) {
     const std::int64_t end = part.slice.first + part.slice.count;
     for (std::int64_t at = part.slice.first; at < end;) {
       const std::int64_t piece_end = block == 0 ? end : std::min(end, (at / block + 1) * block);
-      // A rank's shards are neighbours, so what has the same scaler is one run.
+      // A rank's shards are adjacent, so elements with the same scaler form one run.
       const bool continues =
           !pieces.empty() && pieces.back().segment == part.slice.segment && (block == 0 || at % block != 0);
       if (continues) {
@@ -130,14 +130,14 @@ void DeviceDownlink::measure(const TensorTable& mean, DeviceCommunicator& commun
   };
   for_each_measured([&](Sums& sums) {
     fill_zero(sums.max.span(), stream);
-    // The largest |sum| is the scaler that clipping at 0 gives; sums are small integers.
+    // Without clipping, the local scaler is the largest |sum|; sums are small integers.
     local_scalers(*sums.pieces, {&mean, 1}, 0, ScalerRule::kPaper,
                   sums.max.span().subspan(sums.first_piece, sums.pieces->slices().size()), stream);
   });
   if (timer != nullptr) timer->start(stream);
   for_each_measured([&](Sums& sums) {
     if (!options_.travels) return;
-    // Bit patterns of numbers that are not negative are ordered as they are.
+    // Bit patterns of nonnegative floats have the same order as the floats.
     auto* const bits = reinterpret_cast<std::uint32_t*>(sums.max.data());
     communicator.all_reduce_max({bits, sums.max.span().size()}, stream);
   });
@@ -170,7 +170,7 @@ void DeviceDownlink::encode(const TensorTable& mean, const DeviceStep& step, Str
         .values = mean.slice(part.slice), .count = part.slice.count, .payload = part.payload};
     switch (forms_.form(part.slice.segment)) {
       case MeanForm::kFloat32:
-        // Alone, it stays where it is.
+        // With a single rank, the values are used in place.
         if (options_.ranks.size() > 1) float32_tasks_.push_back(numbers);
         break;
       case MeanForm::kBfloat16:
@@ -184,7 +184,7 @@ void DeviceDownlink::encode(const TensorTable& mean, const DeviceStep& step, Str
         sums_[group_of(part.slice)]->draw_tasks.push_back(draw_task(part, mean));
         break;
       case MeanForm::kSparse:
-        break;  // which the constructor has refused
+        break;  // refused by the constructor
     }
   }
   if (!float32_tasks_.empty()) float32_.run(float32_tasks_, stream);
@@ -207,7 +207,7 @@ CodeSumTask DeviceDownlink::code_task(std::size_t index, const TensorTable& mean
   const MeanPart& part = shards_->parts()[index];
   const Sums& sums = *sums_[group_of(part.slice)];
   const bool is_lanes = forms_.form(part.slice.segment) == MeanForm::kLanes;
-  const bool is_scaled = is_lanes || sums.form.votes;  // by what the coder has
+  const bool is_scaled = is_lanes || sums.form.votes;  // with the coder's scales
   const std::span<const float> scales = is_scaled ? sums.coder.scales() : std::span<const float>(sums.factors.span());
   return {.format = forms_.code_format(part.slice.segment),
           .payloads = {&pointers_[index], 1},
@@ -233,7 +233,7 @@ void DeviceDownlink::decode(const TensorTable& mean, Stream& stream) {
       sum_tasks_.push_back(code_task(i, mean));
       continue;
     }
-    if (part.is_own && form == MeanForm::kFloat32) continue;  // it is there
+    if (part.is_own && form == MeanForm::kFloat32) continue;  // already in place
     leaves_[i] = {.payload = {part.payload, static_cast<std::size_t>(part.bytes)}};
     mean_tasks_.push_back({.format = form == MeanForm::kFloat32 ? LeafFormat::kFloat32 : LeafFormat::kBfloat16,
                            .workers = {&leaves_[i], 1},

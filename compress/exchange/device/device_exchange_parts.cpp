@@ -19,9 +19,9 @@ DeviceExchangeParts::DeviceExchangeParts(const Layout& layout, CodecPlan plan, c
       nonfinite_(std::make_shared<DeviceNonfinite>(layout, workers.num_workers, options.on_nonfinite, stream_)),
       parts_(layout, std::move(plan)),
       factors_(parts_.layout(), parts_.plan(), stream_.device()) {
-  // An update cannot be taken back if a later part drops the step.
+  // An update cannot be undone if a later part drops the step.
   TERNGRAD_REQUIRE(options.update == nullptr, "[parts] an update of shards needs all tensors at once");
-  // What the options ask for is refused now, and not in the first step.
+  // Refuses unsupported options now, not in the first step.
   choose_algorithm(options.algorithm, options.owners, options.downlink_codec, this->layout(), this->plan(),
                    workers_.num_workers);
   DownlinkForms(this->plan(), options.downlink_codec, workers_.num_workers);
@@ -50,7 +50,7 @@ ExchangeReport DeviceExchangeParts::exchange(std::span<const int> segments, std:
     part.exchange = make_device_part_exchange(
         part.layout, std::move(plan), {workers_, own, stream_, communicator_, nonfinite_, factors_}, part.segments);
   }
-  has_failed_ = true;  // unless this comes to its end
+  has_failed_ = true;  // reset at the end, unless this throws
   if (memory_.has_value()) part.encoded = memory_->compensate_part(part.layout, part.segments, gradients, stream_);
   part.exchange->submit_part(memory_.has_value() ? part.encoded : gradients, mean, {parts_.step(), nullptr}, stream_);
   ExchangeReport bytes = part.exchange->bytes();

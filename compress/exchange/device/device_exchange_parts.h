@@ -1,4 +1,4 @@
-// DeviceExchangeParts: an exchange in parts that are not known beforehand, in a GPU's memory.
+// DeviceExchangeParts: an exchange in parts (sets of tensors) that are not known beforehand, in GPU memory.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace terngrad {
 
-/// ExchangeParts for gradients in a GPU's memory, with its bits (contract B2). All calls but report and decode_local
-/// submit work to the stream and wait for nothing, unless a codec goes through the host. A step with parts that the one
-/// before did not have allocates memory, and frees that of parts which are not used any more: that waits for the GPU.
+/// ExchangeParts for gradients in GPU memory, with the same bits (contract B2). All calls except report and
+/// decode_local submit work to the stream without waiting, unless a codec goes through the host. A step whose parts
+/// differ from those of the previous step allocates memory, and frees the memory of unused parts, which waits for the
+/// GPU.
 class DeviceExchangeParts {
  public:
-  /// Arguments as those of DeviceAllReduce and ExchangeParts. @param stream  the caller's (Stream::borrow), or one of
-  /// its own
+  /// Arguments as in DeviceAllReduce and ExchangeParts. @param stream  the caller's (Stream::borrow), or one of its own
   DeviceExchangeParts(const Layout& layout, CodecPlan plan, const WorkerRange& workers,
                       const CompressedAllReduceOptions& options, const Stream& stream,
                       std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator(),
@@ -31,33 +31,34 @@ class DeviceExchangeParts {
 
   const Layout& layout() const { return parts_.layout(); }
   const CodecPlan& plan() const { return parts_.plan(); }
-  /// What this rank's workers keep from step to step, in device memory; nullptr: nothing.
+  /// Memory of this rank's workers, in device memory; nullptr if there is none.
   WorkerMemory* memory() { return memory_.has_value() ? &*memory_ : nullptr; }
-  /// What all ranks keep alike from step to step, in device memory.
+  /// State of low-rank tensors, equal on all ranks, in device memory.
   FactorState& factors() { return factors_; }
   /// As ExchangeParts::layout_of.
   const Layout& layout_of(std::span<const int> segments) { return parts_.of(segments).layout; }
 
-  /// Submits the beginning of a step, after whatever became of the one before.
+  /// Submits the beginning of a step, even if the previous one was not finished.
   void begin(std::uint64_t step);
-  /// Submits the exchange of some tensors. All ranks exchange the same parts in the same order.
-  /// @param mean  may be the gradients of one of the local workers. After a tensor that was not finite it holds
-  /// anything, unless such tensors count as zeros: see skip
+  /// Submits the exchange of some tensors. All ranks must exchange the same parts in the same order.
+  /// @param mean  may be the gradients of a local worker. Unspecified for non-finite tensors, unless these count as
+  ///              zeros: see skip
   /// @returns the part's bytes. @throws InvalidArgument as ExchangeParts::exchange
   ExchangeReport exchange(std::span<const int> segments, std::span<const TensorTable> gradients,
                           const TensorTable& mean);
-  /// Submits the end of the step: what workers and all ranks keep changes, unless the step is to be dropped.
+  /// Submits the end of the step: updates memories and the state that is equal on all ranks, unless the step is to be
+  /// dropped.
   void finish();
 
-  /// [1] on the device: not 0 once a part of the step was not finite and the step is to be dropped.
+  /// [1] on the device: nonzero once a part of the step was not finite and the step is to be dropped.
   const std::uint32_t* skip() const { return nonfinite_->skip(); }
-  /// Bytes of the last step, counted without asking the GPU.
+  /// Bytes of the last step; does not access the GPU.
   ExchangeReport bytes() const { return bytes_; }
-  /// Waits for the stream, and says what the last step did: bytes and what was not finite; no times.
+  /// Waits for the stream and returns the report of the last step: bytes and non-finite tensors, no times.
   /// @throws NonFiniteError as DeviceAllReduce::report
   ExchangeReport report();
-  /// Decodes on the host, which waits, a tensor that was exchanged in the last step: what it holds where that step is
-  /// dropped (skip) means nothing. @param out  host memory
+  /// Decodes a tensor that was exchanged in the last step on the host, which waits for the stream. The values are
+  /// meaningless if that step is dropped (skip). @param out  host memory
   float decode_local(int local_worker, int segment, std::span<float> out);
 
  private:

@@ -1,4 +1,4 @@
-// DeviceLowRankAllReduce: LowRankAllReduce for gradients in a GPU's memory.
+// DeviceLowRankAllReduce: LowRankAllReduce for gradients in GPU memory.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,9 @@
 
 namespace terngrad {
 
-/// The two rounds of LowRankAllReduce, with its bits (contract B2), by two DeviceAllReduce. Both are submitted whether
-/// or not a gradient of the first was not finite, which the host does not know: nothing is kept of such a step.
+/// The two rounds of LowRankAllReduce as two DeviceAllReduce, with the same bits (contract B2). The second round is
+/// submitted even if a gradient of the first was not finite, since the host does not know; such a step changes no
+/// state.
 class DeviceLowRankAllReduce final : public DevicePartExchange {
  public:
   /// @throws InvalidArgument as DeviceAllReduce
@@ -45,8 +46,8 @@ class DeviceLowRankAllReduce final : public DevicePartExchange {
   std::shared_ptr<DeviceNonfinite> nonfinite_;
   FactorRounds factors_;
   std::unique_ptr<DeviceAllReduce> first_, second_;
-  std::unique_ptr<DeviceMeanCheck> mean_check_;  // of tensors of low rank
-  bool has_sent_ = false;                        // a step was submitted
+  std::unique_ptr<DeviceMeanCheck> mean_check_;  // for low-rank tensors
+  bool has_sent_ = false;                        // at least one step was submitted
 };
 
 }  // namespace terngrad

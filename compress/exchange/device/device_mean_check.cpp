@@ -19,7 +19,7 @@ std::vector<Slice> whole_tensors(const Layout& layout, const std::vector<int>& s
 
 }  // namespace
 
-// Bit patterns of magnitudes are ordered as they are; infinity follows the largest number, and NaN comes after it.
+// Bit patterns of magnitudes have the order of the numbers; infinity follows the largest one, and NaN comes after it.
 DeviceMeanCheck::DeviceMeanCheck(const CoderSetup& setup, const std::vector<int>& segments, float max)
     : tensors_(whole_tensors(setup.layout, segments)),
       first_too_large_(std::bit_cast<std::uint32_t>(max) + 1),

@@ -27,8 +27,8 @@ void DeviceNonfinite::forget(Stream& stream) {
 }
 
 void DeviceNonfinite::begin_step(Stream& stream) {
-  // A step that is only skipped says so anew each time. One that stops the run leaves its mark and its report, which
-  // later steps leave alone: the host may look only after some of them, none of which is applied.
+  // kStop keeps flag and report in all later steps, none of which is applied, since the host may check only after some
+  // of them. Other policies reset them before each step.
   if (policy_ == OnNonfinite::kStop) {
     copy<std::uint32_t>(skip_.span(), stop_latched_.span(), stream);
   } else {
@@ -47,7 +47,7 @@ std::string DeviceNonfinite::text(const NonfiniteReport& gradients, const Nonfin
     const Segment& segment = layout_.segment(static_cast<int>(gradients.first() / n));
     text = "tensor '" + segment.name + "' of worker " + std::to_string(gradients.first() % n) + kNonfiniteWords +
            more(gradients.count);
-    if (policy_ != OnNonfinite::kZero) return text;  // the mean of such gradients says no more
+    if (policy_ != OnNonfinite::kZero) return text;  // the mean of such gradients adds no information
   }
   if (means.count > 0) {
     text +=

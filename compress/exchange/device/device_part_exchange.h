@@ -1,4 +1,4 @@
-// DevicePartExchange: PartExchange for gradients in a GPU's memory.
+// DevicePartExchange: PartExchange for gradients in GPU memory.
 #pragma once
 
 #include <cstdint>
@@ -23,50 +23,51 @@ enum class MemoryUpdate;
 struct CompressedAllReduceOptions;
 struct WorkerRange;
 
-/// Calls submit work to a stream of the GPU and wait for nothing, unless a codec goes through the host. Those of a step
-/// may be given different streams, if the caller sees to it that they come one after the other. Having run once with
-/// the same tables, a step can be captured into a graph.
+/// Calls submit work to a stream of the GPU without waiting, unless a codec goes through the host. The calls of a step
+/// may use different streams if the caller orders their work one after the other. After a first run with the same
+/// tables, a step can be captured into a graph.
 class DevicePartExchange {
  public:
   virtual ~DevicePartExchange() = default;
 
-  /// Submits the exchange of a part of a step: the caller that has all parts begins the step (DeviceNonfinite).
-  /// @param step  that keys the draws, on the device where `on_device` is set
+  /// Submits the exchange of one part of a step. The caller begins the step for all parts
+  /// (DeviceNonfinite::begin_step).
+  /// @param step  keys the random draws; read from device memory if `on_device` is set
   virtual void submit_part(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step,
                            Stream& stream) = 0;
-  /// The same on the exchange's own stream, waited for. @returns bytes and times
+  /// The same on the exchange's own stream; waits for it. @returns bytes and times
   virtual ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean,
                                        std::uint64_t step) = 0;
-  /// Submits Coder::keep of every tensor whose codec loses something, of the step that was submitted last: nothing is
-  /// kept of a step that is to be dropped.
+  /// Submits Coder::update_memory for every tensor of the last submitted step; a step that is to be dropped changes
+  /// nothing.
   virtual void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
                              Stream& stream) = 0;
-  /// Submits that what all ranks keep alike of the step is kept, unless it is to be dropped.
+  /// Submits the update of the state that is equal on all ranks, unless the step is to be dropped.
   virtual void commit(Stream& stream) = 0;
-  /// The bytes of every step, and nothing else: payloads have fixed places, so they are known without asking the GPU.
-  /// Of scalers and payloads, which travel without headers; a payload counts as the room that it has.
+  /// Bytes per step, nothing else. Known without the GPU, because payloads have fixed offsets: scalers and payloads
+  /// travel without headers, and a payload counts with its reserved size.
   virtual ExchangeReport bytes() const = 0;
-  /// GradientExchange::decode_local. Decodes on the host, which waits. @param out  host memory
+  /// GradientExchange::decode_local; decodes on the host, which waits for the stream. @param out  host memory
   virtual float decode_local(int local_worker, int segment, std::span<float> out) = 0;
-  /// The names of codecs that have no kernels: their gradients go through the host, which waits for the stream, so that
-  /// steps cannot be captured.
+  /// Names of codecs without kernels. The host encodes their gradients and waits for the stream, so steps cannot be
+  /// captured.
   virtual std::vector<std::string> codecs_through_host() const = 0;
 };
 
-/// What a step has in common, whatever its parts.
+/// Arguments that all parts of a step share.
 struct DevicePartContext {
   const WorkerRange& workers;
   const CompressedAllReduceOptions& options;
   const Stream& stream;
   std::shared_ptr<DeviceCommunicator> communicator;
-  std::shared_ptr<DeviceNonfinite> nonfinite;  // of all parts
-  FactorState& factors;                        // of all tensors of the step; outlives the part
+  std::shared_ptr<DeviceNonfinite> nonfinite;  // shared by all parts
+  FactorState& factors;                        // state of all tensors of the step; must outlive the part
 };
 
-/// A DeviceAllReduce, or where the plan has tensors of low rank a DeviceLowRankAllReduce.
+/// Makes a DeviceAllReduce, or a DeviceLowRankAllReduce if the plan has low-rank tensors.
 /// @param plan     of the layout's tensors
-/// @param numbers  of these tensors in the layout of all
-/// @throws InvalidArgument and NotSupported as these
+/// @param numbers  indices of these tensors in the full layout
+/// @throws InvalidArgument and NotSupported as the two classes
 std::unique_ptr<DevicePartExchange> make_device_part_exchange(const Layout& layout, CodecPlan plan,
                                                               const DevicePartContext& context,
                                                               std::vector<int> numbers);

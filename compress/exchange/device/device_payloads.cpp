@@ -10,7 +10,7 @@
 namespace terngrad {
 namespace {
 
-/// Of every place: four elements of float32, which kernels load and store at once.
+/// Alignment of payloads: four float32, which kernels load and store at once.
 constexpr std::int64_t kPlaceBytes = 16;
 
 std::vector<bool> served_groups(const DevicePayloadsSetup& setup) {
@@ -19,7 +19,7 @@ std::vector<bool> served_groups(const DevicePayloadsSetup& setup) {
   return serves;
 }
 
-/// Zeroed, since what lies between payloads travels with them.
+/// Zeroed, since the padding between payloads is sent with them.
 Buffer<std::uint64_t> zeroed_bytes(std::int64_t bytes, const Device& device) {
   Buffer<std::uint64_t> buffer(bytes / static_cast<std::int64_t>(sizeof(std::uint64_t)), device);
   Stream stream(device);
@@ -30,7 +30,7 @@ Buffer<std::uint64_t> zeroed_bytes(std::int64_t bytes, const Device& device) {
 
 std::uint8_t* bytes_of(Buffer<std::uint64_t>& buffer) { return reinterpret_cast<std::uint8_t*>(buffer.data()); }
 
-/// Where each of `count` rows begins.
+/// Start of each of `count` rows.
 std::vector<std::uint8_t*> rows_of(std::uint8_t* first, std::int64_t count, std::int64_t row_bytes) {
   std::vector<std::uint8_t*> rows;
   for (std::int64_t row = 0; row < count; ++row) rows.push_back(first + row * row_bytes);
@@ -71,8 +71,8 @@ class GatheredPayloads final : public DevicePayloads {
   DeviceGather gather_;
 };
 
-/// Outgoing are, for each rank, the runs of that rank's shards, local worker after local worker: one range of bytes for
-/// each peer. Incoming are, for each worker, the runs of this rank's shards.
+/// Outgoing: for each rank, one range of bytes with the runs of that rank's shards, local worker after local worker.
+/// Incoming: for each worker, the runs of this rank's shards.
 class ScatteredPayloads final : public DevicePayloads {
  public:
   explicit ScatteredPayloads(const DevicePayloadsSetup& setup)
@@ -102,7 +102,7 @@ class ScatteredPayloads final : public DevicePayloads {
     for (const WorkerRange& range : setup.ranks) {
       from_.push_back({range.first_local_worker * own_bytes, range.num_local_workers * own_bytes});
     }
-    // Alone, what was written is where it is read.
+    // With a single rank, payloads are read where they were written.
     is_alone_ = setup.ranks.size() == 1;
     if (!is_alone_) incoming_ = zeroed_bytes(own_.num_workers * own_bytes, setup.device);
     add_shards(runs, own_shards_, bytes_of(is_alone_ ? outgoing_ : incoming_), own_.num_workers,
@@ -114,7 +114,7 @@ class ScatteredPayloads final : public DevicePayloads {
   }
 
   void add_bytes(ExchangeBytes& report) const override {
-    // The owner of each shard is one of the workers' nodes, which keeps what it has for itself.
+    // The owner of each shard is one of the workers' nodes, and does not send to itself.
     const WireNodes nodes(own_, 0, owners_);
     for (std::size_t shard = 0; shard < shard_bytes_.size(); ++shard) {
       const bool is_own = own_shards_.has(shard);
@@ -131,7 +131,7 @@ class ScatteredPayloads final : public DevicePayloads {
     return bytes;
   }
 
-  /// Adds the shards of `range`, which lie one after the other in each of `count` rows from `first` on.
+  /// Adds the shards of `range`, which are adjacent in each of `count` rows beginning at `first`.
   void add_shards(std::span<const Run> runs, const ShardRange& range, std::uint8_t* first, int count,
                   void (ScatteredPayloads::*add)(const Run&, std::span<std::uint8_t* const>)) {
     const std::int64_t row_bytes = bytes_of_shards(range);
@@ -144,7 +144,7 @@ class ScatteredPayloads final : public DevicePayloads {
   WorkerRange own_;
   ShardOwners owners_;
   ShardRange own_shards_;
-  std::vector<std::int64_t> shard_bytes_;  // of one worker
+  std::vector<std::int64_t> shard_bytes_;  // per worker
   bool is_alone_ = false;
   Buffer<std::uint64_t> outgoing_;  // [ranks][local workers][the rank's shards]
   Buffer<std::uint64_t> incoming_;  // [N][own shards]
@@ -160,7 +160,7 @@ class SummedPayloads final : public DevicePayloads {
     rows_ = zeroed_bytes(own_.num_local_workers * row_bytes_, setup.device);
     const std::vector<std::uint8_t*> rows = rows_of(bytes_of(rows_), own_.num_local_workers, row_bytes_);
     add_outgoing(run, rows);
-    // Alone, who aggregates lanes adds them up as well.
+    // With a single rank, aggregation sums the lanes.
     is_alone_ = setup.ranks.size() == 1;
     if (!is_alone_) sums_ = zeroed_bytes(row_bytes_, setup.device);
     add_incoming(run, is_alone_ ? rows : rows_of(bytes_of(sums_), 1, row_bytes_));
@@ -168,7 +168,7 @@ class SummedPayloads final : public DevicePayloads {
 
   void submit(DeviceCommunicator& communicator, Stream& stream) override {
     if (is_alone_) return;
-    // What was encoded stays: it can still be decoded by itself.
+    // Encoded payloads are kept, for decoding a single worker's message.
     copy<std::uint64_t>(row(0), sums_.span(), stream);
     for (int worker = 1; worker < own_.num_local_workers; ++worker) add_lanes(sums_.span(), row(worker), stream);
     communicator.all_reduce_sum(sums_.span(), stream);

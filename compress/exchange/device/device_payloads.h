@@ -1,4 +1,4 @@
-// DevicePayloads: where workers' payloads are in device memory, and how they get to who aggregates them.
+// DevicePayloads: offsets of workers' payloads in device memory, and their transfer to the ranks that aggregate them.
 #pragma once
 
 #include <cstdint>
@@ -18,62 +18,62 @@
 
 namespace terngrad {
 
-/// The payloads of all workers of an exchange, for the groups of a plan that one algorithm serves.
+/// Payloads of all workers of an exchange, for the groups of a plan that use one algorithm.
 class DevicePayloads {
  public:
   virtual ~DevicePayloads() = default;
   DevicePayloads(const DevicePayloads&) = delete;
   DevicePayloads& operator=(const DevicePayloads&) = delete;
 
-  /// @param group  index into the plan's groups; no slices if this does not serve it
+  /// @param group  index into the plan's groups; the slots have no slices if the group is not served
   PayloadSlots& slots(std::size_t group) { return slots_.at(group); }
   const PayloadSlots& slots(std::size_t group) const { return slots_.at(group); }
-  /// Submits what brings payloads from outgoing to incoming places. Allocates nothing; the host does not wait.
+  /// Submits the transfer of payloads from outgoing to incoming slots. Allocates nothing; the host does not wait.
   virtual void submit(DeviceCommunicator& communicator, Stream& stream) = 0;
-  /// Adds the bytes of every step, as ExchangeReport counts them.
+  /// Adds the bytes per step, as ExchangeReport counts them.
   virtual void add_bytes(ExchangeBytes& report) const = 0;
 
  protected:
-  /// Payloads of some slices, one after the other.
+  /// Consecutive payloads of some slices.
   struct Run {
     std::vector<Slice> slices;          // none is empty
-    std::vector<std::size_t> groups;    // of each
-    std::vector<std::int64_t> offsets;  // of each, in bytes
+    std::vector<std::size_t> groups;    // group of each slice
+    std::vector<std::int64_t> offsets;  // byte offset of each payload
     std::int64_t bytes = 0;
   };
   DevicePayloads(const CodecPlan& plan, std::vector<bool> serves, PayloadForm form);
   Run run_of(std::span<const Slice> slices) const;
-  /// @param begin  where the run of each local worker begins
+  /// @param begin  start of each local worker's run
   void add_outgoing(const Run& run, std::span<std::uint8_t* const> begin);
-  /// @param begin  where each payload's run begins
+  /// @param begin  start of each payload's run
   void add_incoming(const Run& run, std::span<std::uint8_t* const> begin);
 
  private:
   const CodecPlan& plan_;
-  std::vector<bool> serves_;  // by group
+  std::vector<bool> serves_;  // per group
   std::vector<PayloadSlots> slots_;
 };
 
-/// What payloads are made for. The plan must outlive them.
+/// Arguments of the functions below. The plan must outlive the payloads.
 struct DevicePayloadsSetup {
   const Layout& layout;
   const CodecPlan& plan;
-  std::vector<WorkerRange> ranks;  // the workers of each rank
+  std::vector<WorkerRange> ranks;  // worker range of each rank
   int rank = 0;
-  ShardOwners owners = ShardOwners::kWorkers;  // of scattered ones
+  ShardOwners owners = ShardOwners::kWorkers;  // for make_scattered_payloads
   Device device;
-  std::function<bool(const Codec&)> serves = [](const Codec&) { return true; };  // tensors that travel so
+  std::function<bool(const Codec&)> serves = [](const Codec&) { return true; };  // codecs of the tensors to include
 
   const WorkerRange& own() const { return ranks[static_cast<std::size_t>(rank)]; }
 };
 
-/// all_gather: whole tensors; every rank gets every worker's payloads.
+/// all_gather: whole tensors. Every rank gets every worker's payloads.
 std::unique_ptr<DevicePayloads> make_gathered_payloads(const DevicePayloadsSetup& setup);
-/// scatter_reduce, on the way there: every shard of the layout (compress/exchange/codec_shards.h) by itself; each rank
-/// gets every worker's payloads of its own shards (shards_of_ranks).
+/// Uplink of scatter_reduce: each shard of the layout (compress/exchange/codec_shards.h) by itself. Each rank gets
+/// every worker's payloads of its own shards (shards_of_ranks).
 std::unique_ptr<DevicePayloads> make_scattered_payloads(const DevicePayloadsSetup& setup);
-/// integer_sum: whole tensors as lanes; every rank gets their sum over all workers, exact whatever the order.
-/// @param setup  serves tensors with summable codecs only
+/// integer_sum: whole tensors as lanes. Every rank gets their sum over all workers, which is exact in any order.
+/// @param setup  must serve summable codecs only
 std::unique_ptr<DevicePayloads> make_summed_payloads(const DevicePayloadsSetup& setup);
 
 }  // namespace terngrad

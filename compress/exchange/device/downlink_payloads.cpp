@@ -8,7 +8,7 @@
 namespace terngrad {
 namespace {
 
-/// Bytes with those up to the next place: four elements of float32, which kernels load and store at once.
+/// Rounds up to the alignment of payloads: four float32, which kernels load and store at once.
 std::int64_t whole_places(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
 }  // namespace
@@ -23,7 +23,7 @@ DownlinkPayloads::DownlinkPayloads(const std::vector<std::vector<Slice>>& shards
   const std::int64_t bytes = ranges.back().offset + ranges.back().count;
   payloads_ = Buffer<std::uint64_t>(bytes / static_cast<std::int64_t>(sizeof(std::uint64_t)), device);
   Stream stream(device);
-  fill_zero(payloads_.span(), stream);  // what lies between payloads travels with them
+  fill_zero(payloads_.span(), stream);  // padding between payloads is sent with them
   stream.synchronize();
   gather_ = {reinterpret_cast<std::uint8_t*>(payloads_.data()), ranges};
   std::size_t rank = 0;
@@ -64,8 +64,8 @@ std::vector<ByteRange> DownlinkPayloads::ranges_of(std::span<const ShardRange> r
     equal = equal && shards.count == own_shards_.count;
   }
   if (!equal) return ranges;
-  // Parts of ranks with equally many shards differ by a few chunks. Equal ones are gathered by a single operation, all
-  // others by a broadcast from each rank.
+  // The sizes of ranks with equally many shards differ by a few chunks. Ranges of equal size are gathered by a single
+  // operation, others by a broadcast from each rank.
   for (std::size_t rank = 0; rank < ranges.size(); ++rank) {
     ranges[rank] = {static_cast<std::int64_t>(rank) * most, most};
   }
