@@ -65,7 +65,7 @@ check_format() {
 # Sources without their own test name, each with the reason.
 is_exempt_from_tests() {
   case $1 in
-    kernels/codes/cpu/ternarize_chunk.cpp) return 0 ;; # inner loop of kernels/ternarize, tested there on every SIMD target
+    kernels/codes/cpu/ternarize_chunk.cpp) return 0 ;; # inner loop of kernels/codes/ternarize, tested there on every SIMD target
     nets/cuda/*layer.cpp | nets/cuda/pool_layers.cpp) return 0 ;; # all in nets/cuda/cuda_net, tested there beside a reference
     nets/cuda/pass_runner.cpp) return 0 ;;       # the inside of nets/cuda/cuda_net
     trainers/loop/device_replica.cpp) return 0 ;;     # the inside of trainers/device_trainer
@@ -92,7 +92,7 @@ check_tests_mirror_sources() {
     name=$(basename "${source%.*}")
     if [[ -f tests/$folder/${name}_test.cpp ]]; then continue; fi
     test=tests/$(dirname "$folder")/${name}_test.cpp
-    # Of a CUDA source it must say that it has tests for a GPU.
+    # The test of a CUDA source must declare tests for a GPU.
     if [[ -f $test ]] && { [[ $source != *.cu ]] || grep -q 'testing::CudaTest' "$test"; }; then continue; fi
     if is_exempt_from_tests "$source" || grep -qE '^int main\(' "$source"; then continue; fi
     fail "$source has no tests/$folder/${name}_test.cpp"
@@ -135,7 +135,7 @@ check_includes() {
     esac
     wrong=$(grep -nE '^ *# *include "' "$file" | grep -vE "include \"($allowed)/" || true)
     if [[ -n $wrong ]]; then fail "$file may include from $allowed only, by paths from the root: $wrong"; fi
-    # What lies in a backend's folder is internal to the folder above it; but what CUDA kernels are made of serves all.
+    # A backend's folder is internal to the folder above it, except for the parts of CUDA kernels that all may include.
     while IFS= read -r included; do
       if [[ $file == */cuda/* && $included == kernels/*/cuda/*.cuh ]]; then continue; fi
       if [[ ${included%%/*} != "$folder" ]]; then fail "$file includes $included, which is internal"; fi
@@ -148,9 +148,12 @@ check_rooms() {
   scripts/dev/check_rooms.py || fail "check_rooms.py found something"
 }
 
-# Private words where the field has a term.
-check_words() {
-  scripts/dev/check_words.py || fail "check_words.py found something"
+# A comment is a sentence with a subject, or a noun of the field.
+check_comments() {
+  local found
+  found=$(list_files '*.h' '*.cpp' '*.cu' '*.cuh' '*.c' '*.py' '*.sh' '*.cmake' '*CMakeLists.txt' '.ci/run' |
+    xargs -d '\n' grep -nE '^\s*(///?|#|""") *(Of|What|Whether|That which)\b' || true)
+  if [[ -n $found ]]; then fail "begin these comments with a subject, or with a noun of the field: $found"; fi
 }
 
 check_open_ends() {
@@ -207,7 +210,7 @@ run_check check_tests_are_registered
 run_check check_test_namespaces
 run_check check_includes
 run_check check_rooms
-run_check check_words
+run_check check_comments
 run_check check_open_ends
 run_check check_links
 run_check check_commit_subjects
