@@ -161,7 +161,7 @@ class Mpi final : public MpiCommunicator {
 
   void all_gather(Parcels& mine, Parcels& all) override {
     MpiOperation operation(group_, MpiOperationKind::kAllGather);
-    const ParcelKeepAlive lent(operation, {&mine, 1});
+    const ParcelKeepAlive keep_alive(operation, {&mine, 1});
     share(operation, mine.sizes(), mine.storage());
     take(operation, mine, all);
   }
@@ -170,7 +170,7 @@ class Mpi final : public MpiCommunicator {
     TERNGRAD_REQUIRE(outgoing.size() == static_cast<std::size_t>(group_.size),
                      "[all_to_all] one list of parcels for each of ", group_.size, " ranks, got ", outgoing.size());
     MpiOperation operation(group_, MpiOperationKind::kAllToAll);
-    const ParcelKeepAlive lent(operation, outgoing);
+    const ParcelKeepAlive keep_alive(operation, outgoing);
     for_each_peer([&](int peer) {
       const Parcels& parcels = outgoing[static_cast<std::size_t>(peer)];
       operation.send(peer, parcels.sizes(), parcels.storage());

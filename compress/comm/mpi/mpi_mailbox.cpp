@@ -111,8 +111,8 @@ class MpiMailbox final : public Mailbox {
     require_whole();
     await([&] { return memory_->outgoing.empty(); },
           [&](int peer) {
-      return std::ranges::any_of(memory_->outgoing, [&](const Outgoing& out) { return out.to == peer; });
-    });
+            return std::ranges::any_of(memory_->outgoing, [&](const Outgoing& out) { return out.to == peer; });
+          });
   }
 
  private:
@@ -271,7 +271,7 @@ class MpiMailbox final : public Mailbox {
   /// timeout
   template <class IsDone, class IsAwaited>
   void await(const IsDone& is_done, const IsAwaited& is_awaited) {
-    PollBackoff patience;
+    PollBackoff backoff;
     for (;;) {
       // Messages that have arrived are processed before any rank is called silent. Deadlines are checked even if other
       // ranks keep this one busy.
@@ -279,9 +279,9 @@ class MpiMailbox final : public Mailbox {
       check_deadline(is_awaited);
       if (is_done()) return;
       if (any) {
-        patience.reset();
+        backoff.reset();
       } else {
-        patience.wait();
+        backoff.wait();
       }
     }
   }

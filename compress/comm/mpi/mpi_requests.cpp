@@ -59,13 +59,13 @@ void MpiRequests::receive(int peer, std::span<std::uint8_t> data, int tag, Purpo
 }
 
 void MpiRequests::await(std::initializer_list<Purpose> purposes) {
-  PollBackoff patience;
+  PollBackoff backoff;
   while (is_waiting_for(purposes)) {
     if (complete_some()) {
-      patience.reset();
+      backoff.reset();
       if (!is_waiting_for(purposes)) return;
     } else {
-      patience.wait();
+      backoff.wait();
     }
     check_deadline();
   }
@@ -127,8 +127,8 @@ void MpiRequests::check_deadline() {
   });
   if (silence_.seconds_of_silence(0) <= group_.timeout_seconds || silence_.in_grace_period()) return;
   group_.is_broken = true;
-  TERNGRAD_THROW(CommunicationError, "[mpi] ", operation_, " (operation ", number_, "): ",
-                 group_.silence_text(group_.names_where([this](int rank) { return is_missed(rank); })));
+  TERNGRAD_THROW(CommunicationError, "[mpi] ", operation_, " (operation ", number_,
+                 "): ", group_.silence_text(group_.names_where([this](int rank) { return is_missed(rank); })));
 }
 
 bool MpiRequests::is_missed(int rank) const {

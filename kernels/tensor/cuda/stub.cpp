@@ -15,7 +15,7 @@ void multiply(std::span<const float>, std::span<const float>, std::span<float>, 
 }
 void compensate(const CompensateTask&, float, float, const Stream&) { not_built("compensate"); }
 void accumulate(const AccumulateTask&, float, bool, const Stream&) { not_built("accumulate"); }
-void update_memory(const MemoryUpdateTask&, const Stream&) { not_built("keep"); }
+void update_memory(const MemoryUpdateTask&, const Stream&) { not_built("update_memory"); }
 void encode_bfloat16(std::span<const float>, std::span<std::uint16_t>, const Stream&) { not_built("encode_bfloat16"); }
 void decode_bfloat16(std::span<const std::uint16_t>, std::span<float>, const Stream&) { not_built("decode_bfloat16"); }
 void round_to_bfloat16(std::span<float>, const Stream&) { not_built("round_to_bfloat16"); }
