@@ -39,7 +39,7 @@ std::uint64_t AsyncRank::run(const std::function<bool()>& asks_to_stop) {
     send(std::move(pull));
   }
   Parcels answer;
-  // Answers come in the order of what they answer: that of the turns.
+  // Answers arrive in the order of the messages, which is that of the turns.
   for (bool is_first_round = true;; is_first_round = false) {
     for (const auto& worker : workers_) {
       receive(answer);

@@ -90,7 +90,7 @@ void AsyncServer::decode(const Parcels& push, std::uint64_t number, std::uint64_
   for (std::uint32_t i = 0; i < result.note.nonfinite_tensors; ++i) {
     found.add_gradient(layout.segment(static_cast<int>(result.note.first_nonfinite)), result.worker);
   }
-  // The scale may take an element out of the range of fp32.
+  // Scaling may overflow fp32.
   for (const Segment& segment : layout.segments()) {
     const std::span<float> tensor = gradient_.span().subspan(static_cast<std::size_t>(segment.offset),
                                                              static_cast<std::size_t>(segment.num_elements));

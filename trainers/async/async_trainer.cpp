@@ -28,12 +28,12 @@ std::int64_t bytes_of(const Parcels& message) {
   return static_cast<std::int64_t>(std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0}));
 }
 
-/// All workers' states are this process's to keep.
+/// A group of all workers: this process keeps the states of all of them.
 WorkerGroup all_workers(int num_workers) { return make_worker_group(num_workers, make_self_communicator()); }
 
 }  // namespace
 
-// The base refers to parts that move to parts_ only after it is made; they stay where they are in memory.
+// The base class holds references to parts that are moved to parts_ afterwards; the objects keep their addresses.
 AsyncTrainer::AsyncTrainer(AsyncTrainerParts parts, const TrainerOptions& options)
     : Trainer(*parts.net, *parts.optimizer, parts.schedule, all_workers(parts.server.num_workers), options),
       parts_(std::move(parts)),
@@ -47,7 +47,7 @@ AsyncTrainer::AsyncTrainer(AsyncTrainerParts parts, const TrainerOptions& option
 AsyncTrainer::~AsyncTrainer() = default;
 
 std::uint64_t AsyncTrainer::run() {
-  // Before the hooks, which may save what workers have pulled.
+  // Before the hooks, which may save the workers' pulled parameters.
   if (parts_.mailbox == nullptr) let_workers_begin();
   begin();
   step_begin_ = std::chrono::steady_clock::now();
@@ -56,7 +56,7 @@ std::uint64_t AsyncTrainer::run() {
     finish();
   } else {
     serve();
-    // First, because what is saved does not depend on whether all workers still answer.
+    // Before drain_workers, so that the last save does not depend on answers of the workers.
     finish();
     drain_workers();
   }
@@ -87,7 +87,7 @@ void AsyncTrainer::emulate_round() {
   auto mark = std::chrono::steady_clock::now();
   for (const auto& worker : parts_.workers) worker->fetch();
   step_.data_seconds += lap_seconds(mark);
-  // None sees what another one of this round does, so they compute side by side where they do not share threads.
+  // Workers of a round are independent of each other, so they compute in parallel, unless a net uses several threads.
   const auto num_workers = static_cast<std::int64_t>(parts_.workers.size());
   const bool side_by_side = num_workers > 1 && parts_.threads_per_worker == 1;
   parallel_for(side_by_side ? stream_.num_threads() : 1, num_workers, 1, [&](std::int64_t first, std::int64_t last) {
@@ -129,7 +129,7 @@ void AsyncTrainer::serve() {
       TERNGRAD_THROW(CommunicationError, "[async] worker ", worker, " of rank ", from, " sends a message of kind ",
                      static_cast<int>(label.kind), " while the run continues");
     }
-    // Before the step ends: the worker continues while hooks evaluate and save.
+    // Answer before the step ends, so that the worker continues while hooks evaluate and save.
     parts_.mailbox->send(from, std::move(answer));
     if (step_.num_pushes == workers().num_workers) end_step();
   }
@@ -177,7 +177,7 @@ void AsyncTrainer::take(const Parcels& push, Parcels& answer) {
                       .clipped_gradients = static_cast<std::int64_t>(result.note.clipped_gradients)};
   ExchangeReport& report = step_.report;
   if (report.nonfinite.empty()) report.nonfinite = result.nonfinite;
-  // The worker is its own process, and so is the server.
+  // Count bytes as if each worker and the server were a process of its own.
   report.gradient.sent += bytes_of(push);
   report.mean.received += bytes_of(answer);
   report.servers += {.sent = bytes_of(answer), .received = bytes_of(push)};
@@ -191,7 +191,7 @@ void AsyncTrainer::end_step() {
   const std::uint64_t step = steps_done();
   Step ended = std::exchange(step_, {});
   counts_ += ended.counts;
-  // The process of a worker was asked to.
+  // A worker's process asked to stop.
   if (is_asked_to_stop_) stop_after_step();
   const bool has_applied = ended.counts.applied() > 0;
   if (has_applied) {

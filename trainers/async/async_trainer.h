@@ -1,4 +1,4 @@
-// AsyncTrainer: the serving side of asynchronous training.
+// AsyncTrainer: the server's loop of asynchronous training.
 #pragma once
 
 #include <chrono>
@@ -15,42 +15,44 @@
 
 namespace terngrad {
 
+/// Components of an AsyncTrainer.
 struct AsyncTrainerParts {
-  std::unique_ptr<Net> net;  // for the layout, and to evaluate with
+  std::unique_ptr<Net> net;  // provides the layout, and evaluates
   std::unique_ptr<Optimizer> optimizer;
   Schedule schedule;
   std::shared_ptr<const PushProtocol> protocol;
   AsyncServerOptions server;
-  /// Alone, all workers of the run, in order; else none.
+  /// Without a mailbox: all workers of the run, in order. With one: empty.
   std::vector<std::unique_ptr<AsyncWorker>> workers;
-  int threads_per_worker = 1;  // of their nets
-  /// To the ranks of the workers, spread by worker_range over ranks 1 and up; nullptr alone.
+  int threads_per_worker = 1;  // threads of each worker's net
+  /// Connects the ranks: worker_range distributes the workers over ranks 1 and up. nullptr: emulate in one process.
   std::shared_ptr<Mailbox> mailbox;
 };
 
-/// Asynchronous training of N workers: an AsyncServer applies each push on arrival. A step is N pushes that came, of
-/// whichever workers, applied or not, so that a run sees as many examples as a synchronous one; the learning rate of a
-/// push is that of the step it falls in, and averages follow after each step.
+/// Asynchronous training of N workers: an AsyncServer applies each push on arrival. A step is N received pushes of any
+/// workers, applied or not, so that a run sees as many examples as a synchronous one. A push uses the learning rate of
+/// the step that it falls in; averages are updated after each step.
 ///
-/// Alone, the process emulates it: workers take turns, each with the parameters that it pulled after its push before.
-/// From the second round on a push is then N - 1 updates stale, and the run's bits depend on options and seed alone, as
-/// those of a synchronous one. Over ranks, the order of arrival decides.
+/// Without a mailbox, one process emulates it: workers take turns, each with the parameters that it pulled after its
+/// previous push. From the second round on each push is N - 1 updates stale, and the run's bits depend on options and
+/// seed only, as in synchronous training. Over ranks, they depend on the order of arrival.
 class AsyncTrainer final : public Trainer {
  public:
   AsyncTrainer(AsyncTrainerParts parts, const TrainerOptions& options);
   ~AsyncTrainer() override;
   std::uint64_t run() override;
   std::vector<Optimizer::Slot> slots() override { return parts_.optimizer->slots(); }
-  /// Of the workers in this process: over ranks nothing, since what other ranks keep begins anew with them.
+  /// Memories of the workers in this process; empty with a mailbox, since other ranks' memories start anew on a resume.
   TrainingView::Memories memories() override;
   bool keeps_what_is_saved() const override { return false; }
-  /// Counters, and alone the parameters that workers had pulled, if they are there: else they pull from scratch.
+  /// Restores counters and, without a mailbox, the parameters that the workers had pulled. If the checkpoint has none,
+  /// they pull again.
   void restore_extra(const Checkpoint& checkpoint) override;
-  /// Of the whole run, what came before a resume included.
+  /// Pushes of the whole run, including those before a resume.
   const PushCounts& push_counts() const { return counts_; }
 
  private:
-  struct Pulled {  // by a worker
+  struct Pulled {  // a worker's last pull
     std::uint64_t version = 0;
     Buffer<float> parameters;
   };
@@ -68,15 +70,16 @@ class AsyncTrainer final : public Trainer {
   };
 
   void add_to_view(TrainingView& view) override;
+  /// Runs all steps in this process.
   void emulate();
   void let_workers_begin();
   void emulate_round();
   void serve();
-  /// Answers what still comes until all ranks have left.
+  /// Answers incoming messages with stop until all ranks have left.
   void drain_workers();
   /// @throws CommunicationError unless `worker` is one of rank `from`
   void require_worker_of(int from, int worker) const;
-  /// Takes a push and answers it.
+  /// Applies a push, adds it to the step and writes the answer.
   void take(const Parcels& push, Parcels& answer);
   void end_step();
 
@@ -86,7 +89,7 @@ class AsyncTrainer final : public Trainer {
   PushCounts counts_;
   Step step_;
   std::chrono::steady_clock::time_point step_begin_;
-  bool is_asked_to_stop_ = false;  // by a worker
+  bool is_asked_to_stop_ = false;  // a worker asked to stop
   std::vector<Pulled> restored_;   // [workers] or none
 };
 

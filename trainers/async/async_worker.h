@@ -21,22 +21,23 @@ namespace terngrad {
 
 class WorkerMemory;
 
+/// Components of an AsyncWorker.
 struct AsyncWorkerParts {
   int worker = 0;                          // global number
   std::shared_ptr<const Dataset> dataset;  // training subset
-  std::unique_ptr<Net> net;                // of this worker alone
+  std::unique_ptr<Net> net;                // for this worker only
   std::vector<std::unique_ptr<GradientTransform>> transforms;
   std::shared_ptr<const PushProtocol> protocol;
-  std::string memory = "none";           // what it keeps from push to push: a spec, as parse_memory takes it
-  bool keeps_state_of_nonfinite = true;  // else a pass whose gradient has NaN or infinity leaves the state as it was
+  std::string memory = "none";           // spec of its memory, for parse_memory
+  bool keeps_state_of_nonfinite = true;  // false: a gradient with NaN or infinity resets the net's state
 };
 
-/// Computes gradients with the parameters that it last pulled, and knows nothing of what happened to them since. Its
-/// k-th push, dropped ones included, is its slice of the joint batch of step k, and its draws are keyed by (seed, k,
-/// its number): what it sends depends on k and the parameters alone.
+/// Computes gradients with the parameters that it pulled last, however stale they are. Its k-th push, dropped ones
+/// included, uses its slice of the joint batch of step k, and its draws are keyed by (seed, k, worker): a push depends
+/// only on k and the parameters.
 class AsyncWorker {
  public:
-  /// @param options  batch size, seed and threads; the workers' number is given with them
+  /// @param options  batch size, seed and threads are used
   AsyncWorker(AsyncWorkerParts parts, int num_workers, const TrainerOptions& options);
   ~AsyncWorker();
   AsyncWorker(const AsyncWorker&) = delete;
@@ -44,47 +45,49 @@ class AsyncWorker {
 
   int number() const { return parts_.worker; }
 
-  /// Asks for the first parameters.
+  /// Writes the request for the first parameters.
   void write_pull(Parcels& parcels);
-  /// Takes the server's answer to that: where to begin, parameters, state.
-  /// @returns the number of steps that the run has done if the answer is to stop
+  /// Reads the server's answer to the pull: number of the first push, parameters, state.
+  /// @returns the number of steps that the run has done if the answer says stop
   std::optional<std::uint64_t> begin(const Parcels& answer);
-  /// Takes the server's answer to a push. @returns as begin
+  /// Reads the server's answer to a push. @returns as begin
   std::optional<std::uint64_t> take(const Parcels& answer);
-  /// Says that this worker's process pushes no more.
+  /// Writes the message that this worker's process sends no more pushes.
   void write_leave(Parcels& parcels);
-  /// Continues with other parameters than the answer had.
+  /// Replaces the pulled parameters by those of another version.
   void set_pulled(std::uint64_t version, std::span<const float> parameters);
 
   /// Waits for the examples of the next push.
   void fetch();
-  /// Computes their gradient.
+  /// Computes the gradient of the fetched examples.
   void compute(Stream& stream);
-  /// Encodes it: the push, complete. What a memory keeps of it is kept then, whatever the server makes of the push.
+  /// Encodes the gradient and writes the complete push. Updates the memory, even if the server will drop the push.
   void write_push(bool asks_to_stop, Parcels& parcels, Stream& stream);
 
-  /// Updates that the parameters have seen, and they themselves.
+  /// Version (number of updates) of the pulled parameters, and the parameters.
   std::uint64_t version() const { return version_; }
   std::span<const float> pulled() const { return parameters_.span(); }
-  /// Of the last push, for telemetry: tensor `segment` as it was encoded, and as it was sent, as Strategy::decode_sent.
+  /// Tensor `segment` of the last push's gradient, after transforms, for telemetry.
   std::span<const float> gradient(int segment) const;
-  /// What a memory made of it; empty: it was encoded as it is.
+  /// The same compensated by the memory; empty if no memory covers the tensor: the gradient itself was encoded.
   std::span<const float> encoded(int segment) const;
+  /// Decodes tensor `segment` of the last push; see Strategy::decode_sent.
   float decode_sent(int segment, std::span<float> out);
-  /// nullptr: it keeps nothing.
+  /// nullptr without a memory.
   WorkerMemory* memory() { return memory_.get(); }
   double measure_seconds() const { return measure_seconds_; }
   double encode_seconds() const { return encode_seconds_; }
 
  private:
+  /// Writes number and first index of the non-finite tensors to `note`.
   void record_nonfinite(PushMetadata& note) const;
   std::span<const float> tensor_of(const TensorTable& table, int segment) const;
 
   AsyncWorkerParts parts_;
   PipelineOptions examples_;
-  std::unique_ptr<Pipeline> pipeline_;  // from begin on
+  std::unique_ptr<Pipeline> pipeline_;  // set by begin
   PipelineBatch batch_;
-  std::uint64_t push_ = 0;  // number of the next one
+  std::uint64_t push_ = 0;  // number of the next push
   std::uint64_t version_ = 0;
   Buffer<float> parameters_;
   Buffer<float> state_;
@@ -96,7 +99,7 @@ class AsyncWorker {
   std::unique_ptr<WorkerMemory> memory_;
   std::vector<int> all_segments_;
   WorkerEncoder encoder_;
-  std::span<const std::uint8_t> sent_;  // the last gradient's message
+  std::span<const std::uint8_t> sent_;  // message of the last gradient
   PushMessages messages_;
   double measure_seconds_ = 0;
   double encode_seconds_ = 0;

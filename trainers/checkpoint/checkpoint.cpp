@@ -31,7 +31,7 @@ std::string to_hex(std::uint64_t value) {
   return digits;
 }
 
-// Nothing unless the whole text is a number in the given base.
+// nullopt unless the whole text is a number in the given base.
 template <class Number>
 std::optional<Number> to_number(std::string_view text, int base = 10) {
   Number value{};
@@ -82,7 +82,7 @@ TensorMetadata to_metadata(const CheckpointView& view) {
 std::vector<TensorRecord> to_records(const CheckpointView& view) {
   std::vector<TensorRecord> records;
   for (const CheckpointGroup& group : view.groups) {
-    // Tensor names may hold slashes too, so this is what makes "the tensors of a group" well defined.
+    // Tensor names may contain slashes, so no group may be a prefix of another one.
     for (const CheckpointGroup& other : view.groups) {
       TERNGRAD_REQUIRE(!other.name.starts_with(group.name + "/"), "[save_checkpoint] group '", other.name,
                        "' lies inside group '", group.name, "'");
@@ -102,7 +102,7 @@ std::vector<TensorRecord> to_records(const CheckpointView& view) {
   return records;
 }
 
-// The step in a checkpoint's file name, or nothing for other names.
+// The step in a checkpoint's file name; nullopt for other names.
 std::optional<std::uint64_t> step_of(std::string_view name) {
   if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return std::nullopt;
   const std::string_view digits = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
@@ -262,7 +262,7 @@ fs::path save_checkpoint(const Folder& folder, const CheckpointView& view, int k
   const std::vector<TensorRecord> records = to_records(view);
   TensorMetadata metadata = to_metadata(view);
   metadata["checksum"] = state_checksum(metadata, records);
-  // Before writing: what a killed run left may hold the very space that this one needs.
+  // Before writing, as temporaries of killed runs may occupy the space that is needed now.
   remove_stale_temporaries(folder, kPrefix);
   const std::string name = checkpoint_path("", view.state.step).string();
   write_safetensors(folder, name, records, metadata);

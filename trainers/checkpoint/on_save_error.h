@@ -1,12 +1,12 @@
-// OnSaveError: what a run does when a checkpoint cannot be written.
+// OnSaveError: policy for checkpoints that cannot be written.
 #pragma once
 
 namespace terngrad {
 
-/// What a run does when a checkpoint cannot be written.
+/// Policy for checkpoints that cannot be written.
 enum class OnSaveError {
-  kStop,      // the error is passed on
-  kContinue,  // it is shown, training continues, and the next save is tried at its time; only the last one must succeed
+  kStop,      // throw the error
+  kContinue,  // show the error and continue with training and later saves; only the last save must succeed
 };
 
 }  // namespace terngrad

@@ -1,4 +1,4 @@
-// RunIdentity: what two starts must agree in to be one run.
+// RunIdentity: the options and data that a resumed run must share with the run that it continues.
 #pragma once
 
 #include <cstdint>
@@ -12,42 +12,42 @@ namespace terngrad {
 
 struct CheckpointState;
 
-/// What a checkpoint or a run directory recorded of a run, by key: net, dataset, optimizer, num_workers, seed, and each
-/// entry of CheckpointState::extra_metadata. Most keys are the names of the options that set them.
+/// Values that a checkpoint or run directory recorded, by key: net, dataset, optimizer, num_workers, seed, and each
+/// entry of CheckpointState::extra_metadata. Most keys are option names.
 using RecordedIdentity = std::map<std::string, std::string>;
 
-/// Stands for the value of a key that was not recorded.
+/// Placeholder for a value that was not recorded.
 inline constexpr const char* kNotRecorded = "(none)";
 
-/// Something that a start has in common with the run that it continues.
+/// A value that a resumed run must share with the run that it continues.
 struct IdentityEntry {
   std::string key;
   std::string value;
   std::string name;  // for messages: "--num_nodes"
-  /// True if a run may be continued from another recorded text, or from kNotRecorded. Empty: from none.
+  /// Called for a different recorded text, or kNotRecorded: true if the run may be continued anyway. Empty: never.
   std::function<bool(const std::string& ours, const std::string& recorded)> is_same = {};
-  std::function<std::string(const std::string& value)> shown = {};      // a value for messages; empty: as it is
-  std::function<std::string(const std::string& recorded)> advice = {};  // ends the message of a difference
+  std::function<std::string(const std::string& value)> shown = {};      // formats a value; empty: unchanged
+  std::function<std::string(const std::string& recorded)> advice = {};  // end of the error message
 };
 
-/// In the order in which they are compared: differences with a name of their own before fingerprints.
+/// Entries in the order of comparison: specific ones before fingerprints, so that errors name them.
 using RunIdentity = std::vector<IdentityEntry>;
 
-/// All of a state but its step.
+/// All values of a state except for its step.
 RecordedIdentity recorded_identity(const CheckpointState& state);
-/// The keys and values of what is expected.
+/// Keys and values of the expected identity.
 RecordedIdentity recorded_identity(const RunIdentity& expected);
 
-/// Throws unless a run with `expected` can continue what was recorded: each entry of `expected` must be there and the
-/// same, unless its is_same allows another; further ones of `recorded` may be anything.
-/// @param source  what recorded it, e.g. "checkpoint 'FILE'"
-/// @throws UsageError that names the first entry that differs, with both values
+/// Throws unless a run with `expected` can continue the recorded run: each entry of `expected` must be recorded with
+/// the same value, unless its is_same accepts another one. Further entries of `recorded` are ignored.
+/// @param source  origin of `recorded` for messages, e.g. "checkpoint 'FILE'"
+/// @throws UsageError naming the first entry that differs, with both values
 void check_same_run(const RunIdentity& expected, const RecordedIdentity& recorded, std::string_view source);
 
-/// Compares --max_steps, which a resumed run may change; that stretches its learning-rate schedule.
-/// @param is_given  the user set it for this start
-/// @returns a line that names both numbers if they differ, else nothing
-/// @throws UsageError if they differ and the new one is only the default
+/// Compares --max_steps, which a resumed run may change; its learning-rate schedule then uses the new number.
+/// @param is_given  true if the user gave the option in this start
+/// @returns a line for the user with both numbers if they differ, else an empty string
+/// @throws UsageError if they differ and the new number is only the default
 std::string check_max_steps(const RecordedIdentity& recorded, std::int64_t max_steps, bool is_given);
 
 }  // namespace terngrad

@@ -9,7 +9,7 @@
 namespace terngrad {
 namespace {
 
-// What the layout has no place for would be lost without a word: the checkpoint is of a larger net.
+// Throws if the checkpoint has parameters that are not in the layout, instead of ignoring them.
 void require_no_others(const Checkpoint& checkpoint, const Layout& layout) {
   constexpr std::string_view kParametersPrefix = "parameters/";
   for (const TensorRecord& tensor : checkpoint.tensors()) {

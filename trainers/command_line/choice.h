@@ -1,4 +1,4 @@
-// Choices: options whose values are the words of an enumeration.
+// Choices: options whose values are words for the enumerators of an enumeration.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 
 namespace terngrad {
 
-/// A value of an enumeration and the word that stands for it.
+/// An enumerator and its word.
 template <class Enum>
 struct Choice {
   std::string_view word;
   Enum value;
 };
 
-/// The choices of an enumeration, in the order in which --help shows them: to be specialised beside it.
+/// The choices of an enumeration, in the order of --help. Specialised per enumeration, with a static kAll.
 template <class Enum>
 struct Choices;
 
@@ -28,13 +28,13 @@ std::span<const Choice<Enum>> choices_of() {
   return Choices<Enum>::kAll;
 }
 
-/// The word of a value.
+/// The word of an enumerator.
 template <class Enum>
 std::string word_of(Enum value) {
   return std::string(std::ranges::find(choices_of<Enum>(), value, &Choice<Enum>::value)->word);
 }
 
-/// The words of all values.
+/// The words of all enumerators.
 template <class Enum>
 std::vector<std::string> choice_words() {
   std::vector<std::string> words;
@@ -42,7 +42,7 @@ std::vector<std::string> choice_words() {
   return words;
 }
 
-/// Declares an option whose values are those of `target`, by their words.
+/// Declares an option over `target` whose values are the words of its enumeration.
 template <class Enum>
 OptionDeclaration add_choice(OptionSet& options, const std::string& name, Enum* target, const std::string& help) {
   return options.add_words(

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 
-/// Not read_file_text: the size of a pipe is known at its end only.
+/// Instead of read_file_text, as the size of a pipe is only known at its end.
 std::string read_to_end(const std::string& path) {
   const FileDescriptor file(path, O_RDONLY);
   std::string text;

@@ -1,4 +1,4 @@
-// Files of options: what --config reads.
+// Reads files of options for --config.
 #pragma once
 
 #include <string>
@@ -6,17 +6,17 @@
 
 namespace terngrad {
 
-/// A line of such a file: "name = value", or "name" alone.
+/// A line of a config file: "name = value", or "name" alone.
 struct ConfigLine {
-  int number = 0;  // from 1
+  int number = 0;  // line number, from 1
   std::string name;
   std::string value;
   bool has_value = false;
 };
 
-/// The lines of `path` that are neither empty nor comments (`#` in front), blanks around names and values removed. Any
-/// file that can be read serves, a pipe or a device too; it is read once, to its end, and holds at most 1 MiB.
-/// @throws DataError with the file's name and the system's reason if it cannot be read, or is larger
+/// The lines of `path` except empty lines and comments (`#` in front), without blanks around names and values. The file
+/// may also be a pipe or device; it is read once, to its end, and may have at most 1 MiB.
+/// @throws DataError with the file's name and the reason if it cannot be read or is larger
 std::vector<ConfigLine> read_config_lines(const std::string& path);
 
 }  // namespace terngrad

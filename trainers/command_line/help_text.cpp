@@ -10,7 +10,7 @@ constexpr int kMinHelpWidth = 40;
 constexpr int kIndent = 2;
 constexpr int kGap = 2;  // between the columns
 
-/// How much of `text`, which is longer than `width`, goes into one line.
+/// Number of characters of `text` that go into the first line. @param text  longer than `width`
 std::size_t line_length(std::string_view text, std::size_t width) {
   const std::size_t blank = text.rfind(' ', width);
   if (blank != std::string_view::npos && text.find_first_not_of(' ') < blank) return blank;
@@ -30,7 +30,7 @@ void wrap_line(std::string_view text, std::size_t width, std::vector<std::string
 
 std::string blanks(int count) { return std::string(static_cast<std::size_t>(count), ' '); }
 
-/// A name may reach into the second column: its description then begins below it.
+/// Appends an entry. If the name reaches into the second column, the description begins below it.
 void append_entry(const HelpEntry& entry, int column, int width, std::string& text) {
   std::vector<std::string> names = wrap(entry.name, width - kIndent);
   for (std::string& line : names) line.insert(0, blanks(kIndent));

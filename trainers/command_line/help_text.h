@@ -1,4 +1,4 @@
-// Help texts: captions, names and descriptions in two columns that fit a terminal.
+// Formats help texts: captions, names and descriptions in two columns that fit a terminal.
 #pragma once
 
 #include <string>
@@ -7,23 +7,24 @@
 
 namespace terngrad {
 
-/// A line of --help, e.g. "--max_steps N (=3000)" and "steps to train".
+/// An entry of --help, e.g. "--max_steps N (=3000)" and "steps to train".
 struct HelpEntry {
   std::string name;
   std::string description;
 };
 
+/// A group of entries with a caption.
 struct HelpSection {
   std::string caption;
   std::vector<HelpEntry> entries;
 };
 
-/// `text` in lines of at most `width` characters (at least 1), broken at blanks; a word that is longer is broken behind
-/// a '|' or '/', or where it must be. Lines of the text itself stay apart, blanks in front of them are kept.
+/// Wraps `text` to lines of at most `width` characters (at least 1) at blanks; longer words are broken after a '|' or
+/// '/', else anywhere. Line breaks and leading blanks of the text are kept.
 std::vector<std::string> wrap(std::string_view text, int width);
 
-/// The sections one below the other, descriptions in their own column. No line is longer than `width`, which is
-/// taken to be at least 40.
+/// Formats the sections one below the other, descriptions in their own column. Lines have at most `width` characters;
+/// widths below 40 count as 40.
 std::string format_help(const std::vector<HelpSection>& sections, int width);
 
 }  // namespace terngrad

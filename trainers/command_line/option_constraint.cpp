@@ -49,7 +49,7 @@ Constraint text_where(std::string accepted, std::function<bool(const std::string
 
 namespace {
 
-/// @param words  follow "a number" and "an integer"
+/// @param words  text after "a number" and "an integer" in messages
 Constraint range(const std::string& words, std::function<bool(double)> accepts) {
   Constraint constraint = number_where("a number " + words, std::move(accepts));
   constraint.accepted_integers = "an integer " + words;
@@ -79,7 +79,7 @@ Constraint from_up_to(double minimum, double limit) {
 Constraint also_as_fp32(Constraint constraint) {
   constraint.accepted += " (also as a 32-bit float)";
   constraint.accepts_number = [accepts = std::move(constraint.accepts_number)](double number) {
-    // Beyond the range of float the conversion would be undefined.
+    // The conversion is undefined beyond the range of float.
     if (!(std::fabs(number) <= static_cast<double>(std::numeric_limits<float>::max()))) return false;
     const auto rounded = static_cast<double>(static_cast<float>(number));
     if (rounded == 0 && number != 0) return false;

@@ -1,4 +1,4 @@
-// Constraints: what an option accepts besides being of its type.
+// Constraints: restrictions of an option's values beyond its type.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,11 @@
 
 namespace terngrad {
 
-/// A test of an option's value and the words that say what passes it. Empty functions accept everything.
+/// A test of an option's value, and its description for messages. Empty functions accept everything.
 struct Constraint {
-  std::string accepted;                                  // "a number of at least 1"; completes "expected ..."
-  std::string accepted_integers = {};                    // the same for an option of integers, if it differs
-  std::string value_name;                                // shown by --help, e.g. "1|2|4"; empty: by type
+  std::string accepted;                                  // completes "expected ...": "a number of at least 1"
+  std::string accepted_integers = {};                    // the same for integer options, if it differs
+  std::string value_name;                                // placeholder in --help, e.g. "1|2|4"; empty: chosen by type
   std::function<bool(double)> accepts_number;            // for integers and doubles
   std::function<bool(const std::string&)> accepts_text;  // for strings
 };
@@ -30,12 +30,12 @@ Constraint greater_than(double minimum);
 Constraint in_range(double minimum, double maximum);
 /// minimum <= value < limit.
 Constraint from_up_to(double minimum, double limit);
-/// What `constraint` accepts, if it does so after rounding to float32 too, and if that is finite and makes no number 0:
-/// for options that are computed with in fp32.
+/// Accepts what `constraint` accepts before and after rounding to float32, if the rounded number is finite and does not
+/// underflow to 0. For options that are used in fp32 computations.
 Constraint also_as_fp32(Constraint constraint);
-/// A number for which `accepts` holds. @param accepted  completes "expected ..."
+/// A number for which `accepts` returns true. @param accepted  completes "expected ..."
 Constraint number_where(std::string accepted, std::function<bool(double)> accepts);
-/// A string for which `accepts` holds. @param accepted  completes "expected ..."
+/// A string for which `accepts` returns true. @param accepted  completes "expected ..."
 Constraint text_where(std::string accepted, std::function<bool(const std::string&)> accepts);
 
 }  // namespace terngrad

@@ -1,5 +1,5 @@
-// OptionDeclaration: what an option says of itself beside name, help and values: whom it concerns, what it needs, how
-// it enters the identity of a run.
+// OptionDeclaration: properties of an option besides name, help and values: its role, its needs, and how it enters the
+// identity of a run.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,8 @@
 
 namespace terngrad {
 
-/// What depends on an option. It says three things: whether two starts must agree in it to be one run (the identity of
-/// RunIdentity), whether all ranks must have the same value, and whether plots take runs with other values for other
-/// runs.
+/// The effect of an option on a run. The role decides whether a resumed run must have the same value (the identity,
+/// RunIdentity), whether all ranks must have the same value, and whether plots distinguish runs by the value:
 ///
 ///   role      in the identity  same on all ranks  compared by plots
 ///   kResult   yes              yes                yes
@@ -21,42 +20,42 @@ namespace terngrad {
 ///   kReport   no               yes                no
 ///   kPlace    no               no                 no
 enum class OptionRole {
-  kResult,  // the bits of the steps; every option, unless it says otherwise
-  kStart,   // what a new run begins with, which a resumed one has in its checkpoint
-  kSpeed,   // how long steps take, and over which processors and messages, not their bits
-  kReport,  // what is written, printed and watched, and when a run stops
-  kPlace,   // where this process reads, writes and computes
+  kResult,  // the bits of the steps; the default role
+  kStart,   // the initial state, which a resumed run takes from its checkpoint
+  kSpeed,   // speed of steps, their processors and messages, but not their bits
+  kReport,  // output, logging and monitoring, and when a run stops
+  kPlace,   // paths and devices of this process
 };
 
-/// How an option enters the identity of a run, where it is more than its value under its name. Functions read the
-/// variables that the options are declared over; those left empty are replaced by what the comment says.
+/// How an option enters the identity of a run, if not simply by its value under its name. The functions read the
+/// variables that the options are declared over; comments give the behaviour of empty ones.
 struct OptionIdentity {
   std::string key = {};                                    // in checkpoints and config.json; empty: the option's name
-  std::string name = {};                                   // for messages; empty: "--" and the option's name
-  std::function<std::optional<std::string>()> value = {};  // nullopt: runs of this kind have no entry; empty: its text
-  bool is_compared_last = false;                           // since another entry says the same and has a better name for it
-  std::function<bool(const std::string& ours, const std::string& recorded)> is_same = {};  // beside equal texts
-  std::function<std::string(const std::string& value)> shown = {};  // as messages show a value; empty: as it is
+  std::string name = {};                                   // in messages; empty: "--" and the option's name
+  std::function<std::optional<std::string>()> value = {};  // nullopt: such runs have no entry; empty: the option's text
+  bool is_compared_last = false;                           // as another entry covers the same with clearer errors
+  std::function<bool(const std::string& ours, const std::string& recorded)> is_same = {};  // see IdentityEntry::is_same
+  std::function<std::string(const std::string& value)> shown = {};  // formats a value for messages; empty: unchanged
   std::function<std::string(const std::string& recorded)> advice =
-      {};  // what to give to continue a run; empty: nothing
+      {};  // options to give to continue the run; empty: no advice
 };
 
-/// Of an option that decides bits by another entry, which has what all options of that entry come to.
+/// Identity of an option that influences bits only through the entry `key`, which another option declares.
 inline OptionIdentity part_of(std::string key) {
   return {.key = std::move(key), .value = [] { return std::optional<std::string>(); }};
 }
 
-/// Something without which an option has no effect, or cannot be had.
+/// A condition without which an option has no effect or is impossible.
 struct OptionNeed {
-  std::string what;             // "--strategy async"; completes "needs ..."
-  std::function<bool()> holds;  // whether it is there, or the option's value does without
-  /// More about it as things are, in a message: "synthetic is built in". Empty: nothing
+  std::string what;             // completes "needs ...": "--strategy async"
+  std::function<bool()> holds;  // true if the condition is met, or the option's value does not need it
+  /// Detail of the current situation for the message: "synthetic is built in". Empty: none
   std::function<std::string()> detail = {};
 };
 
 class OptionSet;
 
-/// An option that was just declared, to say more of it:
+/// Handle to a declared option, to set more of its properties:
 ///
 ///   options.add("momentum", &o.momentum, "of the optimizers momentum and rmsprop", from_up_to(0, 1))
 ///       .needs("--optimizer momentum or rmsprop", [&o] { return has_momentum(o.optimizer); })
@@ -64,20 +63,20 @@ class OptionSet;
 class OptionDeclaration {
  public:
   OptionDeclaration(OptionSet& options, std::size_t index) : options_(&options), index_(index) {}
-  /// What depends on it; kResult unless told. @throws InvalidArgument for another one after identity()
+  /// Sets the role; the default is kResult. @throws InvalidArgument for another role after identity()
   OptionDeclaration& role(OptionRole role);
-  /// Plots take runs with other values for the same, whatever the role says: for the seed.
+  /// Plots treat runs with different values as the same, whatever the role: for the seed.
   OptionDeclaration& not_compared();
-  /// Adds an entry to a run's identity in place of the option's value under its name; of several calls all count.
+  /// Adds an entry to a run's identity, in place of the option's value under its name. May be called repeatedly.
   /// @throws InvalidArgument unless the role is kResult
   OptionDeclaration& identity(OptionIdentity identity);
-  /// Refuses another value than the default where `holds` says no; of several needs the first that does counts.
+  /// Refuses values other than the default if `holds` returns false. Of several unmet needs the first is reported.
   OptionDeclaration& needs(std::string what, std::function<bool()> holds, std::function<std::string()> detail = {});
   OptionDeclaration& needs(OptionNeed need);
-  /// Another name of the option.
+  /// Adds another name of the option.
   OptionDeclaration& alias(std::string alias);
-  /// The public TensorFlow implementation of TernGrad has the option. @param note  for docs/options.md:
-  /// "same", or what is different. @param name  of it there; empty: the same
+  /// Marks an option that the public TensorFlow implementation of TernGrad has too. @param note  for docs/options.md:
+  /// "same", or the difference. @param name  its name there; empty: the same name
   OptionDeclaration& original(std::string note, std::string name = {});
 
  private:

@@ -49,7 +49,7 @@ const char* type_name(const OptionScalar& scalar) {
 
 std::string expected(const std::string& words) { return ", expected " + words; }
 
-// Only long options, nothing guessed: "-1" is then a value and never an option.
+// Only long options without abbreviations, so that "-1" is always a value.
 constexpr int kStyle = po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent |
                        po::command_line_style::long_allow_next;
 
@@ -253,7 +253,7 @@ const OptionSet::Option& OptionSet::declared(std::string_view name) const {
 
 std::string OptionSet::nearest(std::string_view name) const {
   std::string best;
-  // Further away than a third of its letters, a name is no likely slip.
+  // A name that differs in more than a third of its characters is not suggested.
   int best_distance = std::max(2, static_cast<int>(name.size()) / 3) + 1;
   const auto consider = [&](const std::string& candidate) {
     const int distance = edit_distance(name, candidate);
@@ -284,7 +284,7 @@ std::vector<OptionSet::Given> OptionSet::read_command_line(int argc, const char*
 
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   for (std::string& argument : arguments) {
-    // The parser would give a bare flag the next argument as its value.
+    // Without "=true" the parser would take the next argument as a bare flag's value.
     const Option* option = argument.starts_with("--") ? find(argument.substr(2)) : nullptr;
     if (option != nullptr && option->is_flag) argument += "=true";
   }
@@ -323,7 +323,7 @@ std::vector<OptionSet::Given> OptionSet::read_command_line(int argc, const char*
     }
     given.place = "--" + given.name;
     if (!each.value.empty()) given.value = each.value[0];
-    // An option that follows where a value should is a value forgotten; a value of that form is written with '='.
+    // "--..." in place of a value means a forgotten value; such a value must be given with '='.
     if (token.find('=') == std::string::npos && given.value.starts_with("--")) {
       TERNGRAD_THROW(UsageError, given.place, ": needs a value, found '", given.value, "'");
     }
@@ -384,7 +384,7 @@ ParseResult OptionSet::parse(int argc, const char* const* argv) {
   const std::vector<Given> command_line = read_command_line(argc, argv, result);
   apply(command_line, Repeated::kLastCounts);
   if (!config_files_.empty()) {
-    // The files second because their names come from the command line, which then overrides what they set.
+    // The command line gives the names of the files, and then overrides their values.
     for (const std::string& path : config_files_) apply(read_config_file(path), Repeated::kRefused);
     apply(command_line, Repeated::kLastCounts);
   }

@@ -20,18 +20,19 @@ struct HelpEntry;
 struct IdentityEntry;
 struct OptionDescription;
 
-/// What a command prints when it is asked, in lines of at most `width` characters.
+/// Returns the text that a command prints for a question such as --help, in lines of at most `width` characters.
 using OptionAnswer = std::function<std::string(int width)>;
 
+/// Result of OptionSet::parse.
 struct ParseResult {
   bool help_requested = false;
   bool version_requested = false;
-  OptionAnswer answer = {};         // to the question that was asked, of several to the last
-  std::size_t num_positionals = 0;  // that were given
+  OptionAnswer answer = {};         // answer to the last question that was asked, if any
+  std::size_t num_positionals = 0;  // number of given positional arguments
 };
 
-/// Declares options over the variables that hold their values and fills these from a command line. The value a variable
-/// has when it is declared is the option's default.
+/// Declares options over variables, and fills the variables from a command line. A variable's value at declaration is
+/// the option's default.
 ///
 ///   options.group("Compression");
 ///   options.add("grad_bits", &o.grad_bits, "bits per gradient element on the wire", one_of({1, 2, 4, 8, 16, 32}));
@@ -41,80 +42,79 @@ struct ParseResult {
 ///
 /// Syntax: `--name value` or `--name=value`, names in full; a flag is bare, `=true` or `=false`; `-h` is `--help`.
 /// `--config FILE` reads lines `name = value` with the same names (bare names for flags, `#` begins a comment line).
-/// Numbers are decimal, read in full and finite. Of an option that a command line gives several times the last value
-/// counts, though each must be one that is accepted; one over a vector collects them. What a file says counts less than
-/// a later file, and than the command line; twice in one file is a mistake. --config, --help, --version and
-/// --list_options_json are declared by the constructor.
+/// Numbers are decimal and finite. If the command line repeats an option, every value must be valid and the last one
+/// counts; an option over a vector collects all. Later files override earlier ones, and the command line overrides
+/// files; a repetition within a file is an error. The constructor declares --config, --help, --version and
+/// --list_options_json.
 class OptionSet {
  public:
-  /// @param usage  the first lines of --help
+  /// @param usage  first lines of --help
   explicit OptionSet(std::string usage);
   OptionSet(const OptionSet&) = delete;
   OptionSet& operator=(const OptionSet&) = delete;
 
-  /// Options declared from here on appear under this caption.
+  /// Options declared after this call appear under this caption in --help.
   void group(std::string caption);
 
-  /// Declares `--name` over `*target`, which outlives this object. @throws InvalidArgument for a name declared already,
-  /// or a default that the constraint refuses
+  /// Declares `--name` over `*target`, which must outlive this object. @throws InvalidArgument for a name that is
+  /// declared already, or a default that the constraint refuses
   OptionDeclaration add(std::string name, std::int32_t* target, std::string help, Constraint constraint = {});
   OptionDeclaration add(std::string name, std::int64_t* target, std::string help, Constraint constraint = {});
   OptionDeclaration add(std::string name, std::uint64_t* target, std::string help, Constraint constraint = {});
   OptionDeclaration add(std::string name, double* target, std::string help, Constraint constraint = {});
   OptionDeclaration add(std::string name, std::string* target, std::string help, Constraint constraint = {});
-  /// A repeatable option: values in the order given. The constraint holds for each.
+  /// Declares a repeatable option: values in the order given. The constraint applies to each value.
   OptionDeclaration add(std::string name, std::vector<std::string>* target, std::string help,
                         Constraint constraint = {});
-  /// One of several words. @param choose  takes the number of the word that was given. @param word  that stands now
+  /// Declares an option whose value is one of `words`. @param choose  called with the index of the given word. @param
+  /// word  returns the current word
   OptionDeclaration add_words(std::string name, std::string help, std::vector<std::string> words,
                               std::function<void(std::size_t index)> choose, std::function<std::string()> word);
   OptionDeclaration add_flag(std::string name, bool* target, std::string help);
-  /// Declares an argument that is no option, such as the name of a file: the next one of the command line, which has to
-  /// have it. Between options they may stand anywhere; what begins with '-' is none. @param target  outlives this
-  /// object
+  /// Declares the next positional argument, such as a file name; it is required. Positional arguments may stand
+  /// anywhere between options and do not begin with '-'. @param target  must outlive this object
   void add_positional(std::string name, std::string* target, std::string help);
-  /// Declares `--name`, which only asks something, as --help does: the command is to print the answer and exit. It
-  /// stands on the command line, and is none of values().
+  /// Declares a question `--name`, like --help: the command prints the answer and exits. Allowed on the command line
+  /// only, and not part of values().
   void add_question(std::string name, std::string help, OptionAnswer answer);
 
-  /// Of an option that is declared already, to say more of it. @throws InvalidArgument if it is not
+  /// Handle to a declared option, to set more of its properties. @throws InvalidArgument if it is not declared
   OptionDeclaration declaration(std::string_view name);
 
-  /// Makes `--name` a known name that is always refused, with `reason`, which says what to do instead: for options of
-  /// other programs that users may bring along. @throws InvalidArgument for a name declared already
+  /// Declares a name that is always refused with `reason`, which says what to do instead: for options that users know
+  /// from other programs. @throws InvalidArgument for a name that is declared already
   void refuse(std::string name, std::string reason);
 
-  /// Parses a command line, argv[0] being the program. Nothing wins over an error: a bad option next to --help is still
-  /// refused.
-  /// @throws UsageError of one line that names the option, the value and what would be accepted: for an option that is
-  /// unknown (with the nearest known name), without value or repeated in a file, a value that is refused, an argument
-  /// that is neither an option nor one of add_positional, or one of these that is missing, unless something is only
-  /// asked; in a file with its name and line. Variables may then be partly filled
+  /// Parses a command line; argv[0] is the program. An invalid option is refused even next to --help.
+  /// @throws UsageError of one line that names the option, the value and the accepted values, and file and line of a
+  /// config file: for an option that is unknown (with the nearest known name), lacks its value or is repeated in a
+  /// file, for a refused value, an unexpected argument, or a missing positional argument (unless a question is asked).
+  /// Some variables may already be assigned then
   ParseResult parse(int argc, const char* const* argv);
 
   /// True if the user set the option. @throws InvalidArgument if it is not declared
   bool was_set(std::string_view name) const;
-  /// True if the user set the option to another value than its default. The default is an option's neutral value: where
-  /// the option has no effect, it is as good as not given. @throws InvalidArgument if it is not declared
+  /// True if the user set the option to a value other than its default. The default is the neutral value: giving it
+  /// explicitly counts as not given. @throws InvalidArgument if it is not declared
   bool was_changed(std::string_view name) const;
-  /// Replaces the default, for defaults that depend on another option: --help and values() show it, and the variable
-  /// gets it unless the user set the option. @throws InvalidArgument if the option would not accept it
+  /// Replaces the default, for defaults that depend on another option: --help and values() show it, and it is assigned
+  /// to the variable unless the user set the option. @throws InvalidArgument if the option does not accept it
   void set_default(std::string_view name, const std::string& value);
 
   /// The text of --help: groups of options with defaults and accepted values. @param width  characters in a line
   std::string help(int width = 80) const;
   /// Every option but positional arguments, --config, --help, --version and other questions, in order of declaration.
   std::vector<OptionValue> values() const;
-  /// Refuses options that the user set to another value than their default and that need something that is not there.
-  /// @throws UsageError that names the first of them, its value, what it needs and its default
+  /// Refuses changed options (was_changed) with unmet needs.
+  /// @throws UsageError naming the first such option, its value, its need and its default
   void require_needs() const;
 
-  /// Of the run that the values make: the entries of all options whose role is OptionRole::kResult, in order of
-  /// declaration, those that are compared last behind all others.
+  /// The identity of a run with the current values: the entries of all options with OptionRole::kResult, in order of
+  /// declaration, with entries that set is_compared_last at the end.
   std::vector<IdentityEntry> identity() const;
-  /// Of every option of values(), in the same order.
+  /// Descriptions of the options of values(), in the same order.
   std::vector<OptionDescription> descriptions() const;
-  /// Names that are always refused, with the reasons, in order of declaration.
+  /// Names that are always refused, and the reasons, in order of declaration.
   const std::vector<std::pair<std::string, std::string>>& refused() const { return refused_; }
 
  private:
@@ -124,22 +124,23 @@ class OptionSet {
     std::string group;
     std::string help;
     std::string value_name;
-    std::string accepted;  // what the constraint accepts
+    std::string accepted;  // Constraint::accepted
     OptionScalar default_value;
     OptionRole role = OptionRole::kResult;
-    bool is_compared = true;               // if its role is
-    std::vector<OptionIdentity> identity;  // empty: its value under its name
+    bool is_compared = true;               // false after not_compared()
+    std::vector<OptionIdentity> identity;  // empty: the option's value under its name
     std::vector<OptionNeed> needs;
     std::string original;
     std::string original_name;
-    std::optional<OptionScalar> given;  // by the user; a command may change the variable
+    std::optional<OptionScalar> given;  // the user's value; a command may change the variable
     bool is_flag = false;
     bool is_repeatable = false;
-    bool is_built_in = false;  // --config, and what asks something: no setting of a run
-    // Parses and stores a value; returns what follows "'value' is refused" if it is, e.g. ", expected true or false".
+    bool is_built_in = false;  // --config and questions, which are not settings of a run
+    // Parses and stores a value. Returns an empty string, or if it refuses the value the words to append to "'value' is
+    // refused", e.g. ", expected true or false".
     std::function<std::string(const std::string& text)> assign;
     std::function<OptionScalar()> value;
-    std::function<void()> clear;  // of a repeatable option: before the user's first value
+    std::function<void()> clear;  // repeatable options: called before the user's first value
   };
   struct Positional {
     std::string name;  // "FILE"
@@ -149,7 +150,7 @@ class OptionSet {
   struct Given {
     std::string name;
     std::string value;  // "true" for a bare flag
-    std::string place;  // "--name" or "FILE:12: name": begins each message about it
+    std::string place;  // "--name" or "FILE:12: name": begins each message about the option
   };
   enum class Repeated { kLastCounts, kRefused };
 
@@ -165,7 +166,7 @@ class OptionSet {
   Option* find(std::string_view name);
   std::string nearest(std::string_view name) const;
   [[noreturn]] void refuse_unknown(const Given& given, std::string_view prefix) const;
-  /// Fills the positional arguments.
+  /// Reads the command line into a list, and assigns the positional arguments.
   std::vector<Given> read_command_line(int argc, const char* const* argv, ParseResult& result) const;
   void require_positionals(std::size_t num_given) const;
   std::vector<Given> read_config_file(const std::string& path) const;
@@ -177,14 +178,14 @@ class OptionSet {
   std::vector<std::string> config_files_;
   bool help_ = false;
   bool version_ = false;
-  OptionAnswer answer_;  // to the last question
+  OptionAnswer answer_;  // answer to the last question
   std::vector<Option> options_;
   std::vector<Positional> positionals_;
   std::vector<std::pair<std::string, std::string>> aliases_;
   std::vector<std::pair<std::string, std::string>> refused_;  // name, reason
 };
 
-/// The number of insertions, deletions and replacements of characters that turn `a` into `b` (Levenshtein distance).
+/// Levenshtein distance: the number of insertions, deletions and replacements of characters that turn `a` into `b`.
 int edit_distance(std::string_view a, std::string_view b);
 
 }  // namespace terngrad

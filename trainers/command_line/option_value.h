@@ -1,4 +1,4 @@
-// OptionValue: an option as it stands after parsing.
+// OptionValue: an option after parsing.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace terngrad {
 /// The value of an option, by type.
 using OptionScalar = std::variant<bool, std::int64_t, std::uint64_t, double, std::string, std::vector<std::string>>;
 
-/// An option as it stands after parsing.
+/// An option after parsing.
 struct OptionValue {
   std::string name;
   OptionScalar value;
-  bool set_by_user = false;       // on the command line or in a --config file
-  bool same_on_all_ranks = true;  // must be
+  bool set_by_user = false;       // true if given on the command line or in a --config file
+  bool same_on_all_ranks = true;  // true if all ranks must have the same value
 };
 
 }  // namespace terngrad

@@ -41,7 +41,7 @@ void append(std::int64_t step, std::vector<std::int64_t>& steps) {
   steps.push_back(step);
 }
 
-/// A range with a stride, or with a factor.
+/// Appends the steps of a range with a stride or a factor.
 void append_range(const std::vector<std::string>& parts, const std::string& item, std::vector<std::int64_t>& steps) {
   const bool is_geometric = parts[2].starts_with('*');
   const std::int64_t last = step_from(parts[1], item, 0);
@@ -50,7 +50,7 @@ void append_range(const std::vector<std::string>& parts, const std::string& item
   if (step > last) refuse(item);
   for (;;) {
     append(step, steps);
-    // Compared this way because the next one may be no int64.
+    // This form avoids overflow of the next step.
     if (is_geometric ? step > last / by : by > last - step) return;
     step = is_geometric ? step * by : step + by;
   }

@@ -38,12 +38,12 @@ std::string pays_text(const BreakEven& break_even) {
 
 std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", 1e3 * seconds); }
 
-/// Of a step, one part after the other; of an exchange where no more is known.
+/// Seconds of computation plus exchange; only of the exchange if the computation is unknown.
 double step_seconds(const Advice& advice, const ExchangeCost& cost) {
   return advice.subject.compute.seconds + cost.seconds(advice.subject.link);
 }
 
-/// By how much less an exchange moves than the best one of plain fp32 between these processes.
+/// Compression ratio compared with the bytes of an fp32 all-reduce between these processes.
 double wire_ratio(const Advice& advice, const AdviceRow& row) {
   const double plain = fp32_all_reduce_bytes(advice.subject.num_elements, advice.subject.world.num_processes);
   return row.cost.moved_bytes > 0 ? plain / row.cost.moved_bytes : 0;
@@ -57,7 +57,7 @@ std::string world_text(const ExchangeWorld& world) {
 
 bool is_vendor(const ExchangeCost& cost) { return cost.exchange == kVendorExchange; }
 
-/// A fit that no latency above zero explains has none to show.
+/// A fitted latency of 0 means that it is too small to measure.
 std::string latency_text(const AdviceSubject& subject) {
   if (!subject.samples.empty() && subject.link.latency_seconds == 0) return "latency below what this measures";
   return fmt::format("latency {:.1f} us", 1e6 * subject.link.latency_seconds);
@@ -67,7 +67,7 @@ std::string spread_text(const AdviceRow& row) {
   return row.spread ? fmt::format("{:.3f} to {:.3f} ms", 1e3 * row.spread->low, 1e3 * row.spread->high) : "-";
 }
 
-/// How terngrad_train is told to use an exchange as it was measured.
+/// Options of terngrad_train that select an exchange as it was measured.
 std::string train_options(const AdviceSubject& subject, const ExchangeCost& cost) {
   if (is_vendor(cost)) return cost.codec == "fp32" ? "--exchange vendor" : "--exchange vendor --codec " + cost.codec;
   if (cost.codec == "fp32") return "--grad_bits 32";
@@ -139,7 +139,7 @@ std::size_t fastest(const Advice& advice, const TakesPart& takes_part) {
   return best;
 }
 
-/// Index of the row that other codecs are compared with.
+/// Index of the baseline row of a codec.
 std::size_t baseline_of(const Advice& advice, const std::string& codec) {
   const std::size_t row = fastest(advice, [&](const std::string& of_row) { return of_row == codec; });
   TERNGRAD_REQUIRE(row < advice.rows.size(), "[make_advice] compares with fp32 and bf16; there is no exchange of ",
@@ -147,7 +147,7 @@ std::size_t baseline_of(const Advice& advice, const std::string& codec) {
   return row;
 }
 
-/// The rows that the recommended one is not told apart from.
+/// Rows whose spreads overlap with that of the recommended one.
 std::vector<std::size_t> ties_of(const Advice& advice) {
   std::vector<std::size_t> ties;
   const std::optional<Spread>& chosen = advice.rows[advice.recommended].spread;
@@ -158,7 +158,7 @@ std::vector<std::size_t> ties_of(const Advice& advice) {
   return ties;
 }
 
-/// What a recommendation begins with.
+/// Begin of the recommendation.
 std::string beginning_text(const Advice& advice) {
   if (advice.ties.empty()) return "recommendation: ";
   std::vector<std::string> names;
@@ -220,7 +220,7 @@ std::string to_text(const Advice& advice) {
   auto out = std::back_inserter(text);
   fmt::format_to(out, "link of each process, {}: {}, {}\n", subject.samples.empty() ? "as given" : "measured",
                  bandwidth_text(subject.link.bytes_per_second), latency_text(subject));
-  std::size_t width = 6;  // of the codecs
+  std::size_t width = 6;  // width of the codec column
   for (const AdviceRow& row : advice.rows) width = std::max(width, row.cost.codec.size());
   fmt::format_to(out, "{:<{}} {:<15} {:>12} {:>6} {:>13} {:>13} {:>24}   {:<23} {}\n", "codec", width, "exchange",
                  "wire/process", "ratio", "encode+decode", "exchange", "spread (middle half)", "pays against fp32",

@@ -1,4 +1,4 @@
-// Advice: which codec pays on a link, with the numbers that say why.
+// Advice: recommends a codec for a link, with the numbers behind it.
 #pragma once
 
 #include <cstdint>
@@ -11,58 +11,59 @@
 
 namespace terngrad {
 
-/// The rest of a step: computing the gradients of all workers.
+/// Time to compute the gradients of all workers.
 struct AdviceCompute {
-  std::int64_t measured_batch = 0;  // examples of all workers together, computed on CPUs; 0: not measured
-  double seconds = 0;               // 0: not known, and exchanges are compared by themselves
+  std::int64_t measured_batch = 0;  // joint batch of all workers, measured on CPUs; 0: not measured
+  double seconds = 0;               // 0: unknown; only exchanges are compared
 };
 
-/// What is exchanged, between whom, and how fast they are joined.
+/// The tensors, processes and link that the advice is for.
 struct AdviceSubject {
-  std::string name;  // of the net or layout
+  std::string name;  // name of the net or layout
   std::int64_t num_elements = 0;
   int num_tensors = 0;
   ExchangeWorld world;
   LinkModel link;
-  std::vector<LinkSample> samples;  // what `link` was fitted to; empty if it was given
+  std::vector<LinkSample> samples;  // samples that `link` was fitted to; empty if it was given
   AdviceCompute compute = {};
-  // What codecs were measured with, and are to be used with.
-  double clip_factor = 0;        // of ternary
-  bool quantize_logits = false;  // of all but fp32
+  // Options that the codecs were measured with, and must be used with.
+  double clip_factor = 0;        // for ternary
+  bool quantize_logits = false;  // for all codecs except fp32
 };
 
-/// One exchange.
+/// Cost of one exchange.
 struct AdviceRow {
   ExchangeCost cost;
-  std::optional<Spread> spread;  // between what the exchange's time on this link lies, if it was measured repeatedly
-  BreakEven against_fp32;        // against the baselines; of these themselves: never
+  std::optional<Spread> spread;  // range of the exchange's time on this link, if it was measured repeatedly
+  BreakEven against_fp32;        // comparison with the baselines; for the baselines themselves: never
   BreakEven against_bf16;
 };
 
+/// The exchanges of a subject and the recommended one.
 struct Advice {
   AdviceSubject subject;
   std::vector<AdviceRow> rows;
-  // Indices of rows. A baseline is the exchange of fp32 (bf16) that takes least on this link.
+  // Indices of rows. A baseline is the fastest exchange of fp32 (bf16) on this link.
   std::size_t fp32_baseline = 0;
   std::size_t bf16_baseline = 0;
-  std::size_t recommended = 0;  // fp32_baseline: do not compress
+  std::size_t recommended = 0;  // equal to fp32_baseline: do not compress
 
-  /// Rows whose spreads overlap with that of the recommended one: the measurement does not tell them apart.
+  /// Rows whose spread overlaps with that of the recommended row: the measurement cannot distinguish them.
   std::vector<std::size_t> ties = {};
 
   bool compress() const { return recommended != fp32_baseline; }
 };
 
-/// @param costs  of any exchanges, of kVendorExchange too; at least one of fp32 and one of bf16
-/// @throws InvalidArgument if one of these is missing
+/// Chooses the fastest exchange. @param costs  any exchanges, kVendorExchange too; at least one of fp32 and one of bf16
+/// @throws InvalidArgument without fp32 or bf16
 Advice make_advice(AdviceSubject subject, const std::vector<ExchangeCost>& costs);
 
-/// The last line of to_text: the exchange to use, or that gradients are not to be compressed, and why.
+/// The last line of to_text: the exchange to use or the advice not to compress, with the reason.
 std::string recommendation_text(const Advice& advice);
 
-/// A table with a line for each exchange: bytes on the wire for each step and worker (V / L of exchange_cost.h),
-/// milliseconds of the processor, of a whole exchange on this link, and the bandwidths for which it pays. Then the
-/// baselines and the recommendation, which is by the times of steps where it is known what computing takes.
+/// A table with a line per exchange: bytes on the wire per step and worker (V / L of exchange_cost.h), milliseconds of
+/// the processor and of a whole exchange on this link, and the bandwidths for which it pays. Then the baselines and the
+/// recommendation, which compares whole steps if the compute time is known.
 std::string to_text(const Advice& advice);
 
 /// All numbers, in bytes, seconds and bytes per second; an infinite bandwidth is null.

@@ -38,8 +38,7 @@
 namespace terngrad {
 namespace {
 
-/// An exchange that takes so much longer than the fastest one before it is clearly apart from it, and not measured as
-/// often as the others.
+/// An exchange that is slower than the fastest one before it by this factor is measured less often.
 constexpr double kClearlySlower = 1.5;
 
 constexpr const char* kAdviseUsage =
@@ -52,14 +51,14 @@ struct AdviseOptions : AdvisedModelOptions {
   double compute_ms = -1;
   double bandwidth_mbit = 0;
   double latency_us = 50;
-  std::vector<std::string> codecs = {"t2", "t5"};  // beside the baselines
+  std::vector<std::string> codecs = {"t2", "t5"};  // in addition to the baselines
   bool quantize_logits = false;
   double clip_factor = 2.5;
   int repetitions = 5;
   int threads = 0;
   double exchange_timeout = 600;
   std::string json;
-  int num_launched = 1;  // processes
+  int num_launched = 1;  // number of launched processes
 };
 
 std::vector<std::string> with_none(std::vector<std::string> names) {
@@ -173,8 +172,8 @@ void check(const OptionSet& options, AdviseOptions& o, int num_processes) {
   check_batch(o);
 }
 
-/// What a step computes: as was said, or of a net what the slowest process takes for its workers, all of them at the
-/// same time.
+/// Compute time of a step: --compute_ms if given, else for a net the time of the slowest process for its workers,
+/// measured on all processes at the same time.
 AdviceCompute compute_of(const AdviseOptions& o, const AdvisedModel& model, const ExchangeWorld& world,
                          const ProcessGroup& processes) {
   if (o.compute_ms >= 0) return {.seconds = 1e-3 * o.compute_ms};
@@ -192,14 +191,14 @@ AdviceCompute compute_of(const AdviseOptions& o, const AdvisedModel& model, cons
   return {.measured_batch = std::int64_t{net.examples_per_worker} * world.num_workers, .seconds = seconds};
 }
 
-/// Seconds above which an exchange is clearly slower than one of those.
+/// Seconds above which an exchange is clearly slower than the fastest of `costs`.
 double clearly_slower(const std::vector<ExchangeCost>& costs, const LinkModel& link) {
   double fastest = std::numeric_limits<double>::infinity();
   for (const ExchangeCost& cost : costs) fastest = std::min(fastest, cost.seconds(link));
   return kClearlySlower * fastest;
 }
 
-/// The baselines and what is compared with them.
+/// The baselines and the codecs of --codec.
 std::vector<std::string> measured_codecs(const AdviseOptions& o) {
   std::vector<std::string> codecs = {"fp32", "bf16"};
   for (const std::string& codec : o.codecs) {
@@ -208,7 +207,7 @@ std::vector<std::string> measured_codecs(const AdviseOptions& o) {
   return codecs;
 }
 
-/// The project's own exchanges, and where there is a launch the transport library's.
+/// Measures the project's own exchanges, and with several processes those of the transport library.
 std::vector<ExchangeCost> measure_exchanges(const AdviseOptions& o, const Layout& layout, const ExchangeWorld& world,
                                             const LinkModel& link, const ProcessGroup& processes,
                                             ProgressDisplay& display) {

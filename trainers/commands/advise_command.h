@@ -3,7 +3,7 @@
 
 namespace terngrad {
 
-/// Runs the command. @returns the exit code; throws what command_main maps to one
+/// Runs the command. @returns the exit code. @throws exceptions that command_main maps to one
 int run_advise(int argc, char** argv);
 
 }  // namespace terngrad

@@ -13,7 +13,7 @@ namespace terngrad {
 namespace {
 
 AdvisedModel make_net_model(const AdvisedModelOptions& o) {
-  TrainOptions recipe;  // for what goes with the data set and the net
+  TrainOptions recipe;  // for the defaults of the data set and the net
   OptionSet recipe_options("");
   declare_train_options(recipe_options, recipe);
   std::vector<const char*> words = {"terngrad_train", "--dataset", o.dataset.c_str()};

@@ -1,4 +1,4 @@
-// What terngrad_advise gives advice on: the tensors of a net, or of a well-known model.
+// AdvisedModel: the tensors for terngrad_advise, of a net or a well-known model.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace terngrad {
 
-/// The options of the same names; empty and 0: what goes with the data set.
+/// Options of terngrad_advise; empty or 0: the defaults of the data set.
 struct AdvisedModelOptions {
-  std::string layout = {};  // of a well-known model, in place of a net
+  std::string layout = {};  // layout of a well-known model, instead of a net
   std::string dataset = "synthetic";
   std::string net = {};
   int image_size = 0;
@@ -20,17 +20,18 @@ struct AdvisedModelOptions {
   std::int64_t batch_size = 0;
 };
 
+/// A model that terngrad_advise measures exchanges for.
 struct AdvisedModel {
   std::string name;
   Layout layout;
-  // Of a net, of which more is known than the layout:
+  // Set for nets only:
   NetSpec spec = {};
   ImageShape shape = {};
   int num_classes = 0;
-  std::int64_t batch_size = 0;  // of its data set
+  std::int64_t batch_size = 0;  // joint batch size
 };
 
-/// @throws UsageError for a net that its images do not fit
+/// Creates the model. @throws UsageError if the images do not fit the net
 AdvisedModel make_advised_model(const AdvisedModelOptions& o);
 
 }  // namespace terngrad

@@ -38,7 +38,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kCodecCommand = "terngrad_codec";
 
-/// What --codec is where it is not given.
+/// Default values of --codec.
 std::vector<std::string> default_codecs() {
   return {"fp32",        "bf16",        "fp8",
           "qsgd:bits=8", "qsgd:bits=4", "qsgd:bits=2,block=128",
@@ -101,7 +101,7 @@ void declare(OptionSet& options, EncodeOptions& o) {
   declare_codec_list(options);
 }
 
-/// Runs `make` for the codec of --codec. @throws UsageError for what it refuses as InvalidArgument or NotSupported
+/// Runs `make` for the codec of --codec. @throws UsageError for its InvalidArgument or NotSupported
 template <class Make>
 auto with_codec(const std::string& codec, const Make& make) {
   try {
@@ -118,7 +118,7 @@ void require_same(const GradientFile& first, const GradientFile& next) {
   TERNGRAD_THROW(DataError, "'", next.source, "' has other tensors or workers than '", first.source, "'");
 }
 
-/// Says which tensors are left out.
+/// Reads a file; lists skipped tensors on stderr.
 GradientFile read_gradients(const fs::path& path) {
   GradientFile file = read_gradient_file(path);
   if (file.left_out.empty()) return file;
@@ -158,7 +158,7 @@ int inspect(const InspectOptions& o) {
     const bool is_first = inspection.steps.empty();
     const GradientFile next = is_first ? GradientFile{} : read_gradients(path);
     if (!is_first) require_same(first, next);
-    // A file has the number of steps done after its own.
+    // File names have the steps done after the step: its 0-based number plus 1.
     for (CodecInspection& each : running) each.add(is_first ? first : next, step == 0 ? 0 : step - 1);
     inspection.steps.push_back(step);
   }
@@ -258,7 +258,7 @@ int run_decode(int argc, const char* const* argv) {
   return kExitSuccess;
 }
 
-/// The command without one of its verbs: --help, --version and the lists, or a mistake.
+/// The command without a verb: --help, --version, the lists, or an error.
 int run_alone(int argc, const char* const* argv) {
   OptionSet options(kUsage);
   declare_codec_list(options);

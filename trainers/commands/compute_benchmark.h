@@ -1,14 +1,14 @@
-// Measures what computing gradients costs a process.
+// Measures the time to compute gradients.
 #pragma once
 
 #include "nets/net.h"
 
 namespace terngrad {
 
-/// Seconds that the forward and backward passes of one step take for a process's workers, on images of random numbers:
-/// without reading images, without exchange and update. The median of that many steps, after one that does not count.
+/// Median seconds of the forward and backward passes of one step for a process's workers, on random images: without
+/// reading images, exchange and update. Measures `repetitions` steps after one warm-up step.
 /// @param net      computes on the CPU
-/// @param options  that it was made with
+/// @param options  options of the net
 /// @throws InvalidArgument for repetitions below 1
 double probe_compute(Net& net, const NetOptions& options, int repetitions);
 

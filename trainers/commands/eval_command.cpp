@@ -100,7 +100,7 @@ void declare(OptionSet& options, EvalOptions& o) {
            one_of({"auto", "tf32", "fp32"}))
       .needs("a GPU (--device cuda)", [&o] { return !choose_devices(o.device, {}, o.math).is_cpu(); });
   options.add("threads", &o.threads, "threads; 0: all of the machine", at_least(0));
-  // Options of the original that cannot be honoured here; docs/options.md has the whole list.
+  // Options of the TernGrad authors' program that are refused here; docs/options.md has the whole list.
   options.refuse("batch_size", "how examples are batched does not change the result");
   for (const char* name : {"net", "image_size", "preprocessing", "label_offset"})
     options.refuse(name, "the checkpoint says it");
@@ -109,7 +109,7 @@ void declare(OptionSet& options, EvalOptions& o) {
 }
 
 void check(const OptionSet& options, const EvalOptions& o) {
-  choose_devices(o.device, {}, o.math);  // refuses a device that is not there before anything is read
+  choose_devices(o.device, {}, o.math);  // refuses a missing device before anything is read
   options.require_needs();
   if (o.checkpoint.empty() == o.checkpoint_dir.empty()) {
     throw UsageError("give exactly one of --checkpoint_dir (a run directory) and --checkpoint (a file)");
@@ -148,7 +148,7 @@ std::string dataset_name(const EvalOptions& o, const Checkpoint& checkpoint) {
 
 int num_threads(const EvalOptions& o) { return o.threads == 0 ? num_hardware_threads() : o.threads; }
 
-/// --data_dir, or where it is not given the folder of the run that the checkpoint is of.
+/// --data_dir, or by default the data folder of the checkpoint's run.
 std::string data_dir_of(const EvalOptions& o, const Checkpoint& checkpoint, const std::string& dataset) {
   if (!o.data_dir.empty() || is_built_in(dataset)) return o.data_dir;
   const std::string must = "--data_dir: must name the folder with the files of data set " + dataset;
@@ -163,7 +163,7 @@ std::string data_dir_of(const EvalOptions& o, const Checkpoint& checkpoint, cons
   return run->data_dir;
 }
 
-/// The data set that goes with `checkpoint`.
+/// Opens the data set of `checkpoint`.
 std::unique_ptr<Dataset> open_dataset(const EvalOptions& o, const Checkpoint& checkpoint) {
   const std::string name = dataset_name(o, checkpoint);
   if (is_built_in(name) && !o.data_dir.empty()) {
@@ -177,7 +177,7 @@ std::unique_ptr<Dataset> open_dataset(const EvalOptions& o, const Checkpoint& ch
   if (image_size != checkpoint.state().extra_metadata.end()) options.image_size = std::atoi(image_size->second.c_str());
   const auto preprocessing = checkpoint.state().extra_metadata.find("preprocessing");
   if (preprocessing != checkpoint.state().extra_metadata.end()) options.preprocessing = preprocessing->second;
-  // Of --subset train: images as the run saw them. Runs before the option recorded none and were augmented.
+  // For --subset train: images as the run saw them. Runs from before this option existed were augmented.
   const auto augment = checkpoint.state().extra_metadata.find("augment");
   const bool is_off = augment != checkpoint.state().extra_metadata.end() && augment->second == "off";
   options.augment = !(can_augment(name) && is_off);
@@ -196,21 +196,21 @@ std::unique_ptr<Dataset> open_dataset(const EvalOptions& o, const Checkpoint& ch
   return first_examples(std::move(dataset), o.num_examples);
 }
 
-/// What nets are to compute with: that of the run, if it was trained on a GPU.
+/// The math mode: --math, or for auto that of the run if it was trained on a GPU, else fp32.
 std::string math_of(const EvalOptions& o, const Checkpoint& checkpoint) {
   if (o.math != "auto") return o.math;
   const auto recorded = checkpoint.state().extra_metadata.find("math");
   return recorded != checkpoint.state().extra_metadata.end() ? recorded->second : "fp32";
 }
 
-/// The net of a checkpoint: on the first GPU of `choice` if it has any.
+/// Creates a net, on the first GPU of `choice` if it has any.
 std::unique_ptr<Net> make_net_on(const TrainDevices& choice, const std::string& name, const ImageShape& shape,
                                  int num_classes, const NetOptions& options) {
   if (choice.is_cpu()) return make_net(name, shape, num_classes, options);
   return make_device_net(name, shape, num_classes, options, choice.math, Stream(choice.gpus[0]));
 }
 
-/// @param predicted  as of evaluate
+/// @param predicted  see evaluate
 Evaluation evaluate_checkpoint(const EvalOptions& o, const Checkpoint& checkpoint, const Dataset& dataset,
                                const std::function<void()>& send_heartbeat, std::span<std::int32_t> predicted) {
   NetOptions net_options;
@@ -225,23 +225,24 @@ Evaluation evaluate_checkpoint(const EvalOptions& o, const Checkpoint& checkpoin
   return evaluate(*net, parameters.span(), state.span(), dataset, num_threads(o), send_heartbeat, predicted);
 }
 
-/// Evaluates checkpoints of one run, which share a data set, and keeps a log of results if there is a folder for it.
+/// Evaluates checkpoints of one run, which share a data set, and writes an EvaluationLog if there is a folder for it.
 class Evaluator {
  public:
-  /// @param log_directory  asked once, when the first checkpoint comes; empty for no log
+  /// @param log_directory  called once, at the first checkpoint; returns an empty path for no log
   Evaluator(const EvalOptions& o, std::function<std::filesystem::path()> log_directory,
             std::function<void()> send_heartbeat = {})
       : o_(o), log_directory_(std::move(log_directory)), send_heartbeat_(std::move(send_heartbeat)) {}
 
-  /// Whether the data set and the log, if there is to be one, are open.
+  /// True if the data set and the log (if any) are open.
   bool is_prepared() const { return dataset_ != nullptr; }
-  /// Whether the log has the checkpoint's result.
+  /// True if the log has the checkpoint's result.
   bool has_result(const Checkpoint& checkpoint) {
     if (!dataset_) prepare(checkpoint);
     return log_ && log_->find(checkpoint.state().step, checkpoint.checksum()) != nullptr;
   }
 
-  /// Prints the result; one that the log has is not computed again, unless predictions are asked for. Writes these.
+  /// Evaluates and prints the result, and writes predictions if requested. Without predictions, a result in the log is
+  /// not computed again.
   void run(const Checkpoint& checkpoint) {
     if (!dataset_) prepare(checkpoint);
     const std::uint64_t step = checkpoint.state().step;
@@ -273,7 +274,7 @@ class Evaluator {
                                                 .num_examples = dataset->num_examples(),
                                                 .data_fingerprint = data_fingerprint(*dataset)});
     }
-    dataset_ = std::move(dataset);  // last: with it, this is done
+    dataset_ = std::move(dataset);  // last: it marks the preparation as complete
   }
 
   const EvalOptions& o_;
@@ -312,10 +313,10 @@ int follow(const EvalOptions& o) {
 struct RunEvaluator::Parts {
   FollowedRun run;
   std::function<void(const std::string& what)> problem;
-  std::shared_ptr<std::optional<Folder>> folder;    // of the run, once it is there
-  std::function<void(const Checkpoint&)> evaluate;  // unless the log has its result
-  std::function<bool()> is_prepared;                // as Evaluator::is_prepared
-  std::set<std::uint64_t> ended = {};               // steps whose checkpoints need no further look
+  std::shared_ptr<std::optional<Folder>> folder;    // run directory, once it exists
+  std::function<void(const Checkpoint&)> evaluate;  // evaluates a checkpoint unless the log has its result
+  std::function<bool()> is_prepared;                // see Evaluator::is_prepared
+  std::set<std::uint64_t> ended = {};               // steps whose checkpoints are done
   std::set<std::string> told = {};
 
   void tell(const std::exception& error) {
@@ -372,7 +373,7 @@ bool RunEvaluator::look_at(Which which, const std::function<bool()>& is_over) {
     } catch (const std::exception& error) {
       parts_->tell(error);
       all_are_done = false;
-      // Without the data set or the log no other one can be evaluated either.
+      // Without data set or log, no other checkpoint can be evaluated either.
       if (is_loaded && !parts_->is_prepared()) return false;
     }
   }

@@ -8,7 +8,7 @@
 
 namespace terngrad {
 
-/// A run whose checkpoints are evaluated while it continues.
+/// A run whose checkpoints are evaluated while it trains.
 struct FollowedRun {
   std::filesystem::path directory;
   std::string data_dir;
@@ -16,24 +16,23 @@ struct FollowedRun {
 };
 
 /// Evaluates every checkpoint of a run on the CPU as terngrad_eval does: averaged weights, the whole test set, results
-/// on stdout and in the folder `eval` of the run. Those that the folder has results of are left out, and those that the
-/// run has deleted before their turn.
+/// on stdout and in the folder `eval` of the run. Skips checkpoints that have results in this folder, and those that
+/// the run has deleted meanwhile.
 class RunEvaluator {
  public:
-  /// @param problem    is told what failed, once in the same words
-  /// @param send_heartbeat  called now and then during an evaluation; may be empty
+  /// @param problem         called with each error message, once per text
+  /// @param send_heartbeat  called regularly during an evaluation; may be empty
   RunEvaluator(FollowedRun run, std::function<void(const std::string& what)> problem,
                std::function<void()> send_heartbeat = {});
   RunEvaluator(const RunEvaluator&) = delete;
   RunEvaluator& operator=(const RunEvaluator&) = delete;
   ~RunEvaluator();
 
-  /// Evaluates what is there and was not evaluated yet, in order of steps. What terngrad_eval would fail with is told,
-  /// and tried again at the next look.
-  /// @param is_over  asked between checkpoints: whether the rest is to be left; may be empty
-  /// @returns whether nothing failed
+  /// Evaluates all new checkpoints in order of steps. Errors are reported to `problem`, and retried at the next call.
+  /// @param is_over  called between checkpoints: returns true to skip the rest; may be empty
+  /// @returns true if nothing failed
   bool look(const std::function<bool()>& is_over = {});
-  /// The same with the newest checkpoint alone.
+  /// The same for the newest checkpoint only.
   bool look_at_newest();
 
  private:
@@ -43,7 +42,7 @@ class RunEvaluator {
   std::unique_ptr<Parts> parts_;
 };
 
-/// Runs the command. @returns the exit code; throws what command_main maps to one
+/// Runs the command. @returns the exit code. @throws exceptions that command_main maps to one
 int run_eval(int argc, char** argv);
 
 }  // namespace terngrad

@@ -1,4 +1,4 @@
-// A command that runs as the ranks of a launch, or alone.
+// Runs a command on the ranks of a launch or in a single process.
 #pragma once
 
 #include <functional>
@@ -9,39 +9,38 @@
 
 namespace terngrad {
 
-/// The parts of such a command that follow each other once its options are read.
+/// The steps of such a command after its options are parsed, in order.
 struct LaunchedCommand {
-  /// Refuses what options ask for and this launch cannot do, before anything else. Does not wait for other ranks.
+  /// Refuses options that this launch does not support. Not collective.
   std::function<void(const ProcessGroup&)> check;
   /// @returns the exit code
   std::function<int(ProcessGroup&)> run;
 };
 
-/// Joins the launch, reads the command line and runs the command; options must be the same on all ranks, except for
-/// those of require_same_on_all_ranks. --help, --version and other questions are answered by the chief.
-/// @param name  of the program
-/// @returns the exit code; throws what command_main maps to one
+/// Joins the launch, parses the command line and runs the command. Options must be equal on all ranks, see
+/// require_same_on_all_ranks. The chief answers --help, --version and other questions.
+/// @param name  name of the program
+/// @returns the exit code. @throws exceptions that command_main maps to one
 int run_launched_command(const char* name, OptionSet& options, int argc, const char* const* argv,
                          const LaunchedCommand& command);
 
-/// Answers --help, --version and other questions of a command of one process. @returns whether one was asked
+/// Answers --help, --version and other questions of a single-process command. @returns true if one was asked
 bool answer_questions(const char* name, const OptionSet& options, const ParseResult& parsed);
 
-/// Answers --help, --version and other questions, on the chief; a collective call. @returns whether one of them was
-/// asked for
-/// @throws GroupError if some ranks were asked and others not
+/// Collective: the chief answers --help, --version and other questions. @returns true if one was asked
+/// @throws GroupError if only some ranks were asked
 bool answer_questions(const char* name, const OptionSet& options, const ParseResult& parsed,
                       const ProcessGroup& processes);
 
-/// Refuses an option that names a file which the chief is to write at the end, and cannot. Empty: no file.
+/// Checks that the chief can write the output file of an option. @param path  empty for no file
 /// @throws UsageError, on the chief
 void check_output_file(const char* option, const std::string& path, const ProcessGroup& processes);
 
 /// The same for a command of one process.
 void check_output_file(const char* option, const std::string& path);
 
-/// What --threads means: the number itself, or for 0 all processors of the machine, shared with the ranks that may run
-/// on the same ones.
+/// The threads that --threads selects: the number itself, or for 0 this rank's part of the processors, shared with the
+/// ranks of ProcessGroup::num_sharing_processors.
 int threads_of_process(int asked, const ProcessGroup& processes);
 
 }  // namespace terngrad

@@ -65,7 +65,7 @@ struct BuildOptions {
   int threads = 0;
 };
 
-/// What the other verbs look at.
+/// Options of the verbs other than build.
 struct LookOptions {
   std::string folder;
   std::string out;
@@ -87,14 +87,14 @@ void declare_folder(OptionSet& options, LookOptions& o) {
   declare_threads(options, o.threads);
 }
 
-/// The subsets that --subset names, of those that are there. @throws DataError if there is none
+/// The subset of --subset, or all that exist. @throws DataError if there is none
 std::vector<Subset> subsets_of(const LookOptions& o) {
   if (o.subset != "all") return {o.subset == "train" ? Subset::kTrain : Subset::kTest};
   std::vector<Subset> subsets;
   for (const Subset subset : {Subset::kTrain, Subset::kTest}) {
     if (has_shards(o.folder, subset)) subsets.push_back(subset);
   }
-  if (subsets.empty()) find_shards(o.folder, Subset::kTrain);  // says what was expected
+  if (subsets.empty()) find_shards(o.folder, Subset::kTrain);  // throws an error that names the expected files
   return subsets;
 }
 
@@ -102,7 +102,7 @@ void declare_subset(OptionSet& options, LookOptions& o) {
   options.add("subset", &o.subset, "of which subset", one_of({"all", "train", "test"}));
 }
 
-/// Of --from and --input, in their own size.
+/// Opens the images of --from and --input in their original size.
 ImageSources input_of(const BuildOptions& o) {
   if (o.from == "folder") return folder_images(o.input);
   if (o.from == "csv") return csv_images(o.input);
@@ -117,7 +117,7 @@ ImageSources sources_of(const BuildOptions& o) {
   return o.resizing.size == 0 ? std::move(sources) : resized_images(std::move(sources), o.resizing);
 }
 
-/// Shows how far a build is: on a terminal one line that is redrawn, else a line every ten seconds.
+/// Shows the progress of a build: on a terminal one line that is redrawn, else a line every ten seconds.
 class BuildDisplay {
  public:
   void show(const BuildProgress& progress) {
@@ -142,7 +142,7 @@ class BuildDisplay {
   Clock::time_point shown_ = begin_;
 };
 
-/// Whether it is a set of images of one size in an order of its own.
+/// True for data sets whose images have one size and a fixed order.
 bool has_fixed_order(const BuildOptions& o) { return o.from == "mnist" || o.from == "cifar10"; }
 
 void check(const OptionSet& options, const BuildOptions& o) {
@@ -218,7 +218,7 @@ int run_index(int argc, const char* const* argv) {
   return kExitSuccess;
 }
 
-/// Prints what a check found. @returns the exit code
+/// Prints the result of a check. @returns the exit code
 int report(const char* done, Subset subset, const RecordCheck& result) {
   for (const BadRecord& bad : result.bad) std::cout << bad.problem << "\n";
   std::cout << fmt::format("{}: {} records {}, {} damaged\n", subset_name(subset), result.num_good, done,
@@ -316,7 +316,7 @@ int run_stats(int argc, const char* const* argv) {
   return kExitSuccess;
 }
 
-/// The command without one of its verbs: --help, --version, or a mistake.
+/// The command without a verb: --help, --version, or an error.
 int run_records_without_verb(int argc, const char* const* argv) {
   OptionSet options(kRecordsUsage);
   if (argc > 1 && argv[1][0] != '-') {

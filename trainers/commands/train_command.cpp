@@ -35,14 +35,14 @@ constexpr const char* kTrainUsage =
     "exchanged.\n"
     "Example: terngrad_train --grad_bits 1 --clip_factor 2.5 --num_nodes 8";
 
-/// A folder of its own for a run that names none.
+/// A new folder name for a run without --train_dir.
 std::string default_train_dir(const TrainOptions& o) {
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);
   char stamp[32];
   std::strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &local);
-  // The process tells runs apart that begin within a second.
+  // The process id distinguishes runs that start within the same second.
   const std::string stem = "runs/" + o.dataset + "-" + o.net + "-" + o.codec_name() + "-n" +
                            std::to_string(o.num_nodes) + "-" + stamp + "-" + std::to_string(::getpid());
   std::string name = stem;
@@ -50,15 +50,15 @@ std::string default_train_dir(const TrainOptions& o) {
   return name;
 }
 
-/// The options with the folder of this process's shard of the data, if it has one. The ranks are those of the launch.
+/// The options with data_dir of this process's data shard, if it has one. @param processes  the whole launch
 TrainOptions with_shard(TrainOptions o, const ProcessGroup& processes) {
   const int num_others = o.num_servers + (o.last_rank_evaluates ? 1 : 0);
   if (o.data_shards) o.data_dir = shard_folder(o.data_dir, processes.rank(), processes.size() - num_others);
   return o;
 }
 
-/// Evaluates, as the rank that was set aside, what the others save in `directory`. What fails in that does not disturb
-/// the training. @returns the exit code
+/// Runs the evaluator rank: evaluates the checkpoints that the others save in `directory`. Errors do not disturb the
+/// training. @returns the exit code
 int evaluate_along(const TrainOptions& o, const std::string& directory, ProcessGroup& processes) {
   const StopSignal signal;
   const auto problem = [](const std::string& what) { print_error("terngrad_train", "--last_rank_evaluates: " + what); };
@@ -68,7 +68,7 @@ int evaluate_along(const TrainOptions& o, const std::string& directory, ProcessG
     processes.send_launch_heartbeat();
     return processes.others_have_ended() || signal.received() != 0;
   };
-  // Looks that fail come less and less often: what they read is the training's processors and file system too.
+  // Exponential back-off after a failed poll, as polling uses the training's processors and file system.
   constexpr int kMostTenths = 300;
   int tenths = 10;
   while (!is_over()) {
@@ -76,19 +76,19 @@ int evaluate_along(const TrainOptions& o, const std::string& directory, ProcessG
     for (int i = 0; i < tenths && !is_over(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   if (signal.received() != 0) processes.request_stop(signal.received());
-  // They end when they have saved, which takes what it takes.
+  // Wait until the others have saved and ended, for any time.
   while (!processes.others_have_ended()) {
     processes.send_launch_heartbeat();
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
-  // A launcher that has sent signals does not wait for long.
+  // After a signal a launcher does not wait long, so evaluate the newest checkpoint only.
   const bool is_complete = signal.received() != 0 ? evaluator.look_at_newest() : evaluator.look();
   if (!is_complete) problem("not all checkpoints that are there are evaluated");
   if (signal.received() != 0) return kExitSignal + signal.received();
   return is_complete ? kExitSuccess : kExitFailure;
 }
 
-/// Does this rank's part of a run. @returns the exit code
+/// Runs this rank's part of a run. @returns the exit code
 int run_rank(const TrainOptions& of_launch, RunDescription description, ProcessGroup& processes) {
   const TrainOptions o = with_shard(of_launch, processes);
   processes.set_timeout(o.exchange_timeout);
@@ -105,7 +105,7 @@ int run_rank(const TrainOptions& of_launch, RunDescription description, ProcessG
   return exit_code;
 }
 
-/// The options of the command line, yet to be checked.
+/// Parses the command line and applies defaults; check_options checks the options later.
 ParseResult read_options(int argc, char** argv, OptionSet& options, TrainOptions& o) {
   ParseResult parsed = options.parse(argc, argv);
   apply_dataset_defaults(options, o);
@@ -113,11 +113,11 @@ ParseResult read_options(int argc, char** argv, OptionSet& options, TrainOptions
   return parsed;
 }
 
-/// Finds this process's GPUs among those of all processes, where several train; a collective call.
+/// Collective: assigns GPUs to this process if several processes train.
 void find_gpus(TrainOptions& o, const ProcessGroup& processes) {
   if (o.num_processes == 1) return;
   const GpuUse use = o.exchanges_on_host() ? GpuUse::kShared : GpuUse::kExclusive;
-  // Processes that only serve are the last ones, and need no GPU.
+  // Pure servers are the last processes, and need no GPU.
   const int num_serving = o.strategy == TrainStrategy::kParameterServers ? o.num_servers : 0;
   const int num_computing = std::max(1, o.num_processes - num_serving);
   const bool computes = processes.rank() < num_computing;
@@ -130,7 +130,7 @@ void find_gpus(TrainOptions& o, const ProcessGroup& processes) {
     o.gpus.joins_others = use == GpuUse::kExclusive;
     if (!o.trains) return;
     if (!computes) {
-      // As the others, whether there is a GPU here or not.
+      // Like the other processes, with or without a GPU here.
       o.gpus.ignored = ranges.empty();
       o.gpus.count = 0;
     } else if (!ranges.empty()) {
@@ -139,7 +139,7 @@ void find_gpus(TrainOptions& o, const ProcessGroup& processes) {
   });
 }
 
-/// Everything that options alone decide, and what GPUs there are.
+/// Checks the options with the assigned GPUs, and completes them.
 void check_options(const OptionSet& options, TrainOptions& o) {
   check_train_options(options, o);
   apply_async_launch(o);
@@ -157,7 +157,7 @@ int run_train(int argc, char** argv) {
     ParseResult parsed;
     processes.run_collective([&] { parsed = read_options(argc, argv, options, o); });
     if (answer_questions("terngrad_train", options, parsed, processes)) return kExitSuccess;
-    // First of all: what the ranks do together from here on depends on their options.
+    // First, because the collective calls after this depend on the options.
     require_same_on_all_ranks(processes, options.values(), {});
     apply_launch(o, {.rank = processes.rank(),
                      .num_processes = processes.size(),

@@ -13,13 +13,13 @@
 namespace terngrad {
 namespace {
 
-/// Values of the host where a net computes: themselves on the CPU, else a copy.
+/// Gives a net on any device access to host values: directly on the CPU, else by a device copy.
 class OnDevice {
  public:
   OnDevice(std::int64_t capacity, const Device& device) : stream_(device, 1) {
     if (device.is_cuda()) buffer_ = Buffer<float>(capacity, device);
   }
-  /// Valid until the next call.
+  /// Copies to the device if needed. @returns a span that is valid until the next call
   std::span<const float> upload(std::span<const float> host) {
     if (stream_.device().is_cpu()) return host;
     const std::span<float> target = buffer_.span().first(host.size());
@@ -27,7 +27,7 @@ class OnDevice {
     stream_.synchronize();
     return target;
   }
-  /// Room for values that `take` brings to `host`.
+  /// Device memory to be filled by the net; `take` then copies it to `host`. On the CPU it is `host` itself.
   std::span<float> room(std::span<float> host) {
     return stream_.device().is_cpu() ? host : buffer_.span().first(host.size());
   }
@@ -42,7 +42,7 @@ class OnDevice {
   Buffer<float> buffer_;
 };
 
-/// The class of the largest logit, of several the first; kNoClass if one is NaN.
+/// The first class with the largest logit; kNoClass if a logit is NaN.
 std::int32_t first_of_largest(std::span<const float> logits) {
   if (std::ranges::any_of(logits, [](float logit) { return std::isnan(logit); })) return kNoClass;
   return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
@@ -96,7 +96,7 @@ Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const
       const std::span<const float> row(logits.data() + static_cast<std::size_t>(i) * classes, classes);
       const std::int32_t label = dataset.label(first + i);
       const float own = row[static_cast<std::size_t>(label)];
-      // Written so that NaN, be it the label's logit or another, never makes a hit.
+      // The negated comparison counts NaN, in the label's or another logit, as better: never a hit.
       const auto better = std::count_if(row.begin(), row.end(), [own](float logit) { return !(logit <= own); });
       top1 += better < 1;
       top5 += better < 5;

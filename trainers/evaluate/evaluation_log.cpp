@@ -33,7 +33,7 @@ Folder locked(const fs::path& directory) {
                  ": is in use by another process; wait for it, or give each its own folder");
 }
 
-/// A number of a metrics line, where null stands for NaN and infinity.
+/// A number of a metrics line; null is read as NaN.
 double number_of(const nlohmann::json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }
@@ -78,7 +78,7 @@ std::string to_string(const EvaluationSubject& subject) {
          ")";
 }
 
-// The writer is opened before the results are read, for it cuts a half-written line off.
+// Opens the writer before the results are read, because it removes a partial last line.
 EvaluationLog::EvaluationLog(const fs::path& directory, EvaluationSubject subject)
     : subject_(std::move(subject)),
       folder_(locked(directory)),

@@ -1,4 +1,4 @@
-// EvaluationLog: the folder in which terngrad_eval keeps what it found.
+// EvaluationLog: the folder in which terngrad_eval stores its results.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace terngrad {
 
-/// What an evaluation was of, besides the step. Results of different subjects do not belong into one curve.
+/// Weights and examples of an evaluation. Results of different subjects must not be mixed in one curve.
 struct EvaluationSubject {
   std::string dataset;
   std::string subset;   // "train" or "test"
   std::string weights;  // "ema" or "parameters"
   std::int64_t num_examples = 0;
-  std::string data_fingerprint;  // of these examples, see data_fingerprint.h; empty: not known
+  std::string data_fingerprint;  // fingerprint of these examples, see data_fingerprint.h; empty: unknown
 
   friend bool operator==(const EvaluationSubject&, const EvaluationSubject&) = default;
 };
 
-/// A result that a folder holds.
+/// A result in the folder.
 struct RecordedEvaluation {
-  std::string checksum;  // of the checkpoint
+  std::string checksum;  // checksum of the checkpoint
   Evaluation evaluation;
 };
 
@@ -34,27 +34,27 @@ struct RecordedEvaluation {
 std::string to_string(const EvaluationSubject& subject);
 
 /// Appends results to metrics.jsonl in a folder, {"step", "kind": subset, "weights", "top1", "top5", "loss",
-/// "examples", "dataset", "data_fingerprint", "checkpoint": its checksum}, and to a TensorBoard event file of its own
-/// beside it. What the folder holds already stays.
+/// "examples", "dataset", "data_fingerprint", "checkpoint": its checksum}, and to a new TensorBoard event file there.
+/// Existing results are kept.
 class EvaluationLog {
  public:
-  /// Creates the folder, parents included, if there is none.
-  /// @throws UsageError if it holds results of another subject, or another process has it open; DataError if a file in
-  /// it is damaged or cannot be written
+  /// Opens and locks the folder; creates it with its parents if needed.
+  /// @throws UsageError if it contains results of another subject, or another process has locked it; DataError if a
+  /// file in it is damaged or cannot be written
   EvaluationLog(const std::filesystem::path& directory, EvaluationSubject subject);
 
-  // The metrics' follower refers to the events.
+  // Not copyable: the follower of the metrics refers to the events.
   EvaluationLog(const EvaluationLog&) = delete;
   EvaluationLog& operator=(const EvaluationLog&) = delete;
 
-  /// Where the folder is now.
+  /// Current path of the folder.
   std::filesystem::path path() const { return folder_.path(); }
 
-  /// The result of a step, nullptr if the folder has none.
-  /// @param checksum  of the checkpoint
-  /// @throws UsageError if the folder's result is that of another checkpoint of the same step
+  /// The result of a step; nullptr if there is none.
+  /// @param checksum  checksum of the checkpoint
+  /// @throws UsageError if the stored result belongs to another checkpoint of the same step
   const Evaluation* find(std::uint64_t step, const std::string& checksum) const;
-  /// @throws DataError if it cannot be written
+  /// Appends a result. @throws DataError if it cannot be written
   void write(std::uint64_t step, const std::string& checksum, const Evaluation& evaluation);
 
  private:

@@ -26,7 +26,7 @@ std::optional<Checkpoint> load_newest_checkpoint(const fs::path& directory, cons
   for (;;) {
     const std::optional<CheckpointFile> newest = latest_checkpoint(directory);
     if (!newest) return std::nullopt;
-    // A name that is listed again without a file behind it is no deleted checkpoint.
+    // Listed again without a file: not a deleted checkpoint, so load it to get the error.
     if (newest->path == missing) return load(newest->path);
     if (std::optional<Checkpoint> checkpoint = load_if_there(newest->path, load)) return checkpoint;
     missing = newest->path;
@@ -62,7 +62,7 @@ bool follow_run(const fs::path& directory, const std::function<void(const Checkp
       say_once("no checkpoint in " + directory.string() + " yet: waiting for the first");
     }
     if (evaluated) {
-      // Read each time, for a run may be made longer.
+      // Read each time, as a run may be extended.
       const std::optional<std::uint64_t> last_step = last_step_of_run(directory);
       if (!last_step) {
         TERNGRAD_THROW(DataError, "'", directory.string(),

@@ -1,4 +1,4 @@
-// Predictions: the classes that a net gives to the examples of a data set, as a file.
+// Predictions: writes predicted classes to a file.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace terngrad {
 
-/// Replaces the file at `path` by a NumPy array of format 1.0, int32, shape (number of examples,): the class of each
-/// example in order, kNoClass (-1) where there is none (evaluate.h). A reader finds the old file or all of the new one.
+/// Atomically replaces the file at `path` by a NumPy array (format 1.0, int32, shape (number of examples,)) of the
+/// class of each example in order, or kNoClass (-1, evaluate.h).
 /// @throws DataError as write_file_atomically
 void write_predictions(const std::filesystem::path& path, std::span<const std::int32_t> predicted);
 

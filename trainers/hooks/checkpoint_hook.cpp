@@ -57,7 +57,7 @@ void CheckpointHook::after_train(const TrainingView& training) {
 }
 
 void CheckpointHook::save(const TrainingView& training) {
-  // First, because the other ranks send theirs whatever becomes of the save.
+  // First, because the other ranks send their states even if the save fails.
   gather(training);
   sync_reports_();
   CheckpointView view;
@@ -75,7 +75,7 @@ void CheckpointHook::save(const TrainingView& training) {
   std::ranges::move(memory_groups(training, kept_), std::back_inserter(view.groups));
   std::ranges::move(factor_groups(training), std::back_inserter(view.groups));
   save_checkpoint(options_.folder, view, options_.keep_last);
-  // As large as the gradients of all workers: not to be held until the next save.
+  // As large as the gradients of all workers, so free them until the next save.
   kept_.clear();
   gathered_.reset();
   saved_ = training.steps_done;

@@ -17,23 +17,23 @@
 
 namespace terngrad {
 
+/// Options of CheckpointHook.
 struct CheckpointHookOptions {
   Folder folder;
   std::uint64_t save_steps = 1;
-  int keep_last = 0;  // newest checkpoints to keep; 0: all
+  int keep_last = 0;  // number of newest checkpoints to keep; 0: all
   OnSaveError on_error = OnSaveError::kStop;
-  bool save_at_start = false;  // also before the first step, for runs whose beginning cannot be computed again
+  bool save_at_start = false;  // also before the first step, for runs whose initial state cannot be computed again
 };
 
-/// Saves a checkpoint every `save_steps` and at the end, after what was reported up to it is on the medium. Earlier
-/// checkpoints are intact until the new one is on the medium, whatever fails. Where there are several ranks, it runs on
-/// the chief, and the others send their part by make_state_sender_hook. Hooks whose state a checkpoint keeps come
-/// before it (Hook::save_state).
+/// Saves a checkpoint every `save_steps` and at the end, after earlier reports have been fsynced. Earlier checkpoints
+/// stay intact until the new one is durable. With several ranks it runs on the chief, and the others send their states
+/// with make_state_sender_hook. Add it after hooks whose state checkpoints keep (Hook::save_state).
 class CheckpointHook final : public Hook {
  public:
-  /// @param state         its step is filled in at each save
-  /// @param sync_reports  called before each save: returns once all that the hooks before this one wrote is on the
-  ///                      medium, or throws a DataError
+  /// @param state         metadata; its step is set at each save
+  /// @param sync_reports  called before each save: fsyncs everything that the hooks before this one wrote, or throws
+  ///                      DataError
   CheckpointHook(CheckpointHookOptions options, CheckpointState state, std::function<void()> sync_reports,
                  ProgressDisplay& display);
   void before_train(const TrainingView& training) override;
@@ -43,7 +43,7 @@ class CheckpointHook final : public Hook {
 
  private:
   StateGatherTimes gather_times() const;
-  /// Gathers every rank's states, once for a step: a save that failed and is tried again asks nobody.
+  /// Gathers every rank's states once per step: a repeated save after a failure does not communicate.
   void gather(const TrainingView& training);
   void save(const TrainingView& training);
   CheckpointHookOptions options_;

@@ -43,7 +43,7 @@ void EvaluationHook::after_train(const TrainingView& training) {
 }
 
 void EvaluationHook::run(const TrainingView& training) {
-  // The other ranks may be in the next step, waiting.
+  // The other ranks may already wait in the next step.
   const auto send_heartbeat = [&] {
     if (training.services.send_heartbeat) training.services.send_heartbeat();
   };

@@ -21,7 +21,7 @@ class EvaluatorWatchHook final : public Hook {
         num_beats_(std::move(num_beats)),
         watch_(timeout_seconds) {}
 
-  // Not from the construction on: the data may have been opened since.
+  // Restart the timeout, as opening the data since the construction may have taken long.
   void before_train(const TrainingView&) override { watch_ = EvaluatorWatch(timeout_seconds_); }
 
   HookVerdict after_step(const TrainingView& training, const StepView&) override {

@@ -1,4 +1,4 @@
-// Watching the process that evaluates beside a run: it is no part of the steps, so nothing else would miss it.
+// EvaluatorWatch: monitors the process that evaluates during a run, which takes no part in the steps.
 #pragma once
 
 #include <chrono>
@@ -12,18 +12,18 @@
 
 namespace terngrad {
 
-/// Decides from a count of heartbeats whether who sends them is missing.
+/// Decides from a count of heartbeats if their sender is missing.
 class EvaluatorWatch {
  public:
   using Clock = std::chrono::steady_clock;
   enum class Change { kNone, kMissing, kBack };
 
-  /// @param timeout_seconds  silence for longer means that it is missing; heartbeats come at least 8 times as often
+  /// @param timeout_seconds  the sender is missing after a longer silence; it sends 8 heartbeats or more in this time
   explicit EvaluatorWatch(double timeout_seconds, Clock::time_point now = Clock::now());
 
-  /// What a look finds. @param num_beats  heartbeats so far
-  /// A look that comes late, because this process was itself stopped, finds nobody missing before another one, at least
-  /// a quarter of the timeout later: until then there is time for heartbeats to come in.
+  /// Checks the count. After a timeout, the sender is missing only if another check, at least a quarter of the timeout
+  /// later, finds no heartbeat either: so heartbeats have time to arrive if this process itself was suspended.
+  /// @param num_beats  heartbeats so far
   Change look(std::uint64_t num_beats, Clock::time_point now = Clock::now());
 
  private:
@@ -34,9 +34,9 @@ class EvaluatorWatch {
   bool is_missing_ = false;
 };
 
-/// Looks after each step, and says on `display` when the evaluator is missing and when it is back. The run continues.
-/// @param name       of the evaluator's process, e.g. "rank 2 on node3"
-/// @param num_beats  its heartbeats so far; does not wait
+/// A hook that checks after each step, and reports on `display` when the evaluator goes missing or comes back.
+/// @param name       name of the evaluator's process, e.g. "rank 2 on node3"
+/// @param num_beats  returns the number of its heartbeats so far, without blocking
 std::unique_ptr<Hook> make_evaluator_watch_hook(double timeout_seconds, std::string name, ProgressDisplay& display,
                                                 std::function<std::uint64_t()> num_beats);
 

@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Brings the gradients of a step's workers to rank 0, one after the other. Every rank makes one and calls `next` once
-/// for each worker of the run, which is collective.
+/// Gathers the gradients of a step's workers on rank 0, one after the other. Every rank constructs one and calls
+/// `next`, which is collective, once per worker of the run.
 class GradientGather {
  public:
   GradientGather(const TrainingView& training, const StepView& step)
@@ -47,8 +47,8 @@ class GradientGather {
 
   bool is_done() const { return worker_ == training_.num_workers; }
 
-  /// The next worker's gradient. @returns on rank 0 its elements, in the net's layout, until the next call; else
-  /// nothing. @throws CommunicationError
+  /// The next worker's gradient. @returns on rank 0 its elements in the net's layout, valid until the next call;
+  /// elsewhere empty. @throws CommunicationError
   std::span<const float> next() {
     const auto owner = static_cast<std::size_t>(std::ranges::upper_bound(end_of_rank_, worker_) - end_of_rank_.begin());
     const int local_worker = worker_ - (owner == 0 ? 0 : end_of_rank_[owner - 1]);
@@ -85,10 +85,10 @@ class GradientGather {
   const StepView& step_;
   std::vector<float> flat_;
   std::vector<int> end_of_rank_;  // one past the last worker of each rank
-  int worker_ = 0;                // the next
+  int worker_ = 0;                // next worker
 };
 
-/// A tensor of one worker, its bytes where `flat` has them.
+/// Records of one worker's tensors, whose bytes point into `flat`.
 std::vector<TensorRecord> records_of(const Layout& layout, int worker, std::span<const float> flat) {
   std::vector<TensorRecord> records;
   for (const Segment& segment : layout.segments()) {
@@ -112,7 +112,7 @@ class GradientDumpHook final : public Hook {
     try {
       write(training, gather);
     } catch (const DataError& error) {
-      // The other ranks send theirs whatever becomes of the file.
+      // The other ranks send their gradients even if the file failed.
       while (!gather.is_done()) gather.next();
       if (!options_.continues_after_errors) throw;
       display_.message("step " + std::to_string(training.steps_done) + ": " + error.what() + "; training continues");
@@ -124,7 +124,7 @@ class GradientDumpHook final : public Hook {
   }
 
  private:
-  /// gradients/ of the run, wherever that is now. What a killed process began there is removed.
+  /// Opens the folder gradients/ of the run, which may have been moved. Removes temporaries of killed processes.
   Folder folder() {
     const fs::path path = options_.run.path() / "gradients";
     std::error_code error;
@@ -137,7 +137,7 @@ class GradientDumpHook final : public Hook {
 
   void write(const TrainingView& training, GradientGather& gather) {
     const Layout& layout = training.net.layout();
-    // A header needs lengths only, which are those of every worker.
+    // The header only needs lengths, so one buffer stands for all workers.
     const std::vector<float> no_gradient(static_cast<std::size_t>(layout.flat_elements()));
     std::vector<TensorRecord> all;
     for (int worker = 0; worker < training.num_workers; ++worker) {

@@ -1,4 +1,4 @@
-// Histograms of tensors.
+// The hook that writes histograms of tensors.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace terngrad {
 
-/// Every `histogram_steps` (0: never) writes histograms of each tensor, to histograms.jsonl a line for each kind, and
-/// to an event file with the tag "kind/tensor". Kinds:
+/// Every `histogram_steps` (0: never) writes histograms of each tensor: one line per kind to histograms.jsonl, and to
+/// an event file with the tag "kind/tensor". Kinds:
 ///   parameters  after the step
-///   gradient    of worker 0 of this process, as it was encoded
-///   clipped     the same, clipped at the scaler of what was sent (TensorTelemetry::scaler); if that is 0, as it is
-///   sent        what the worker's message says
-///   mean        StepView::mean, where there is one
-/// A skipped step has parameters only. Costs some passes over the model. docs/measuring.md lists the fields of a line.
-/// @param lines   outlives the hook
-/// @param events  nullptr, or outlives the hook
+///   gradient    local worker 0's gradient, as it was encoded
+///   clipped     the same, clipped at the message's scaler (TensorTelemetry::scaler); unclipped if that is 0
+///   sent        the worker's decoded message
+///   mean        StepView::mean, if not empty
+/// A skipped step only has parameters. Costs some passes over the model. docs/measuring.md lists the fields of a line.
+/// @param lines   must outlive the hook
+/// @param events  nullptr for none; must outlive the hook
 std::unique_ptr<Hook> make_histogram_hook(MetricsWriter& lines, EventFile* events, std::uint64_t histogram_steps);
 
 }  // namespace terngrad

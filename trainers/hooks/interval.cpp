@@ -11,7 +11,7 @@
 namespace terngrad {
 namespace {
 
-/// The first word of an interval's text; versions before had none.
+/// First word of an interval's text; earlier versions had none.
 constexpr const char* kIntervalVersion = "v2";
 
 }  // namespace
@@ -41,7 +41,7 @@ void Interval::add(const StepView& step) {
 }
 
 std::string Interval::to_text() const {
-  // Bit patterns, because sums that continue must be the very same.
+  // Bit patterns, because resumed sums must be bit-identical.
   std::string text =
       fmt::format("{} {} {:016x} {:016x} {} {} {} {}", kIntervalVersion, steps, std::bit_cast<std::uint64_t>(loss),
                   std::bit_cast<std::uint64_t>(accuracy), skipped_steps, nonfinite_steps,

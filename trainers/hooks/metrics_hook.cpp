@@ -12,7 +12,7 @@
 namespace terngrad {
 namespace {
 
-/// A number of each leg, per node and step.
+/// Bytes of each leg in one direction, per worker.
 nlohmann::ordered_json legs_of(const ExchangeBytes& bytes, std::int64_t LegBytes::*direction) {
   const auto mean = [&](const LegBytes& leg) {
     return static_cast<double>(leg.*direction) / static_cast<double>(std::max<std::int64_t>(bytes.num_workers, 1));

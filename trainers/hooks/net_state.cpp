@@ -62,7 +62,7 @@ void restore_factors(const Checkpoint& checkpoint, Trainer& trainer) {
 
 void restore_kept(const Checkpoint& checkpoint, Trainer& trainer) {
   const TrainingView::Memories kept = trainer.memories();
-  // Asynchronous workers of several processes save nothing of it.
+  // Asynchronous workers in several processes save no memory.
   if (!checkpoint.has_group("memory")) {
     if (trainer.keeps_what_is_saved() && !kept.of_workers.empty()) {
       checkpoint.check_matches(*kept.layout, memory_group(kept.name, trainer.first_local_worker()));

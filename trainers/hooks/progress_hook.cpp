@@ -15,7 +15,7 @@
 namespace terngrad {
 namespace {
 
-/// What the progress line says of exchanges; nothing of no bytes.
+/// Sets the exchange fields of the progress line; unset if no bytes were exchanged.
 void show_bytes(const TrainingView& training, const ExchangeBytes& bytes, ProgressState& state) {
   state.sent_bytes_per_step = state.received_bytes_per_step = state.compression_ratio = std::nullopt;
   const NodeBytes busiest = bytes_of_busiest(bytes);
@@ -26,7 +26,7 @@ void show_bytes(const TrainingView& training, const ExchangeBytes& bytes, Progre
   state.compression_ratio = wire_ratio(bytes, training.net.layout().num_elements(), training.num_workers);
 }
 
-/// About a step with NaN or infinity.
+/// Text about the action for a step with NaN or infinity.
 const char* what_was_done(const StepView& step) {
   if (step.pushes != nullptr && step.pushes->skipped > 0) return "; the push is dropped";
   return step.report.skipped ? "; the step is skipped" : "; counted as zero";
@@ -43,12 +43,12 @@ class ProgressHook final : public Hook {
     interval_.add(step);
     skipped_steps_ += step.report.skipped ? 1u : 0u;
     if (!step.report.skipped) bytes_ = step.report;
-    // The mean over about the last 50 steps, so that the live line is readable.
+    // Mean over about the last 50 steps, so that the live line is readable.
     seconds_per_step_ =
         seconds_per_step_ == 0 ? step.step_seconds : seconds_per_step_ + (step.step_seconds - seconds_per_step_) / 50;
     loss_ = shown_ == 0 ? step.loss : loss_ + (step.loss - loss_) / 50;
     accuracy_ = shown_ == 0 ? step.accuracy : accuracy_ + (step.accuracy - accuracy_) / 50;
-    // The first step also waits for the pipeline to begin.
+    // Not the first step, which also waits for the pipeline to start.
     if (shown_ > 0) {
       seconds_ += step.step_seconds;
       data_seconds_ += step.data_seconds;
@@ -97,20 +97,20 @@ class ProgressHook final : public Hook {
                     100 * data_seconds_ / seconds_));
   }
 
-  // Told where more than this part of the time goes by, once so many seconds tell.
+  // Limits of the message about waiting for examples: fraction of the time, and minimum time observed.
   static constexpr double kMaxDataPart = 0.1;
   static constexpr double kMinSeconds = 10;
 
   ProgressDisplay& display_;
   std::uint64_t log_steps_;
   Interval interval_;
-  ExchangeBytes bytes_;    // of the last step that was not skipped
-  bool has_told_ = false;  // of a gradient of this interval that was not finite
+  ExchangeBytes bytes_;    // bytes of the last step that was not skipped
+  bool has_told_ = false;  // a non-finite gradient of this interval was reported
   std::uint64_t skipped_steps_ = 0;
   std::uint64_t shown_ = 0;
   double seconds_per_step_ = 0;
-  double seconds_ = 0;       // of all steps shown, except for the first
-  double data_seconds_ = 0;  // of these, waiting for examples
+  double seconds_ = 0;       // all shown steps except for the first
+  double data_seconds_ = 0;  // time of these steps spent waiting for examples
   bool has_told_of_data_ = false;
   double loss_ = 0;
   double accuracy_ = 0;

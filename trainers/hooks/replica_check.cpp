@@ -74,7 +74,7 @@ class ReplicaCheckHook final : public Hook {
     }
   }
 
-  /// All ranks have as many replicas. @param replica  of those of all ranks, in order of ranks
+  /// All ranks have the same number of replicas. @param replica  index over all ranks, in order of ranks
   static std::string name_of(std::size_t replica, std::size_t num_of_rank) {
     const std::string rank = "rank " + std::to_string(replica / num_of_rank);
     return num_of_rank == 1 ? rank : "GPU " + std::to_string(replica % num_of_rank) + " of " + rank;

@@ -19,7 +19,7 @@ void append(std::span<const float> state, Parcels& parcels) {
   parcels.append({reinterpret_cast<const std::uint8_t*>(state.data()), state.size_bytes()});
 }
 
-/// The states of all workers, in order. @throws CommunicationError
+/// Parses the states of all workers, in order. @throws CommunicationError
 std::vector<Buffer<float>> read_all(const Parcels& all, int num_workers, std::size_t num_elements) {
   if (all.count() != static_cast<std::size_t>(num_workers)) {
     TERNGRAD_THROW(CommunicationError, "[state] states of ", all.count(), " workers came, expected ", num_workers);

@@ -1,4 +1,4 @@
-// State of the net of workers in several processes, brought together for checkpoints.
+// Gathers states and memories of all processes' workers for checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace terngrad {
 
-/// Every worker's state (TrainingView::states), in order of workers; a collective call, which brings the slots up to
-/// date too (RunServices::gather_slots). Nothing if the net has no state, in which case nothing is sent of it either.
+/// Collective: gathers every worker's state (TrainingView::states) in order of workers, and calls
+/// RunServices::gather_slots. Empty, without communication of states, if the net has no state.
 /// @throws CommunicationError
 std::vector<Buffer<float>> gather_states(const TrainingView& training);
 
-/// What every worker keeps (TrainingView::memories), in order of workers, on rank 0 and nothing elsewhere; a collective
-/// call where workers keep something. Rank 0 holds 4 bytes for each element and worker meanwhile.
+/// Gathers every worker's memory (TrainingView::memories) in order of workers on rank 0; empty elsewhere. Collective if
+/// there is a memory. Needs 4 bytes per element and worker on rank 0.
 /// @throws CommunicationError
 std::vector<Buffer<float>> gather_memories(const TrainingView& training);
 
-/// When the ranks gather: what every rank can tell by itself, whatever becomes of the checkpoint.
+/// Steps in which the ranks gather; every rank evaluates them by itself, even if saving fails on the chief.
 struct StateGatherTimes {
   std::uint64_t save_steps = 1;
   bool save_at_start = false;
@@ -29,8 +29,7 @@ struct StateGatherTimes {
   bool after_step(std::uint64_t steps_done) const { return steps_done % save_steps == 0; }
 };
 
-/// For ranks that save nothing themselves: sends their states at these times, and after the last step unless they were
-/// sent then.
+/// For ranks other than the chief: sends their states in these steps, and after the last one if not sent then.
 std::unique_ptr<Hook> make_state_sender_hook(const StateGatherTimes& times);
 
 }  // namespace terngrad

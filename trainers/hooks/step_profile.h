@@ -1,4 +1,4 @@
-// StepProfile: how the time of a training step is split.
+// StepProfile: the mean times of the parts of a training step.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,28 @@
 
 namespace terngrad {
 
-/// Sums of the parts of steps on this process.
+/// Sums up the times of the parts of steps on this process.
 class StepProfile {
  public:
-  /// Steps of a process that are left out: they touch memory for the first time, and libraries prepare themselves.
+  /// Steps at the beginning that are not counted, in which memory is touched and libraries are prepared.
   static constexpr std::uint64_t kWarmUpSteps = 3;
 
   /// @throws InvalidArgument if the step's parts are not timed
   void add(const StepView& step);
 
-  /// Steps that count.
+  /// Number of counted steps.
   std::uint64_t num_steps() const { return num_seen_ > kWarmUpSteps ? num_seen_ - kWarmUpSteps : 0; }
 
-  /// Means over the steps that count, in milliseconds and percent of the step:
+  /// Means over the counted steps, in milliseconds and percent of the step:
   ///   data               waiting for examples
   ///   compute            forward, backward and transforms of gradients
-  ///   exposed exchange   the exchange, as far as the step waited for it
+  ///   exposed exchange   exchange time that the step waited for
   ///   update             optimizer and moving average
-  ///   the rest           what ranks tell each other about the step, copies of states
-  /// which make up the step; and of the exchange, whether the step waited for it or not:
-  ///   hidden exchange    as far as it ran beside the computation
+  ///   the rest           summary of the step over ranks, copies of states
+  /// which add up to the step; and for the whole exchange, hidden or exposed:
+  ///   hidden exchange    exchange time concurrent with the computation
   ///   - measure, encode  from gradients to messages
-  ///   - wire             messages on their way, waiting for other processes, checksums and taking apart included
+  ///   - wire             transport, including waiting for other processes, checksums and parsing
   ///   - decode           from messages to the mean
   std::string to_text() const;
 
@@ -41,7 +41,7 @@ class StepProfile {
   PartSeconds parts_;
 };
 
-/// Adds every step to `profile`, which outlives the hook.
+/// A hook that adds every step to `profile`, which must outlive it.
 std::unique_ptr<Hook> make_profile_hook(StepProfile& profile);
 
 }  // namespace terngrad

@@ -21,22 +21,22 @@ class StopHook final : public Hook {
   void before_train(const TrainingView&) override { begin_ = std::chrono::steady_clock::now(); }
 
   HookVerdict after_step(const TrainingView& training, const StepView&) override {
-    if (training.steps_done == training.total_steps) return HookVerdict::kContinue;    // it ends anyway
-    if (training.steps_done < training.steps_computed) return HookVerdict::kContinue;  // it ends after these
+    if (training.steps_done == training.total_steps) return HookVerdict::kContinue;    // the run ends anyway
+    if (training.steps_done < training.steps_computed) return HookVerdict::kContinue;  // the run ends after these
     const std::string reason = reason_of(training);
     if (reason.empty()) return HookVerdict::kContinue;
-    // Several ranks stop when all of them know, one step later, and only then is it sure after which.
+    // Several ranks stop one step later, when all have agreed; show the step only then.
     if (training.stop_delay == 0 || training.stops_now) {
       display_.message(fmt::format("stopping after step {}: {}", training.steps_done, reason));
     }
     return HookVerdict::kStop;
   }
   std::uint64_t next_sync_step(std::uint64_t) const override { return kNoSyncStep; }
-  // The signal of a launcher that ends a run may come to any of them.
+  // A launcher may send its signal to any rank.
   bool on_every_rank() const override { return true; }
 
  private:
-  /// Why the run is to stop; empty if it is not.
+  /// The reason to stop; empty for none.
   std::string reason_of(const TrainingView& training) const {
     if (const int signal = signal_.received(); signal != 0) {
       return fmt::format("{} (a second one stops at once, without saving)", signal_name(signal));

@@ -21,7 +21,7 @@
 namespace terngrad {
 namespace {
 
-/// How often a worker's first step is encoded and decoded, of which the fastest counts.
+/// Repetitions of each worker's first step; the fastest one counts.
 constexpr int kRepetitions = 3;
 
 }  // namespace
@@ -43,16 +43,16 @@ struct CodecInspection::Parts {
   CodecPlan plan;
   std::vector<WorkerEncoder> encoders = {};
   std::optional<WorkerMemory> memory = {};
-  std::vector<int> segments = {};  // all
+  std::vector<int> segments = {};  // all segments
   Stream stream = Stream(Device::cpu(), 1);
   bool shares_scalers = false;
   Buffer<float> decoded, mean;
   std::vector<DistortionSums> sums;
   std::vector<double> residual_norms = {};
-  double message_bytes = 0;  // of all messages
+  double message_bytes = 0;  // bytes of all messages
   double encode_seconds = std::numeric_limits<double>::infinity();
   double decode_seconds = std::numeric_limits<double>::infinity();
-  std::uint64_t seed = 1;  // of draws
+  std::uint64_t seed = 1;  // seed of draws
   int num_steps = 0;
 
   std::span<const float> tensor(const TensorTable& table, int segment) const {
@@ -65,7 +65,7 @@ struct CodecInspection::Parts {
                      encoder.worker(), " holds numbers that are too large for ", codec.given);
     }
   }
-  /// Measures a worker's scalers. @returns the seconds that it takes
+  /// Measures a worker's scalers. @returns fastest time in seconds
   double measure(int worker, const TensorTable& encoded, std::uint64_t step, const std::string& source) {
     double fastest = std::numeric_limits<double>::infinity();
     WorkerEncoder& encoder = encoders[static_cast<std::size_t>(worker)];
@@ -86,7 +86,7 @@ struct CodecInspection::Parts {
       }
     }
   }
-  /// Encodes and decodes a worker's tensors. @param measured  seconds that measuring has taken
+  /// Encodes and decodes a worker's tensors. @param measured  seconds of measuring
   std::span<const std::uint8_t> send(int worker, const TensorTable& encoded, const MessageContext& context,
                                      double measured) {
     std::span<const std::uint8_t> bytes;
@@ -128,7 +128,7 @@ struct CodecInspection::Parts {
       }
     }
   }
-  /// Takes over what the step leaves in the memory.
+  /// Updates the memory after a step, and records the residual norms.
   void settle(std::span<const TensorTable> gradients) {
     for (const MemoryTables& tables : memory->kept()) {
       for (std::size_t w = 0; w < encoders.size(); ++w) {
@@ -175,7 +175,7 @@ CodecInspection::CodecInspection(const InspectedCodec& codec, const Layout& layo
   std::iota(parts_->segments.begin(), parts_->segments.end(), 0);
   for (const CodecPlan::Group& group : parts_->plan.groups()) parts_->shares_scalers |= shares_scalers(*group.codec);
   const auto& groups = parts_->plan.groups();
-  // A codec may take none of these tensors, which then travel as fp32 and leave nothing to keep.
+  // A codec may apply to none of these tensors, which are then sent losslessly as fp32: no memory.
   if (std::ranges::all_of(groups, [](const auto& group) { return group.codec->traits().is_exact; })) {
     parts_->codec.memory = "none";
   }

@@ -1,4 +1,4 @@
-// What a codec does to gradients that are there: bits, distortion, what is kept from step to step, time.
+// CodecInspection: measures a codec on recorded gradients: bits, distortion, residuals, time.
 #pragma once
 
 #include <cstdint>
@@ -11,45 +11,46 @@
 
 namespace terngrad {
 
-/// A codec to be inspected.
+/// A codec to inspect.
 struct InspectedCodec {
-  std::string given;      // as it was asked for: a spec or a preset
+  std::string given;      // as given: a spec or a preset
   std::string canonical;  // canonical_codec_spec
-  std::string memory;     // canonical_memory, "none" if nothing is kept
+  std::string memory;     // canonical_memory, or "none"
 };
 
-/// Expands presets and checks specs. Of a codec that loses nothing the memory is "none".
-/// @param spec    as make_codec takes it
-/// @param memory  "auto": what the preset has, else what the codec is made for; or as parse_memory
+/// Expands presets and checks specs. For a lossless codec the memory is "none".
+/// @param spec    spec for make_codec
+/// @param memory  "auto": the preset's memory, else error feedback if the codec wants it; or a spec for parse_memory
 /// @throws InvalidArgument as make_codec and parse_memory
 InspectedCodec inspected_codec(const std::string& spec, const std::string& memory);
 
+/// Results of an inspection of one codec.
 struct InspectionResult {
   InspectedCodec codec;
   CodecDistortion all;
   std::vector<CodecDistortion> tensors;     // one per tensor
-  std::vector<double> residual_norms = {};  // with a memory: after each step
-  double encode_bytes_per_second = 0;       // of fp32, one thread, of the fastest worker's step: scalers, codes,
+  std::vector<double> residual_norms = {};  // CodecDistortion::residual_norm after each step; empty without a memory
+  double encode_bytes_per_second = 0;       // fp32 bytes per second, one thread, fastest worker's step: scalers, codes,
                                             // checksums
-  double decode_bytes_per_second = 0;       // likewise: checking the message, and decoding
+  double decode_bytes_per_second = 0;       // likewise: verifying and decoding the message
 };
 
-/// Runs a codec over steps in order. The messages are those that workers would send; where they share scalers, each
-/// has all. Sums in float64 in order of elements. Except for times equal input gives equal results.
+/// Runs a codec over steps in order. Messages are those that the workers would send, with shared scalers if the codec
+/// shares them. Sums are in float64 in the order of elements. Results, except for times, are deterministic.
 class CodecInspection {
  public:
-  /// @param layout, num_workers  of all steps; the layout is kept by reference
-  /// @param seed                 of draws
-  /// @throws InvalidArgument for a codec or memory that cannot be used with these tensors, or together
+  /// @param layout, num_workers  equal in all steps; the layout is kept by reference
+  /// @param seed                 seed of draws
+  /// @throws InvalidArgument for a codec or memory that does not support these tensors or the other
   CodecInspection(const InspectedCodec& codec, const Layout& layout, int num_workers, std::uint64_t seed);
   ~CodecInspection();
   CodecInspection(CodecInspection&&) noexcept;
 
-  /// @param step  that keys the draws, from 0
-  /// @throws DataError naming the tensor, for numbers that are too large for the codec
+  /// Encodes and decodes the gradients of a step. @param step  number that keys the draws, from 0
+  /// @throws DataError naming the tensor, for values that are too large for the codec
   void add(const GradientFile& gradients, std::uint64_t step);
 
-  /// Of what was added: one step or more.
+  /// Results of the added steps, at least one.
   InspectionResult result() const;
 
  private:

@@ -45,17 +45,17 @@ std::string header_of(const Layout& layout, const EncodedFileKeys& keys) {
                     {"step", keys.step},
                     {"worker", keys.worker},
                     {"tensors", std::move(tensors)}};
-  // Names come from files in which they are UTF-8 already.
+  // Does not throw: names are valid UTF-8, as they were read from files.
   std::string line = header.dump();
   line.resize((line.size() + 1 + kAlignment - 1) / kAlignment * kAlignment - 1, ' ');
   return line + '\n';
 }
 
-/// Reads the first line, with errors that name the file and the field.
+/// Parses the first line; errors name the file and the field.
 class HeaderReader {
  public:
   HeaderReader(const std::string& source, std::string_view line) : source_(source) {
-    // The library takes a zero byte for the end of the text, which would hide whatever follows.
+    // The JSON library stops at a zero byte, which would hide the text after it.
     if (line.find('\0') != std::string_view::npos)
       fail("its first line holds a zero byte: it is no .tgrd file, or is damaged");
     try {
@@ -136,7 +136,7 @@ std::string encode_file(const GradientFile& gradients, const EncodedFileKeys& ke
   Stream stream(Device::cpu(), 1);
   std::vector<float> scalers(static_cast<std::size_t>(plan.num_scalers()));
   WorkerEncoder encoder(layout, plan, keys.worker, num_workers, keys.seed);
-  // Read only.
+  // Only read through the table.
   const auto table_of = [&](int worker) {
     const Buffer<float>& values = gradients.workers[num_given == 1 ? 0 : static_cast<std::size_t>(worker)];
     return TensorTable(layout, const_cast<float*>(values.data()));
@@ -208,7 +208,7 @@ DecodedFile parse_encoded_file(std::span<const std::uint8_t> content, const std:
     if (read.worker != decoded.keys.worker) {
       header.fail("field worker: expected the message's, ", read.worker, ", found ", decoded.keys.worker);
     }
-    values = zeros<float>(decoded.gradients.layout.flat_elements());  // now that the message has as many
+    values = zeros<float>(decoded.gradients.layout.flat_elements());  // after the message was checked
     decode_gradient(read, plan, TensorTable(decoded.gradients.layout, values.data()));
   } catch (const InvalidArgument& error) {
     header.fail("field codec: ", error.what());

@@ -23,12 +23,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A tensor as a file has it.
+/// A tensor in a file.
 struct StoredTensor {
   std::string name;
   std::vector<std::int64_t> shape;
   TensorType type = TensorType::kF32;
-  std::span<const std::byte> bytes;  // of any alignment
+  std::span<const std::byte> bytes;  // may be unaligned
 };
 
 template <class Stored, class Widen>
@@ -40,7 +40,7 @@ void convert(std::span<const std::byte> bytes, std::span<float> out, const Widen
   }
 }
 
-/// To the nearest fp32; what lies beyond its numbers becomes infinite.
+/// Rounds to the nearest fp32; overflow becomes infinity.
 float narrow(double value) {
   constexpr double kBeyond = 0x1.ffffffp127;  // rounds to 2^128
   if (std::isnan(value)) return std::numeric_limits<float>::quiet_NaN();
@@ -76,7 +76,7 @@ void require_count(const std::string& source, double num_elements) {
                  " are taken; split it by tensors");
 }
 
-/// Before anything is read. @param most_bytes  of an element
+/// Checks the file's size before reading it. @param most_bytes  maximum bytes per element
 void require_size(const InputFile& file, std::uint64_t most_bytes, std::uint64_t header_bytes) {
   const std::uint64_t most = static_cast<std::uint64_t>(kMaxFileElements) * most_bytes + header_bytes;
   if (file.num_bytes() <= most) return;
@@ -84,7 +84,7 @@ void require_size(const InputFile& file, std::uint64_t most_bytes, std::uint64_t
                  kMaxFileElements, " elements that are taken can have; split it by tensors");
 }
 
-/// A worker's number and what follows "worker-<number>/".
+/// Splits "worker-<number>/<name>" into number and name; nullopt for other names.
 std::optional<std::pair<std::size_t, std::string>> worker_of(std::string_view name) {
   constexpr std::string_view kPrefix = "worker-";
   constexpr std::size_t kDigits = 4;
@@ -99,7 +99,7 @@ std::optional<std::pair<std::size_t, std::string>> worker_of(std::string_view na
   return std::pair(number, std::string(name.substr(slash + 1)));
 }
 
-/// The tensors of each worker.
+/// Groups the tensors by worker.
 std::vector<std::vector<StoredTensor>> split_workers(const std::string& source, std::vector<StoredTensor> tensors) {
   std::vector<std::vector<StoredTensor>> workers;
   if (!std::ranges::all_of(tensors, [](const StoredTensor& t) { return worker_of(t.name).has_value(); })) {
@@ -116,7 +116,7 @@ std::vector<std::vector<StoredTensor>> split_workers(const std::string& source, 
     tensor.name = name;
     workers[worker].push_back(std::move(tensor));
   }
-  // By name, since a file may have them in any order: the first worker's counts.
+  // Match by name, as a file may have them in any order; the first worker's order counts.
   for (std::size_t worker = 1; worker < workers.size(); ++worker) {
     std::vector<StoredTensor> in_order;
     for (const StoredTensor& first : workers[0]) {
@@ -202,7 +202,7 @@ GradientFile read_npy(const fs::path& path) {
 }
 
 GradientFile read_safetensors(const fs::path& path) {
-  constexpr std::uint64_t kMostHeaderBytes = 100'000'008;  // of SafetensorsFile
+  constexpr std::uint64_t kMostHeaderBytes = 100'000'008;  // limit of SafetensorsFile
   require_size(InputFile(path), sizeof(double), kMostHeaderBytes);
   return from_safetensors(SafetensorsFile::read(path, OtherTypes::kLeftOut));
 }
@@ -211,7 +211,7 @@ GradientFile read_safetensors(const fs::path& path) {
   TERNGRAD_THROW(DataError, "'", source, "': is neither .npy nor .safetensors by its name");
 }
 
-/// The number of a file of a folder; nothing for another name.
+/// The number in the name of a gradient file; nullopt for other names.
 std::optional<std::uint64_t> step_of(const std::string& name) {
   constexpr std::string_view kPrefix = "step-";
   const std::size_t dot = name.rfind('.');

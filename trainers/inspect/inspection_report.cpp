@@ -18,12 +18,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMinNameWidth = 8;
 
-/// A number in a few characters; "-" if it is none.
+/// A number with fixed decimals; "-" if it is not finite.
 std::string number(double value, int decimals) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, decimals) : "-";
 }
 
-/// Four digits: 32.06, 4.066, 0.080.
+/// At most four digits: 32.06, 4.066, 0.080.
 std::string bits(double value) { return number(value, value < 9.9995 ? 3 : value < 99.995 ? 2 : 1); }
 
 std::string ratio(double value) { return number(value, value < 99.95 ? 1 : 0) + (std::isfinite(value) ? "x" : ""); }
@@ -33,18 +33,18 @@ std::string decibels(double value) {
   return std::isinf(value) ? (value > 0 ? "exact" : "lost") : number(value, 1);
 }
 
-/// Three digits of what may be far above 1.
+/// About three digits, also for numbers far above 1.
 std::string fraction(double value) {
   return number(value, value < 9.9995 ? 3 : value < 99.995 ? 2 : value < 999.95 ? 1 : 0);
 }
 
-/// Of fp32, in GB/s.
+/// A rate in GB/s.
 std::string rate(double bytes_per_second) {
   const double gigabytes = 1e-9 * bytes_per_second;
   return number(gigabytes, gigabytes < 9.995 ? 2 : gigabytes < 99.95 ? 1 : 0);
 }
 
-/// A column: two lines of caption, the characters it takes with the blank before it, and its cell.
+/// A column: two caption lines, width including the blank before it, and a function for its cells.
 struct Column {
   std::string above, caption;
   std::size_t width;
@@ -78,7 +78,7 @@ std::vector<Column> columns_of(const Inspection& inspection, bool with_speed) {
   return columns;
 }
 
-/// The table of all codecs, of everything or of one tensor.
+/// The table of all codecs, for all tensors or for one.
 std::string table(const Inspection& inspection, std::optional<std::size_t> tensor, int width) {
   const std::vector<Column> columns = columns_of(inspection, !tensor);
   std::size_t taken = 0;

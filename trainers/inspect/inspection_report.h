@@ -1,4 +1,4 @@
-// What was found by CodecInspection, human-readable and for programs.
+// Reports of CodecInspection as text and JSON.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace terngrad {
 
-/// Gradients, and what codecs do to them.
+/// Inspected gradients and the results of all codecs.
 struct Inspection {
   std::string source;                // file or folder
   std::vector<std::uint64_t> steps;  // numbers of the files, in order
@@ -21,15 +21,14 @@ struct Inspection {
   std::vector<InspectionResult> results;  // one per codec
 };
 
-/// A table with a row for each codec, and with `per_tensor` one for each tensor behind it. Specs that are too long for
-/// their column have a line to themselves. No line is longer than `width`, which is taken to be at least 80, except for
-/// one that is a name.
+/// A table with a row per codec; with `per_tensor` another table per tensor. Specs that are too long for their column
+/// have their own line. Lines have at most `width` characters (widths below 80 count as 80), except for names.
 std::string to_text(const Inspection& inspection, bool per_tensor, int width);
 
 /// All numbers: {"command", "version", "commit", "source", "steps", "num_workers", "num_elements", "seed", "codecs":
 /// [{"codec", "canonical", "memory", <numbers of CodecDistortion>, "residual_norms", "encode_bytes_per_second",
-/// "decode_bytes_per_second", "tensors": [{"name", "shape", <numbers>}]}]}. What is not a finite number is null; that
-/// snr_db is null because nothing is lost, "lossless" says.
+/// "decode_bytes_per_second", "tensors": [{"name", "shape", <numbers>}]}]}. Non-finite numbers are null; "lossless"
+/// tells if snr_db is null because nothing is lost.
 nlohmann::ordered_json to_json(const Inspection& inspection);
 
 }  // namespace terngrad

@@ -14,7 +14,7 @@ namespace terngrad {
 
 namespace {
 
-// Readable too, so that what a deleted file holds can be saved.
+// Readable too, so that the content of a deleted file can be written again.
 constexpr int kFlags = O_RDWR | O_APPEND;
 
 }  // namespace
@@ -59,13 +59,13 @@ void AppendFile::restore() {
 
 void AppendFile::write_pending() {
   if (pending_.empty()) return;
-  // A part that an earlier try left behind and could not take back goes first.
+  // First truncate a partial record that an earlier attempt could not remove.
   if (whole_length_) file_.truncate(*whole_length_);
   whole_length_ = file_.num_bytes();
   try {
     file_.write_all(std::as_bytes(std::span(pending_.data(), pending_.size())));
   } catch (const DataError&) {
-    // If this fails too, the next try begins with it; the first error is the cause.
+    // If the truncation fails too, the next attempt begins with it. Report the first error.
     if (::ftruncate(file_.get(), *whole_length_) == 0) whole_length_.reset();
     throw;
   }

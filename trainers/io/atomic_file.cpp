@@ -18,12 +18,12 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kTemporarySuffix = ".tmp";
 
-// A new file beside the one to replace; removed by the destructor unless it was renamed.
+// A new file in the folder of the file to replace; the destructor removes it unless it was renamed.
 class TemporaryFile {
  public:
   TemporaryFile(const Folder& folder, std::string target) : folder_(folder), target_(std::move(target)) {
     folder_.require_replaceable(target_);
-    // Numbers, not random names, so that results never depend on a random source; O_EXCL keeps two writers apart.
+    // Numbered names, so that results never depend on a random source; O_EXCL separates concurrent writers.
     for (int number = 0;; ++number) {
       name_ = "." + target_ + "." + std::to_string(number) + std::string(kTemporarySuffix);
       std::optional<FileDescriptor> created = folder_.create(name_, target_);
@@ -40,7 +40,7 @@ class TemporaryFile {
     try {
       folder_.remove(name_);
     } catch (const DataError&) {
-      // What failed first is what counts; the next start removes it.
+      // The first error matters more; the next start removes the file.
     }
   }
 
@@ -63,9 +63,9 @@ class TemporaryFile {
   bool is_renamed_ = false;
 };
 
-/// The file that a path leads to, which may not be there yet.
+/// The path with symbolic links resolved; the file need not exist.
 fs::path followed(fs::path path) {
-  constexpr int kMaxLinks = 40;  // as Linux follows
+  constexpr int kMaxLinks = 40;  // Linux's limit
   std::error_code ignored;
   for (int links = 0; fs::is_symlink(path, ignored); ++links) {
     if (links == kMaxLinks) throw_file_error("write", path, ELOOP);
@@ -82,7 +82,7 @@ void write_file_atomically(const Folder& folder, const std::string& name,
   TemporaryFile temporary(folder, name);
   temporary.fill(fill);
   temporary.replace_target();
-  // Without this the new name may be lost in a power failure although the content is safe.
+  // Without it a power failure may lose the new name, although the content is safe.
   try {
     folder.sync();
   } catch (const DataError& error) {
@@ -135,7 +135,7 @@ int remove_stale_temporaries(const Folder& folder, std::string_view prefix) {
 }
 
 std::vector<std::byte> read_file_bytes(const fs::path& path) {
-  // Without waiting: a pipe is refused, not waited for.
+  // O_NONBLOCK, so that a pipe is refused instead of waited for.
   return read_file_bytes(FileDescriptor(path, O_RDONLY | O_NONBLOCK));
 }
 

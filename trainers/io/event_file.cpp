@@ -31,7 +31,7 @@ std::uint64_t seconds_of(std::string_view name) {
 }
 
 std::string new_name(const Folder& folder, double now) {
-  // Two starts within a second, or a clock that was set back, must not change the order.
+  // Keeps the order of names for two starts within a second, and after the clock was set back.
   auto seconds = static_cast<std::uint64_t>(std::max(now, 0.0));
   for (const std::string& name : folder.names()) seconds = std::max(seconds, seconds_of(name) + 1);
   char digits[32];

@@ -1,4 +1,4 @@
-// EventFile: a file that TensorBoard reads.
+// EventFile: writes a TensorBoard event file.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace terngrad {
 
-/// A number to show over steps.
+/// A scalar to plot over steps.
 struct NamedScalar {
   std::string tag;  // "section/name": TensorBoard shows tags of one section together
   double value = 0;
 };
 
-/// A distribution to show over steps.
+/// A distribution to plot over steps.
 struct NamedHistogram {
   std::string tag;
   Histogram histogram;
@@ -28,37 +28,37 @@ struct NamedHistogram {
 /// Seconds since 1970 (UTC).
 double wall_seconds();
 
-/// Writes events to a new file in a folder, as records (datasets/formats/tfrecord.h). Each call hands its record to the
-/// operating system, so that it outlives this process and a running TensorBoard shows it. Values are kept as float32,
-/// as the format has it.
+/// Writes events to a new file in a folder, as TFRecords (datasets/formats/tfrecord.h). Each call passes its record to
+/// the operating system, so that it survives the end of this process and a running TensorBoard shows it. Values are
+/// stored as float32, as the format requires.
 class EventFile {
  public:
-  /// Creates events.out.tfevents.<seconds>.<host>.<process>, whose name sorts after those of all event files in
-  /// `folder`: readers take a folder's files in order of names. Its first record is the version.
-  /// @param clock  gives the time of each event, in seconds since 1970
-  /// @param on_error  what is done about an event that cannot be written
+  /// Creates events.out.tfevents.<seconds>.<host>.<process>. Its name sorts after all event files in `folder`, because
+  /// readers read a folder's files in the order of names. The first record holds the format version.
+  /// @param clock  returns the time of an event, in seconds since 1970
+  /// @param on_error  policy for events that cannot be written
   /// @throws DataError if the file cannot be created
   explicit EventFile(const Folder& folder, std::function<double()> clock = wall_seconds,
                      OnWriteError on_error = OnWriteError::kThrow);
 
   const std::filesystem::path& path() const { return file_.path(); }
 
-  /// Makes readers drop what earlier files hold for `step` and later steps: what a run writes first that continues from
-  /// a checkpoint of step - 1. @throws DataError, as the others, if it cannot be written
+  /// Makes readers drop the values of earlier files for `step` and later steps. A run that resumes from a checkpoint of
+  /// step - 1 calls it before it writes. @throws DataError if it cannot be written, like the functions below
   void purge_from(std::uint64_t step);
 
-  /// NaN and infinity are written as such.
+  /// Writes scalars of a step; NaN and infinity stay as they are.
   void write_scalars(std::uint64_t step, std::span<const NamedScalar> scalars);
 
-  /// Histograms without values are left out.
+  /// Writes histograms of a step, except for empty ones.
   void write_histograms(std::uint64_t step, std::span<const NamedHistogram> histograms);
 
-  /// Returns once all events, kept ones included, are on the medium. @returns whether the file had been deleted and is
-  /// written again, as AppendFile::sync. @throws DataError
+  /// Writes kept events, then fsyncs the file. @returns true if the file had been deleted and is written again; see
+  /// AppendFile::sync. @throws DataError
   bool sync() { return file_.sync(); }
 
  private:
-  void write(std::string_view event);  // serialized
+  void write(std::string_view event);  // appends a serialized event
 
   std::function<double()> clock_;
   AppendFile file_;

@@ -30,7 +30,7 @@ void FileDescriptor::close() noexcept {
 }
 
 void FileDescriptor::write_all(std::span<const std::byte> bytes) const {
-  // Linux moves at most 2 GiB - 4096 bytes in one call, whatever is asked for.
+  // Linux writes at most 2 GiB - 4096 bytes per call.
   constexpr std::size_t kMaxChunkBytes = std::size_t{1} << 30;
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd_, bytes.data(), std::min(bytes.size(), kMaxChunkBytes));
@@ -41,7 +41,7 @@ void FileDescriptor::write_all(std::span<const std::byte> bytes) const {
 }
 
 void FileDescriptor::sync() const {
-  // Devices and pipes answer EINVAL: they have no medium to wait for.
+  // Devices and pipes return EINVAL: they have nothing to sync.
   if (::fsync(fd_) != 0 && errno != EINVAL) throw_file_error("sync", path_, errno);
 }
 

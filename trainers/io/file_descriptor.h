@@ -12,13 +12,13 @@ namespace terngrad {
 /// Throws DataError "cannot <action> '<path>': <text of error_number>".
 [[noreturn]] void throw_file_error(const char* action, const std::filesystem::path& path, int error_number);
 
-/// Owns an open file; the destructor closes it and ignores errors, so writers whose data matters call `sync` first.
+/// Owns an open file. The destructor closes it and ignores errors, so call `sync` first for data that must not be lost.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
   /// Opens `path` as open(2) does, always close-on-exec. @throws DataError
   FileDescriptor(const std::filesystem::path& path, int flags, unsigned mode = 0666);
-  /// Owns `fd`, an open file that messages call `path`.
+  /// Takes ownership of the open descriptor `fd`. @param path  name of the file in messages
   FileDescriptor(int fd, std::filesystem::path path) : path_(std::move(path)), fd_(fd) {}
   FileDescriptor(FileDescriptor&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {
@@ -35,16 +35,16 @@ class FileDescriptor {
   const std::filesystem::path& path() const { return path_; }
   void close() noexcept;
 
-  /// Writes all bytes at the file's position. @throws DataError (no space, file-size limit); part may be written then
+  /// Writes all bytes at the file's position. @throws DataError (no space, file-size limit); the write may be partial
   void write_all(std::span<const std::byte> bytes) const;
-  /// Returns once the content is on the medium. @throws DataError
+  /// Fsyncs the file. @throws DataError
   void sync() const;
-  /// Takes an exclusive lock on the file or folder, which the system releases however the process ends. @returns false
-  /// if another process has it; true also on file systems without locks, which leave it to the user
+  /// Takes an exclusive lock on the file or folder; the system releases it when the process ends in any way. @returns
+  /// false if another process holds it; true also on file systems without locks, where nothing is locked
   bool try_lock() const;
   /// Length in bytes. @throws DataError
   std::int64_t num_bytes() const;
-  /// Cuts or extends to `length` bytes. @throws DataError
+  /// Truncates or extends the file to `length` bytes. @throws DataError
   void truncate(std::int64_t length) const;
 
  private:

@@ -21,7 +21,7 @@ bool is_same_file(const struct stat& left, const struct stat& right) {
   return left.st_dev == right.st_dev && left.st_ino == right.st_ino;
 }
 
-/// Whether an open file has lost its last name.
+/// True if an open file has been deleted: it has no name left.
 bool is_deleted(const FileDescriptor& file) {
   struct stat status;
   return ::fstat(file.get(), &status) == 0 && status.st_nlink == 0;
@@ -65,7 +65,7 @@ std::optional<FileDescriptor> Folder::create(const std::string& name, const std:
 }
 
 std::vector<std::string> Folder::names() const {
-  // Opened once more, because a descriptor has one place in the list for all who read it.
+  // A separate descriptor, because all readers of one descriptor share its read position.
   const int fd = open_descriptor(".", O_RDONLY | O_DIRECTORY);
   if (fd < 0) throw_file_error("read the folder", path(), errno);
   const std::unique_ptr<DIR, int (*)(DIR*)> list(::fdopendir(fd), ::closedir);

@@ -23,13 +23,13 @@ std::vector<double> compute_limits() {
   return limits;
 }
 
-/// Finds a value's bucket by its leading bits (sign, exponent, 5 of the mantissa): within such a cell values differ by
-/// 3 % at most and limits by 10 %, so that at most one limit lies in it. Several times as fast as a binary search.
+/// Finds a value's bucket by its leading bits (sign, exponent, 5 of the mantissa): the values of such a cell differ by
+/// 3 % at most and neighbouring limits by 10 %, so at most one limit lies in a cell. Much faster than a binary search.
 class BucketFinder {
  public:
   BucketFinder() : first_(std::size_t{1} << (32 - kDropped)) {
     for (std::uint32_t cell = 0; cell < first_.size(); ++cell) {
-      // Of negative values the one with all low bits set is the least.
+      // The smallest negative value of a cell has all low bits set.
       const std::uint32_t low_bits = cell >= first_.size() / 2 ? (1u << kDropped) - 1 : 0;
       const auto min = static_cast<double>(std::bit_cast<float>(cell << kDropped | low_bits));
       first_[cell] = std::isfinite(min) ? bucket_by_search(min) : 0;
@@ -52,8 +52,8 @@ class BucketFinder {
   std::vector<std::size_t> first_;  // bucket of the smallest value of each cell
 };
 
-/// Puts the buckets in use into `histogram`, which has none yet.
-/// @param counts  one for each of `limits`
+/// Writes the buckets to `histogram` as Histogram describes: without empty ends and with merged gaps.
+/// @param counts  [limits.size()]
 void keep_buckets_in_use(std::span<const double> limits, std::span<const std::int64_t> counts, Histogram& histogram) {
   bool is_gap = false;
   for (std::size_t i = 0; i < counts.size(); ++i) {

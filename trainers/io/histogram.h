@@ -1,4 +1,4 @@
-// Histogram: how the values of a tensor are distributed, in the buckets that TensorBoard's tools use.
+// Histogram: distribution of a tensor's values, in the buckets of TensorBoard's tools.
 #pragma once
 
 #include <cstdint>
@@ -7,30 +7,29 @@
 
 namespace terngrad {
 
-/// Counts of finite values. The bucket before limits[0] begins at `min`; bucket i > 0 holds the values x with limits[i
-/// - 1]
-/// <= x < limits[i]. Empty buckets at both ends are left out, and a run of empty ones in between is one bucket.
+/// Counts of finite values. Bucket 0 holds the values from `min` up to limits[0], bucket i > 0 the values x with
+/// `limits[i-1] <= x < limits[i]`. Empty buckets at both ends are omitted, runs of empty buckets in between are merged.
 struct Histogram {
   double min = 0;
   double max = 0;
-  std::int64_t num = 0;  // finite values
-  double sum = 0;        // of these, in float64 in order of elements
+  std::int64_t num = 0;  // number of finite values
+  double sum = 0;        // sum of finite values, in float64 in the order of elements
   double sum_squares = 0;
   std::vector<double> limits;        // ascending
   std::vector<std::int64_t> counts;  // [limits.size()]; their sum is num
-  std::int64_t num_nonfinite = 0;    // NaN and infinities, which are in no bucket
+  std::int64_t num_nonfinite = 0;    // number of NaN and infinite values, which are in no bucket
 };
 
 /// The limits of all buckets, ascending: 0, and 1e-12 * 1.1^k below 1e20 with both signs (by repeated multiplication,
-/// so that they have the same bits everywhere), and the largest double with both signs. The ones that TensorFlow's
-/// histogram.cc (2015) chose and TensorBoard's tools have used since.
+/// bit-equal on every machine), and the largest double with both signs. As in TensorFlow's histogram.cc (2015) and
+/// TensorBoard's tools.
 std::span<const double> histogram_limits();
 
-/// The histogram of `values`. Empty input, or none that is finite, gives no buckets.
+/// The histogram of `values`. It has no buckets if no value is finite.
 Histogram make_histogram(std::span<const float> values);
 
-/// The same values in fewer buckets: limits of a magnitude below `smallest` are left out, except for 0 and 1e-12, whose
-/// bucket keeps zeros apart. So there is one bucket of small negative values and one of small positive ones.
+/// Merges buckets: limits of magnitude below `smallest` are removed, except for 0 and 1e-12, whose bucket holds the
+/// zeros. So one bucket holds all small negative values and one all small positive values.
 /// @param histogram  made by make_histogram
 Histogram merge_small_buckets(const Histogram& histogram, double smallest);
 

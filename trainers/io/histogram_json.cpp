@@ -10,8 +10,8 @@
 namespace terngrad {
 namespace {
 
-/// Three decades of both signs are 146 buckets. Drawn on a linear axis, what is below is one column.
-constexpr double kSmallest = 1e-3;  // of the largest magnitude
+/// Three decades of both signs are 146 buckets. On a linear axis, smaller values fall into one column of a plot.
+constexpr double kSmallest = 1e-3;  // fraction of the largest magnitude
 
 double rounded(double limit) { return std::strtod(fmt::format("{:.4e}", limit).c_str(), nullptr); }
 

@@ -34,7 +34,7 @@ std::vector<NamedScalar> scalars_of(const Json& record) {
     return scalars;
   }
   for (const auto& [key, value] : record.items()) {
-    // One scalar for each staleness would be no end of them; their mean is there.
+    // No scalar per staleness, of which there may be any number: the mean staleness is written.
     if (key != "step" && key != "staleness") add_numbers(tag_of(kind, key), value, scalars);
   }
   return scalars;

@@ -1,4 +1,4 @@
-// The metrics in event files: what terngrad_train and terngrad_eval show in TensorBoard.
+// Copies metrics to event files, for TensorBoard.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,13 +9,13 @@
 
 namespace terngrad {
 
-/// The numbers of a metrics record as scalars, so that both files say the same as far as both could be written: a crash
-/// or a full disk may leave the last records in one of them only. A record of kind "tensors" gives
-/// "<quantity>/<tensor>" ("zero_fraction/conv1/weights"), one section for each quantity; any other gives "<kind>/<names
-/// joined by />" ("train/wire_bytes_per_worker/sent/gradient"). What is no number is left out, and so is "step".
+/// The numbers of a metrics record as scalars. After a crash or on a full disk, the last records may be in the metrics
+/// or in the event file only. Tags of records of kind "tensors" are "<quantity>/<tensor>"
+/// ("zero_fraction/conv1/weights"), one section per quantity; others are "<kind>/<names joined by />"
+/// ("train/wire_bytes_per_worker/sent/gradient"). Omits "step", "staleness" and values that are not numbers.
 std::vector<NamedScalar> scalars_of(const nlohmann::ordered_json& record);
 
-/// From here on what `metrics` writes goes to `events` too. @param events  outlives the last write to `metrics`
+/// Also writes the records of `metrics` to `events` from now on. @param events  must outlive writes to `metrics`
 void follow_metrics(MetricsWriter& metrics, EventFile& events);
 
 }  // namespace terngrad

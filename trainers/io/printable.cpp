@@ -10,7 +10,7 @@ namespace {
 
 std::uint8_t byte_at(std::string_view text, std::size_t i) { return static_cast<std::uint8_t>(text[i]); }
 
-/// How many bytes the character that `lead` begins has; 0 if none begins so (0xC0, 0xC1: another form of ASCII).
+/// Length in bytes of the UTF-8 sequence that begins with `lead`; 0 if there is none (0xC0, 0xC1: overlong ASCII).
 std::size_t length_by_lead(std::uint8_t lead) {
   if (lead < 0x80) return 1;
   if (lead >= 0xC2 && lead <= 0xDF) return 2;
@@ -19,8 +19,7 @@ std::size_t length_by_lead(std::uint8_t lead) {
   return 0;
 }
 
-/// Bytes of the character at the front of `text`; 0 if that is no UTF-8: cut short, longer than need be, a surrogate,
-/// or beyond U+10FFFF.
+/// Bytes of the first character of `text`; 0 if it is not UTF-8: truncated, overlong, a surrogate, or beyond U+10FFFF.
 std::size_t character_length(std::string_view text) {
   const std::uint8_t lead = byte_at(text, 0);
   const std::size_t length = length_by_lead(lead);

@@ -1,4 +1,4 @@
-// Text from outside, made fit for a terminal.
+// Escapes untrusted text for a terminal.
 #pragma once
 
 #include <string>
@@ -6,9 +6,8 @@
 
 namespace terngrad {
 
-/// `text` without what a terminal acts on or cannot show: control characters (DEL and those of U+0080 to U+009F
-/// included) and bytes that are not UTF-8 become \xNN, byte by byte, \t, \r and \n those two characters. What else is
-/// valid UTF-8 stays as it is, the backslash too.
+/// Escapes control characters (DEL and U+0080 to U+009F included) and bytes that are not UTF-8 as \xNN, byte by byte;
+/// tab, carriage return and newline become backslash and letter. Other valid UTF-8 is unchanged, also the backslash.
 std::string printable(std::string_view text);
 
 }  // namespace terngrad

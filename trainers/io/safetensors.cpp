@@ -23,7 +23,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
 
 constexpr std::size_t kLengthBytes = 8;
-// The limit of the reference implementation: keeps a damaged length from asking for all memory.
+// The reference implementation's limit; it keeps a damaged length from allocating all memory.
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr char kMetadataKey[] = "__metadata__";
 
@@ -48,7 +48,7 @@ constexpr std::array<TypeRow, 13> kTypes = {{{TensorType::kBool, "BOOL", 1},
 
 const TypeRow& type_row(TensorType type) { return kTypes.at(static_cast<std::size_t>(type)); }
 
-// Bytes of a dense tensor, or nothing if that does not fit 63 bits or a dimension is negative.
+// Bytes of a dense tensor; nullopt if the number does not fit 63 bits or a dimension is negative.
 std::optional<std::int64_t> dense_bytes(TensorType type, std::span<const std::int64_t> shape) {
   if (std::ranges::any_of(shape, [](std::int64_t dimension) { return dimension < 0; })) return std::nullopt;
   std::int64_t num_bytes = tensor_type_bytes(type);
@@ -70,7 +70,7 @@ void check_records(std::span<const TensorRecord> records) {
   }
 }
 
-// Turns a header's JSON into records, with errors that name the file and the field.
+// Parses a header's JSON into records; errors name the file and the field.
 class HeaderReader {
  public:
   HeaderReader(const std::string& source, std::span<const std::byte> data, OtherTypes others)
@@ -78,7 +78,7 @@ class HeaderReader {
 
   void read(std::string_view text) {
     if (!text.starts_with('{')) fail("the header is not a JSON object");
-    // The library takes a zero byte for the end of the text, which would hide whatever follows.
+    // The JSON library stops at a zero byte, which would hide the text after it.
     if (text.find('\0') != std::string_view::npos) fail("the header holds a zero byte");
     const nlohmann::json header = parse(text);
     for (const auto& [name, entry] : header.items()) {
@@ -107,7 +107,7 @@ class HeaderReader {
   }
 
   nlohmann::json parse(std::string_view text) const {
-    // The library keeps the last of two equal names; a file with such names has no single meaning.
+    // The JSON library keeps the last of two equal names, so refuse the ambiguity here.
     std::vector<std::set<std::string>> names;
     const auto check_names = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& value) {
       using Event = nlohmann::json::parse_event_t;
@@ -142,7 +142,7 @@ class HeaderReader {
     return value.get<std::int64_t>();
   }
 
-  /// Nothing for a type that is to be left out.
+  /// nullopt for a type that is to be left out.
   std::optional<TensorType> type_of(const std::string& tensor, const nlohmann::json& value) const {
     const auto row = std::ranges::find_if(
         kTypes, [&](const TypeRow& each) { return value.is_string() && value.get<std::string>() == each.name; });
@@ -172,7 +172,7 @@ class HeaderReader {
       fail("tensor '", name, "': data_offsets [", begin, ", ", end, "] lie outside the ", data_.size(),
            " bytes of data (is the file truncated?)");
     }
-    if (!type) {  // how many bytes an element has is not known
+    if (!type) {  // the element size is unknown
       record.shape = {end - begin};
       other_types_.emplace(name, entry["dtype"].get<std::string>());
     }
@@ -208,7 +208,7 @@ class HeaderReader {
   const std::string& source_;
   std::span<const std::byte> data_;
   OtherTypes others_;
-  std::map<std::string, std::string> other_types_;  // by tensor
+  std::map<std::string, std::string> other_types_;  // unsupported type by tensor name
 };
 
 }  // namespace

@@ -32,12 +32,12 @@ struct TensorRecord {
   std::int64_t num_elements() const { return static_cast<std::int64_t>(bytes.size()) / tensor_type_bytes(type); }
 };
 
-/// The treatment of tensors of a type that TensorType does not have, such as F8_E4M3.
+/// Treatment of tensors whose type is not in TensorType, such as F8_E4M3.
 enum class OtherTypes { kRefused, kLeftOut };
 
 using TensorMetadata = std::map<std::string, std::string>;
 
-/// The file, in pieces to be written one after the other, so that tensors need not be copied:
+/// The content of a file, in parts to be written one after the other, so that tensors are not copied:
 ///
 ///   8 bytes   length of the header in bytes, little-endian, a multiple of 8
 ///   header    JSON object: "__metadata__" (strings by name; left out if there are none), then one entry per tensor:
@@ -45,11 +45,11 @@ using TensorMetadata = std::map<std::string, std::string>;
 ///             padded with spaces
 ///   data      the tensors without gaps
 ///
-/// Wide element types come first and the caller's order decides otherwise, so every tensor is aligned to its element
+/// Tensors are sorted by descending element size, in the caller's order otherwise, so each is aligned to its element
 /// size. Equal input gives equal bytes.
 class SafetensorsImage {
  public:
-  /// @param records  must outlive the image, their bytes included
+  /// @param records  must outlive the image, with their bytes
   /// @throws InvalidArgument for a name that is empty, repeated, "__metadata__" or not UTF-8, or a length that does not
   /// fit the shape
   SafetensorsImage(std::span<const TensorRecord> records, const TensorMetadata& metadata);
@@ -71,13 +71,13 @@ void write_safetensors(const Folder& folder, const std::string& name, std::span<
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorRecord> records,
                        const TensorMetadata& metadata);
 
-/// A safetensors file held in memory and found to be valid in every field: JSON, names, types, sizes, and offsets that
-/// cover the data exactly once. Move-only: its records point into it.
+/// A safetensors file in memory, fully validated: JSON, names, types, sizes, and offsets that cover the data exactly
+/// once. Move-only: its records point into it.
 class SafetensorsFile {
  public:
-  /// @throws DataError that names the file and the field, for a file that is missing, truncated or damaged
+  /// @throws DataError naming the file and the field if the file is missing, truncated or damaged
   static SafetensorsFile read(const std::filesystem::path& path, OtherTypes others = OtherTypes::kRefused);
-  /// The same for a file's content. @param source  what errors call it
+  /// The same for a file's content. @param source  name of the file in errors
   static SafetensorsFile parse(std::vector<std::byte> content, std::string source,
                                OtherTypes others = OtherTypes::kRefused);
 
@@ -91,9 +91,9 @@ class SafetensorsFile {
   /// The file's name, for messages.
   const std::string& source() const { return source_; }
   const TensorMetadata& metadata() const { return metadata_; }
-  /// In the order of their data.
+  /// Tensors in the order of their data.
   std::span<const TensorRecord> tensors() const { return tensors_; }
-  /// Name and type of each tensor that is left out, e.g. "'scales' (F8_E4M3)".
+  /// Name and type of each tensor that was left out, e.g. "'scales' (F8_E4M3)".
   std::span<const std::string> left_out() const { return left_out_; }
   /// The tensor called `name`, or nullptr.
   const TensorRecord* find(std::string_view name) const;

@@ -2,8 +2,8 @@
 
 #include <bit>
 
-// All of the library that is used here is in its header: there is nothing to link or to find in an installation.
-// Without XXH3, which takes most of the time to compile.
+// Header-only use of the library: nothing to link or to find in an installation. Without XXH3, which takes most of the
+// compilation time.
 #define XXH_INLINE_ALL
 #define XXH_NO_XXH3
 #include <xxhash.h>

@@ -26,7 +26,7 @@ std::string build_type() {
 
 std::string or_no(const std::string& text) { return text.empty() ? "no" : text; }
 
-/// "cuDNN: 9.19.0" of "cuDNN" and "cuDNN 9.19.0".
+/// "cuDNN: 9.19.0" from "cuDNN" and "cuDNN 9.19.0".
 std::string line(const std::string& part, const std::string& what) {
   return part + ": " + or_no(what.starts_with(part + " ") ? what.substr(part.size() + 1) : what) + "\n";
 }

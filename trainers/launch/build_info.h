@@ -1,13 +1,12 @@
-// What a program is built from and computes with: what --version prints.
+// The text of --version: versions of the program and its libraries.
 #pragma once
 
 #include <string>
 
 namespace terngrad {
 
-/// "<command> <version> (<commit>)", the first line of --version, and lines "<part>: <what>": compiler, kernels with
-/// the instruction set chosen on this machine, nets, CUDA, cuDNN, NCCL and MPI with the versions that are loaded ("no"
-/// where they are not built in). Asks nothing of a GPU or a launcher.
+/// "<command> <version> (<commit>)" and lines "<part>: <version>": compiler, kernels with the instruction set chosen on
+/// this machine, nets, CUDA, cuDNN, NCCL and MPI with the loaded versions ("no" if not built in). Needs no GPU.
 std::string version_text(const std::string& command);
 
 }  // namespace terngrad

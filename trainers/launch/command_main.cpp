@@ -20,7 +20,7 @@
 namespace terngrad {
 namespace {
 
-/// Whether what `file` leads to is gone: a pipe without a reader, a terminal that was closed.
+/// True if `file` is a pipe without a reader or a closed terminal.
 bool has_lost_its_reader(int file) {
   struct pollfd polled = {.fd = file, .events = POLLOUT, .revents = 0};
   return ::poll(&polled, 1, 0) == 1 && (polled.revents & (POLLERR | POLLHUP)) != 0;
@@ -34,21 +34,21 @@ int report(const char* name, std::string message, int exit_code) {
 }  // namespace
 
 void print_error(const char* command, std::string message) {
-  // One line, so that scripts and logs can rely on it.
+  // Scripts and logs can rely on a single line.
   std::ranges::replace(message, '\n', ' ');
   std::fprintf(stderr, "%s: error: %s\n", command, printable(message).c_str());
 }
 
 int command_main(const char* name, int argc, char** argv, const std::function<int(int argc, char** argv)>& run) {
-  // A file that may not grow and a pipe that nobody reads any more fail the write, not the process: a run continues,
-  // and is saved, when the reader of its messages has ended, as tee has by the Ctrl-C that stops the run.
+  // Writes to a closed pipe or beyond the file-size limit return an error instead of ending the process: a run is saved
+  // even if the reader of its output has ended, like a tee by the Ctrl-C that stops the run.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   try {
     const int exit_code = run(argc, argv);
     std::cout.flush();
     const bool is_written = std::cout && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-    // A reader that has left, as head does, has what it wanted.
+    // A reader that closes the pipe early, such as head, is not an error.
     if (!is_written && !has_lost_its_reader(STDOUT_FILENO)) {
       return report(name, "cannot write to the standard output", kExitFailure);
     }

@@ -27,7 +27,7 @@ void require_same_wishes(std::span<const ProcessGpus> processes) {
   }
 }
 
-/// Whether the run is on GPUs. @throws UsageError where it cannot be what it is to be
+/// True if the run is on GPUs. @throws UsageError if --device requires GPUs and a process has none, or only some have
 bool are_on_gpus(std::span<const ProcessGpus> processes) {
   const std::string& device = processes[0].device;
   if (device == "cpu") return false;
@@ -41,7 +41,7 @@ bool are_on_gpus(std::span<const ProcessGpus> processes) {
 
 bool use_same_gpus(const ProcessGpus& a, const ProcessGpus& b) { return a.host == b.host && a.ids == b.ids; }
 
-/// Of one process. @param rank  its own
+/// The GPUs of process `rank`.
 GpuRange range_of(std::span<const ProcessGpus> processes, std::size_t rank, GpuUse use) {
   const ProcessGpus& own = processes[rank];
   const auto sharing = [&](const ProcessGpus& other) { return use_same_gpus(own, other); };
@@ -87,7 +87,7 @@ void require_equal_counts(std::span<const ProcessGpus> processes, std::span<cons
   }
 }
 
-/// Of processes that see some GPUs in common, but not all.
+/// Throws if two processes with different visible GPUs would use the same GPU exclusively, or if models differ.
 void require_own_gpus_of_one_model(std::span<const ProcessGpus> processes, std::span<const GpuRange> ranges,
                                    GpuUse use) {
   std::map<std::pair<std::string, std::string>, std::string> owners;

@@ -1,4 +1,4 @@
-// GpuAssignment: which GPUs each process of a run takes.
+// assign_gpus: distributes the GPUs of hosts over the processes of a run.
 #pragma once
 
 #include <span>
@@ -10,38 +10,37 @@
 
 namespace terngrad {
 
-/// How processes use the GPUs of a host.
+/// Use of a host's GPUs by several processes.
 enum class GpuUse {
-  kExclusive,  // each has its own, and NCCL connects them
-  kShared,     // gradients travel between the processes' memory: several processes may compute on one GPU
+  kExclusive,  // each process has its own GPUs, connected by NCCL
+  kShared,     // gradients are exchanged in host memory: several processes may compute on one GPU
 };
 
-/// What a process tells the others before it computes.
+/// GPU options and visible GPUs of a process, gathered before the assignment.
 struct ProcessGpus {
-  std::string process;              // its name: "rank 1 on node2"
-  std::string host;                 // processes that have this in common may see the same GPUs
+  std::string process;              // name of the process: "rank 1 on node2"
+  std::string host;                 // processes on the same host may see the same GPUs
   std::string device;               // --device
-  int num_gpus = 0;                 // --num_gpus: 0 for an equal part
+  int num_gpus = 0;                 // --num_gpus; 0: an equal part
   std::string math;                 // --math
-  std::string why_none = {};        // why it can use no GPU; empty if it can
-  std::vector<std::string> ids;     // of the GPUs that it sees: Device::unique_id
-  std::vector<std::string> models;  // of each, all that bits depend on
+  std::string why_none = {};        // reason why it cannot use a GPU; empty if it can
+  std::vector<std::string> ids;     // Device::unique_id of the GPUs that it sees
+  std::vector<std::string> models;  // properties of each GPU that bits depend on
 };
 
-/// Which GPUs each process takes: processes that see the same GPUs of a host share them, in the order of their ranks,
-/// by contiguous parts of equal size; a process that sees others than its neighbours takes its own. Where a GPU may
-/// serve several, each process takes one, in turn, or a part of as many as it is told. All take as many, of one model,
-/// since bits depend on it.
-/// @returns one range for each process, none on the CPU
-/// @throws UsageError that names the option and the processes if they differ in what they ask for or in whether they
-/// have GPUs, if GPUs cannot be shared so, or if two processes would take the same one and may not
+/// Assigns GPUs to processes. Processes that see the same GPUs of a host divide them in contiguous, equal parts in the
+/// order of ranks; a process with a different set of visible GPUs uses its own. With kShared each process takes one GPU
+/// in turn, or --num_gpus GPUs. All processes get the same number of GPUs of one model, since bits depend on it.
+/// @returns one range per process; empty for a run on the CPU
+/// @throws UsageError naming the option and the processes if their options differ, if only some have GPUs, if the GPUs
+/// cannot be divided, or if two processes would use the same GPU with kExclusive
 std::vector<GpuRange> assign_gpus(std::span<const ProcessGpus> processes, GpuUse use);
 
-/// What this process tells. @param device, num_gpus, math  options; no GPU is looked for where `device` is "cpu"
+/// The values of this process. @param device, num_gpus, math  options; GPUs are not queried if `device` is "cpu"
 ProcessGpus own_gpus(const ProcessGroup& processes, const std::string& device, int num_gpus, const std::string& math,
                      GpuUse use);
 
-/// What each process of the launch tells, in the order of ranks; a collective call.
+/// Collective: the values of all processes of the launch, in the order of ranks.
 std::vector<ProcessGpus> gather_gpus(const ProcessGroup& processes, const ProcessGpus& own);
 
 }  // namespace terngrad

@@ -1,4 +1,4 @@
-// GroupError: what one rank of a launch could not do, on all of them.
+// GroupError: an error of some ranks, thrown on all ranks.
 #pragma once
 
 #include <string>
@@ -7,8 +7,7 @@
 
 namespace terngrad {
 
-/// Thrown on every rank where one or more could not do a step of the start that all of them do
-/// (ProcessGroup::run_collective). Only the chief's is to be printed.
+/// Thrown on every rank if a collective step failed on any (ProcessGroup::run_collective). Only the chief prints it.
 class GroupError : public Error {
  public:
   GroupError(const std::string& message, int exit_code, bool is_chief)

@@ -1,4 +1,4 @@
-// say_when_out_of_memory: an error that says what there was no memory for.
+// say_when_out_of_memory: turns std::bad_alloc into an error with a description.
 #pragma once
 
 #include <new>
@@ -8,8 +8,8 @@
 
 namespace terngrad {
 
-/// Calls `work` and returns its result. @throws Error "out of memory while DOING" for std::bad_alloc, and whatever else
-/// it throws
+/// Calls `work` and returns its result. @throws Error "out of memory while DOING" for std::bad_alloc, and other
+/// exceptions of `work`
 template <class Work>
 decltype(auto) say_when_out_of_memory(const std::string& doing, Work&& work) {
   try {

@@ -23,7 +23,7 @@
 namespace terngrad {
 namespace {
 
-/// What became of a rank's part.
+/// Result of a collective step on a rank.
 struct Outcome {
   int exit_code = kExitSuccess;
   std::string message;
@@ -48,10 +48,10 @@ Outcome outcome_of(const std::function<void()>& body) {
   }
 }
 
-/// Lets other ranks print their errors before this one ends them.
+/// Gives other ranks time to print their errors before this one ends them.
 void give_others_time() { std::this_thread::sleep_for(std::chrono::seconds(2)); }
 
-/// Processors that this process may run on.
+/// Bytes of the processor affinity of this process.
 std::string processors() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -115,7 +115,7 @@ void ProcessGroup::request_stop(int signal) {
   send_heartbeat();
 }
 
-// Heartbeats and signals travel as one number, of which the others see the last.
+// Heartbeats and signals are sent as one number; the others read the latest one.
 void ProcessGroup::send_heartbeat() {
   last_heartbeat_ = std::chrono::steady_clock::now();
   launch_->send_control(++num_heartbeats_ << 8 | static_cast<std::uint64_t>(signal_to_others_));
@@ -157,7 +157,7 @@ std::string ProcessGroup::name_of(int rank) const {
 
 std::unique_ptr<Mailbox> ProcessGroup::make_mailbox() const {
   TERNGRAD_REQUIRE(mpi_ != nullptr && !is_alone(), "[launch] a process alone has nobody to write to");
-  // It is made by MPI, whose waiting has no deadline: a rank that does not come is named here.
+  // MPI creates it without a timeout; the barrier before it names a rank that is missing.
   communicator_->barrier();
   return mpi_->make_mailbox();
 }
@@ -186,7 +186,7 @@ void ProcessGroup::run_collective(const std::function<void()>& body) const {
   communicator_->all_gather(mine, all);
   int exit_code = kExitSuccess;
   int num_failed = 0;
-  bool is_one_message = true;  // the same on all ranks that failed
+  bool is_one_message = true;  // all failed ranks have the same message
   std::string first;
   std::string listed;
   for (int peer = 0; peer < size(); ++peer) {
@@ -226,7 +226,7 @@ std::vector<std::string> ProcessGroup::all_gather_strings(std::string_view text)
 
 int ProcessGroup::run(const char* command, const std::function<int()>& body, const std::string& advice) const {
   if (is_alone()) return body();
-  // Every rank says which others it misses. An error that all ranks meet is for the chief to say.
+  // Every rank prints a CommunicationError with the ranks that it misses; only the chief prints an error of all ranks.
   bool misses_others = false;
   bool all_meet_it = false;
   Outcome outcome;

@@ -1,4 +1,4 @@
-// ProcessGroup: this process among those that a launcher started together.
+// ProcessGroup: the processes that a launcher started together.
 #pragma once
 
 #include <chrono>
@@ -17,8 +17,8 @@ namespace terngrad {
 class MpiCommunicator;
 class MpiSession;
 
-/// The ranks of a launch (mpirun, srun), or this process alone where nothing launched it. Rank 0 is the chief: it alone
-/// reports and writes.
+/// The ranks of a launch (mpirun, srun), or this single process without a launcher. Rank 0 is the chief: only it
+/// reports and writes. The last rank may be split off as the evaluator.
 class ProcessGroup {
  public:
   /// Joins the launch. @throws UsageError if a launcher started several processes of a build without MPI
@@ -30,57 +30,56 @@ class ProcessGroup {
   int size() const { return communicator_->size(); }
   bool is_alone() const { return size() == 1; }
   bool is_chief() const { return rank() == 0; }
-  /// The host of each rank, as MPI calls it; alone, as the system does.
+  /// Host name of each rank, from MPI; for a single process from the system.
   std::vector<std::string> hosts() const;
   /// "rank 2 on node3".
   std::string name_of(int rank) const;
   /// "node3"; "this host" without a launcher.
   std::string host_of(int rank) const;
-  /// Ranks of this host that may run on the same processors as this one, itself included.
+  /// Number of ranks of this host with the same processor affinity, this one included.
   int num_sharing_processors() const { return num_sharing_; }
 
-  /// Sets the last rank of the launch aside: from here on the group is that of the others, or of that one alone; a
-  /// collective call. @throws InvalidArgument if there is no other rank
+  /// Collective: splits off the last rank of the launch as the evaluator. From now on the group consists of the other
+  /// ranks, or on the evaluator of itself alone. @throws InvalidArgument if there is only one rank
   void split_evaluator_rank();
   bool is_evaluator() const;
-  /// For the rank aside: whether the others have come to barrier_with_evaluator. Does not wait.
+  /// Evaluator: returns true if the others have entered barrier_with_evaluator. Does not block.
   bool others_have_ended() const;
-  /// Waits for the rank aside and the others; does nothing if none was set aside.
+  /// Barrier of the evaluator and the others; does nothing without an evaluator.
   void barrier_with_evaluator() const;
-  /// For the rank aside: tells the others that it is alive, by a heartbeat as long as they train, and where they wait
-  /// for it in barrier_with_evaluator as busy; at most about 8 times in the time after which it would be missed. Does
-  /// not wait.
+  /// Evaluator: tells the others that it is alive: by a control message while they train, at most 8 times per timeout,
+  /// and by Communicator::send_heartbeat once they wait in barrier_with_evaluator. Does not block.
   void send_launch_heartbeat();
-  /// For the rank aside: asks the others to end, because of a signal. Does not wait.
+  /// Evaluator: asks the others to stop, because of a signal. Does not block.
   void request_stop(int signal);
-  /// For the others: the signal by which the rank aside has asked so, 0 for none. Does not wait.
+  /// Others: the signal of request_stop; 0 for none. Does not block.
   int evaluator_signal() const;
-  /// For the others: heartbeats of the rank aside so far. Does not wait.
+  /// Others: number of the evaluator's heartbeats so far. Does not block.
   std::uint64_t evaluator_heartbeats() const;
-  /// "rank 2 on node3", the rank aside in the launch.
+  /// Name of the evaluator in the launch: "rank 2 on node3"; empty without an evaluator.
   std::string evaluator_name() const;
 
-  /// A mailbox between the ranks of the group; a collective call. @throws InvalidArgument for a process alone
+  /// Collective: creates a mailbox between the ranks of the group. @throws InvalidArgument for a single process
   std::unique_ptr<Mailbox> make_mailbox() const;
 
-  /// From here on a peer that is waited for and silent for so long has failed.
+  /// Sets the timeout after which a silent peer counts as failed.
   void set_timeout(double seconds);
 
-  /// Does on every rank what may fail on some of them; a collective call. `body` itself must not wait for other ranks.
-  /// @throws GroupError on all ranks if `body` threw on one; alone, what it threw
+  /// Collective: calls `body` on every rank; it may fail on some of them, and must not wait for other ranks.
+  /// @throws GroupError on all ranks if `body` threw on any; a single process rethrows the exception itself
   void run_collective(const std::function<void()>& body) const;
 
-  /// The chief's text on every rank; a collective call.
+  /// Collective: returns the chief's text on every rank.
   std::string broadcast_string(std::string_view text) const;
-  /// Every rank's text, in the order of ranks; a collective call.
+  /// Collective: returns every rank's text, in the order of ranks.
   std::vector<std::string> all_gather_strings(std::string_view text) const;
 
-  /// Runs the part of a command after which ranks wait for each other: an exception that is not a GroupError is printed
-  /// with the name of the rank and ends all ranks, because the others would wait until the timeout. Alone, it is passed
-  /// on. So is, once the chief has printed it, a GroupError where a rank was set aside, which does not hear of it
-  /// otherwise.
-  /// @param command  begins the line that is printed
-  /// @param advice   ends it on ranks other than the chief, whose own errors say how to continue
+  /// Runs the part of a command in which ranks wait for each other. An exception other than GroupError is printed with
+  /// the rank's name and ends all ranks, which otherwise would wait until the timeout. A GroupError is printed by the
+  /// chief and returned as exit code; with an evaluator, which does not receive it, it ends all ranks. A single process
+  /// passes exceptions on.
+  /// @param command  begin of the printed line
+  /// @param advice   end of the printed line on ranks other than the chief, whose own errors say how to continue
   int run(const char* command, const std::function<int()>& body, const std::string& advice = "") const;
 
  private:
@@ -90,15 +89,15 @@ class ProcessGroup {
 
   std::unique_ptr<MpiSession> session_;
   std::shared_ptr<Communicator> communicator_;
-  MpiCommunicator* mpi_ = nullptr;           // communicator_, if it is one
-  std::shared_ptr<MpiCommunicator> launch_;  // of all ranks, where one was set aside
-  // Of the rank aside: what it says to the others.
+  MpiCommunicator* mpi_ = nullptr;           // communicator_, if it is an MpiCommunicator
+  std::shared_ptr<MpiCommunicator> launch_;  // all ranks of the launch, if there is an evaluator
+  // Evaluator: the content of its control messages.
   std::uint64_t num_heartbeats_ = 0;
   int signal_to_others_ = 0;
   std::chrono::steady_clock::time_point last_heartbeat_ = {};
   double timeout_seconds_;
   int num_sharing_ = 1;
-  std::string own_name_ = "rank 0";  // in the launch
+  std::string own_name_ = "rank 0";  // name in the launch
 };
 
 }  // namespace terngrad

@@ -18,13 +18,13 @@ namespace {
 constexpr std::chrono::milliseconds kRedrawInterval(100);
 constexpr int kDefaultWidth = 80;
 
-// A part of the progress line; parts of higher rank are left out first.
+// A part of the progress line; parts with higher rank are omitted first.
 struct Part {
   std::string text;
   int rank = 0;
 };
 
-/// In few columns also where a run has diverged.
+/// Few columns even if the run has diverged.
 std::string format_loss(double loss) {
   if (std::isnan(loss)) return "nan";
   return std::abs(loss) < 1e6 ? fmt::format("{:.4f}", loss) : fmt::format("{:.4g}", loss);
@@ -35,7 +35,7 @@ std::vector<Part> progress_parts(const ProgressState& state) {
   if (state.total_steps > 0) {
     parts.push_back({fmt::format("step {}/{}", state.step, state.total_steps), 0});
     const double percent = 100.0 * static_cast<double>(state.step) / static_cast<double>(state.total_steps);
-    // Rounded down: 100% is shown when all steps are done, not before.
+    // Rounded down, so that 100% means that all steps are done.
     parts.push_back({fmt::format("{}%", static_cast<std::int64_t>(std::floor(percent))), 4});
   } else {
     parts.push_back({fmt::format("step {}", state.step), 0});
@@ -70,7 +70,7 @@ std::string format_bytes(double num_bytes) {
   constexpr std::array<const char*, 6> kUnits = {"B", "kB", "MB", "GB", "TB", "PB"};
   if (!(num_bytes >= 0)) return "?";
   std::size_t unit = 0;
-  // 999.5 would print as 1000: the next unit begins where rounding reaches it.
+  // 999.5 would be rounded to 1000, so the next unit begins there.
   for (; num_bytes >= 999.5 && unit + 1 < kUnits.size(); ++unit) num_bytes /= 1000;
   const int decimals = unit == 0 || num_bytes >= 99.95 ? 0 : num_bytes >= 9.995 ? 1 : 2;
   return fmt::format("{:.{}f} {}", num_bytes, decimals, kUnits[unit]);
@@ -115,7 +115,7 @@ void ProgressDisplay::update(const ProgressState& state) {
 }
 
 void ProgressDisplay::draw() {
-  // One column stays free: a full line would make many terminals wrap. \x1b[K clears what a longer line left.
+  // One column stays free, as many terminals wrap a full line. \x1b[K clears the rest of a longer line.
   const std::string line = format_progress(shown_, std::max(1, terminal_width(stream_).value_or(kDefaultWidth) - 1));
   std::fprintf(stream_, "\r%s\x1b[K", line.c_str());
   std::fflush(stream_);

@@ -1,4 +1,4 @@
-// Progress: what a person sees while a run is under way.
+// ProgressDisplay: shows the progress of a run to the user.
 #pragma once
 
 #include <chrono>
@@ -10,38 +10,37 @@
 
 namespace terngrad {
 
-/// One moment of a run. What is not known is left empty and not shown.
+/// The state of a run to show; unknown values are empty and not shown.
 struct ProgressState {
   std::int64_t step = 0;         // steps done
   std::int64_t total_steps = 0;  // 0: unknown
   std::optional<double> loss = {};
   std::optional<double> accuracy = {};  // a fraction
   std::optional<double> examples_per_second = {};
-  // Of the busiest node's link (docs/measuring.md):
+  // Bytes of the busiest node's link (docs/measuring.md):
   std::optional<double> sent_bytes_per_step = {};
   std::optional<double> received_bytes_per_step = {};
-  bool is_server = false;  // else a worker's
+  bool is_server = false;  // true if the busiest node is a server, else a worker
   std::optional<double> compression_ratio = {};
   std::int64_t skipped_steps = 0;  // since the last report; shown if there are any
   std::optional<double> seconds_left = {};
 };
 
-/// Three significant digits and a decimal unit: "512 B", "1.50 kB", "320 kB", "2.00 GB". Negative or NaN gives "?".
+/// Three significant digits with a decimal unit: "512 B", "1.50 kB", "320 kB", "2.00 GB". "?" for negative or NaN.
 std::string format_bytes(double num_bytes);
 
-/// Whole seconds in the two largest units: "45s", "1m32s", "2h03m", "3d04h". Negative, NaN or infinite gives "?".
+/// Whole seconds in the two largest units: "45s", "1m32s", "2h03m", "3d04h". "?" for negative, NaN or infinite.
 std::string format_duration(double seconds);
 
-/// One line, without its end, e.g.
+/// One line without line end, e.g.
 ///   step 500/10000 5% loss 0.1234 accuracy 0.981 4512 examples/s worker sent 320 kB received
 ///   320 kB/step ratio 15.9x eta 1m32s
-/// @param width  longest line wanted: the least important parts are left out until it fits, and the rest is cut; 0 is
-/// no limit
+/// @param width  maximum length: the least important parts are left out until it fits, then it is cut; 0: no limit
 std::string format_progress(const ProgressState& state, int width = 0);
 
 /// Shows progress on a stream. On a terminal one line is redrawn in place, at most ten times a second and never wider
 /// than the terminal; elsewhere (a file, a pipe) each call to `log` prints its own line and `update` prints none.
-/// A silent one prints nothing: of several processes one shows the run. Not thread-safe.
+/// kSilent prints nothing, for processes other than the chief. Not thread-safe.
 class ProgressDisplay {
  public:
   enum class Mode { kTerminal, kLog, kSilent };
@@ -49,7 +48,7 @@ class ProgressDisplay {
   /// kTerminal if `stream` is a terminal that can move its cursor (TERM is not "dumb"), else kLog.
   static Mode detect(std::FILE* stream);
 
-  /// @param stream  outlives this object
+  /// @param stream  must outlive this object
   explicit ProgressDisplay(std::FILE* stream = stderr) : ProgressDisplay(stream, detect(stream)) {}
   ProgressDisplay(std::FILE* stream, Mode mode) : stream_(stream), mode_(mode) {}
   ProgressDisplay(const ProgressDisplay&) = delete;
@@ -58,13 +57,13 @@ class ProgressDisplay {
 
   Mode mode() const { return mode_; }
 
-  /// Called every step.
+  /// To be called after every step.
   void update(const ProgressState& state);
-  /// Called every logging interval.
+  /// To be called once per logging interval.
   void log(const ProgressState& state);
   /// Prints a line of text above the live line.
   void message(std::string_view text);
-  /// Leaves the live line as it is and goes to the next one. Idempotent.
+  /// Ends the live line and moves to the next one. Idempotent.
   void finish();
 
  private:

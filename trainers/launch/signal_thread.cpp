@@ -12,7 +12,7 @@
 namespace terngrad {
 namespace {
 
-/// Waits for signals, with `mask` blocked, to the end of the process.
+/// Waits for signals with the signal mask `mask` until the process ends.
 void wait_for_signals(const sigset_t& mask) {
   ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   for (;;) ::pause();

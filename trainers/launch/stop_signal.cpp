@@ -22,14 +22,14 @@ constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
 constexpr std::int64_t kRepeatNanoseconds = std::int64_t{StopSignal::kRepeatMilliseconds} * 1'000'000;
 std::array<struct sigaction, kSignals.size()> previous_actions;
 
-// A handler may do little more than write: the byte stays in the pipe, so no signal is lost between looking and
-// waiting. The pipe stays open to the end of the process: a handler may be under way in another thread when a
-// StopSignal ends, and must not find its number given to another file.
+// Self-pipe: handlers may only call async-signal-safe functions such as write, and the byte stays in the pipe, so no
+// signal is lost between check and wait. The pipe stays open until the process ends, as a handler may still run in
+// another thread when a StopSignal is destroyed, and must not write to a reused descriptor.
 std::array<int, 2> pipe_ends = {-1, -1};
 std::atomic<int> write_end = -1;
 std::atomic<bool> exists = false;
 std::atomic<int> last_signal = 0;
-// When the first signal of each kind arrived, by the monotonic clock; 0 if none has.
+// Arrival time of the first signal of each kind in monotonic nanoseconds; 0 for none.
 std::array<std::atomic<std::int64_t>, kSignals.size()> first_arrival = {};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
 
@@ -39,7 +39,7 @@ std::int64_t monotonic_nanoseconds() {
   return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-/// Whether one of this kind arrived kRepeatMilliseconds ago or earlier. Notes the time of the first one.
+/// True if a signal of this kind arrived at least kRepeatMilliseconds ago. Records the time of the first one.
 bool is_repeated(int signal) {
   const auto kind = static_cast<std::size_t>(std::ranges::find(kSignals, signal) - kSignals.begin());
   const std::int64_t now = monotonic_nanoseconds();
@@ -50,7 +50,7 @@ bool is_repeated(int signal) {
 void on_signal(int signal) {
   const int saved_errno = errno;
   if (is_repeated(signal)) {
-    // Ends the process as soon as this handler returns: until then the signal is blocked.
+    // The raised signal is blocked until this handler returns, and then ends the process.
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }
@@ -83,7 +83,7 @@ StopSignal::StopSignal() {
   action.sa_flags = SA_RESTART;
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     ::sigaction(kSignals[i], nullptr, &previous_actions[i]);
-    // Who started the process decided that it does not end by this signal, as nohup does for SIGHUP.
+    // Keep ignored signals ignored, such as SIGHUP under nohup.
     if (previous_actions[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);
   }
 }
@@ -95,7 +95,7 @@ StopSignal::~StopSignal() {
 
 bool StopSignal::wait(double seconds) {
   using Clock = std::chrono::steady_clock;
-  // A year at most, which a clock can add; poll takes an int of milliseconds, 24 days, hence the loop.
+  // At most a year, which does not overflow the clock. A loop, since poll takes an int of milliseconds (24 days).
   const Clock::time_point end =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(seconds, 3e7)));
   for (;;) {

@@ -21,7 +21,7 @@
 namespace terngrad {
 namespace {
 
-// Short beside a burst; a thread that never sleeps takes a core from the pipeline of examples.
+// Short compared with a burst. Sleeping leaves the core to the pipeline of examples.
 constexpr std::chrono::microseconds kPoll{50};
 
 Buffer<float> zeroed(std::int64_t count, Stream& stream) {
@@ -115,7 +115,7 @@ void DeviceReplica::store(const ReplicaState& state) {
 void DeviceReplica::submit_update(DeviceBucketedAllReduce& exchange) {
   const std::uint32_t* skip = exchange.skip();
   if (parts_.mean_factor != 1) scale(mean_.span(), parts_.mean_factor, stream_);
-  // The rate is what the step's input says.
+  // The rate is read from the step's input on the device.
   parts_.optimizer->update(parameters_.span(), mean_.span(), 0, stream_, ring_.update_scalars(skip));
   update_ema(ema_.span(), parameters_.span(), 0, stream_, ring_.average_scalars(skip));
   if (state_elements_ == 0) return;
@@ -150,13 +150,13 @@ void DeviceReplica::compute_then_exchange(DeviceBucketedAllReduce& exchange, Wor
   exchange.submit(encoded, mean_table_, ring_.step());
 }
 
-// Transforms stay in the stream: so nothing but the exchange itself runs beside the backward pass, and that touches
-// nothing but gradients that are final, the mean, and memory of its own (see DeviceBucketedAllReduce). What the update
-// and the end of the step read and write comes after `finish` in the stream, and before the next step.
+// Transforms run in the net's stream, so only the exchange itself runs concurrently with the backward pass. It accesses
+// only final gradients, the mean and its own buffers (see DeviceBucketedAllReduce). Update and end of the step come
+// after `finish` in the stream, and before the next step.
 void DeviceReplica::compute_while_exchanging(DeviceBucketedAllReduce& exchange, WorkerMemory* memory) {
   const Layout& layout = parts_.net->layout();
   exchange.begin(memory != nullptr ? memory->begin(gradient_tables_) : gradient_tables_, mean_table_, ring_.step());
-  // The net ends a tensor for all workers at once.
+  // The net finishes a tensor for all workers at once, hence one worker here.
   ReadyBuckets ready(exchange.buckets(), 1, [&](int bucket) {
     for (const FlatRange& range : ranges_of(layout, exchange.buckets()[static_cast<std::size_t>(bucket)])) {
       submit_transforms(range);
@@ -219,9 +219,8 @@ void DeviceReplica::submit_steps(std::uint64_t first_step, int count,
     }
     submit_step(index);
     if (!parts_.captures) continue;
-    // What fails in the step is to be seen as itself, not as a capture that failed. Nor need a communicator be warmed
-    // up: where it connects peers and allocates at the first operation of a kind and size, it has done so in this step,
-    // whose operations are those of the captured one.
+    // Wait before capturing, so that an error in the step is reported as itself and not as a failed capture. This first
+    // step also warms up the communicator, which may connect peers and allocate at first operations.
     wait(lost);
     meet();
     graphs_.emplace(index, CapturedGraph(stream_, [&] { submit_step(index); }));
@@ -263,7 +262,7 @@ std::vector<StepOutcome> DeviceReplica::run(std::uint64_t first_step, int count,
 }
 
 void DeviceReplica::give_up() noexcept {
-  // First, for the group waits for graphs that hold its operations. One that still runs is freed when it has ended.
+  // Graphs first, because the communicator waits for graphs with its operations. Running graphs are freed at their end.
   graphs_.clear();
   parts_.communicator->abandon();
 }

@@ -31,105 +31,105 @@ class WorkerMemory;
 enum class ExamplesPlacement;
 struct FlatRange;
 
-/// Steps that a GPU may run without the host.
+/// Most steps that a GPU runs without the host.
 inline constexpr int kMaxBurst = 64;
 
-/// What a replica is put together from, all on one stream of one GPU.
+/// Components of a replica, all on one stream of one GPU.
 struct DeviceReplicaParts {
-  std::unique_ptr<DeviceNet> net;  // of the workers whose number num_workers says
+  std::unique_ptr<DeviceNet> net;  // computes num_workers workers
   int num_workers = 1;
-  std::unique_ptr<DeviceExamples> examples;  // of the same workers
-  /// The exchange of a step is one of these; see DeviceReplica::run. One that overlaps continues beside the backward
-  /// pass, bucket by bucket; then transforms must be per tensor.
+  std::unique_ptr<DeviceExamples> examples;  // for the same workers
+  /// Exchanges, of which each step uses one; see DeviceReplica::run. An overlapping exchange runs bucket by bucket
+  /// during the backward pass; then transforms must be per tensor.
   std::vector<std::unique_ptr<DeviceBucketedAllReduce>> exchanges;
-  std::string memory = "none";           // before the first of the exchanges: a spec, as parse_memory takes it
+  std::string memory = "none";           // spec for parse_memory; applies to exchanges[0] only
   std::unique_ptr<Optimizer> optimizer;  // with slots on the GPU
   std::vector<std::unique_ptr<GradientTransform>> transforms;
-  std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator();  // of the exchanges
-  float mean_factor = 1;                                                               // as TrainerOptions::mean_factor
-  /// How long a burst may take where others have a part in it, before they count as lost. 0: for ever.
+  std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator();  // communicator of the exchanges
+  float mean_factor = 1;                                                               // as in TrainerOptions
+  /// Timeout of a burst with several GPUs, after which the others count as lost; 0: none.
   double timeout_seconds = 0;
-  /// Whether steps are captured into CUDA graphs. Not where an exchange waits for the host: with payloads whose size
-  /// depends on the data (tmask), a codec that goes through the host, or a communicator that meets on the host.
+  /// True if steps are captured into CUDA graphs. Must be false if an exchange waits for the host: for payloads of
+  /// data-dependent size (tmask), codecs that run on the host, or a communicator that synchronizes on the host.
   bool captures = true;
 };
 
-/// State of a run in host memory, to be loaded into a GPU and stored from it.
+/// Views of a run's state in host memory, to copy to a GPU and back.
 struct ReplicaState {
   std::span<float> parameters;
   std::span<float> ema;
   std::span<float> state_ema;
   std::vector<std::span<float>> states;     // one per worker of the replica
-  std::vector<std::span<float>> kept = {};  // by its memory, one per worker
-  std::span<float> factors = {};            // that all ranks keep alike, FactorState::layout
+  std::vector<std::span<float>> kept = {};  // state of its memory, one per worker
+  std::span<float> factors = {};            // equal on all ranks; layout: FactorState::layout
   std::vector<Optimizer::Slot> slots = {};  // in the optimizer's order
 };
 
-/// A copy of the parameters, the optimizer's slots and the averages in a GPU's memory, with the workers that the GPU
-/// computes. A step, from the examples to the averages, is captured into a CUDA graph when its exchange has run once,
-/// and replayed: the host neither waits in it nor copies, nor allocates.
+/// Parameters, optimizer slots and moving averages in a GPU's memory, with the workers that the GPU computes. A step,
+/// from the examples to the averages, is captured into a CUDA graph after its exchange has run once, and then replayed:
+/// no waits, copies or allocations by the host.
 class DeviceReplica {
  public:
-  /// @param max_burst  most steps that run without the host
-  /// @throws InvalidArgument without an exchange, or for a transform of whole gradients with one that overlaps
+  /// @param max_burst  maximum number of steps that run without the host
+  /// @throws InvalidArgument without an exchange, or if an exchange overlaps and a transform is not per tensor
   DeviceReplica(DeviceReplicaParts parts, int max_burst);
   ~DeviceReplica();
 
+  /// Copies the state to the GPU, and waits.
   void load(const ReplicaState& state);
-  /// Loads parameters, average and slots alone: what all replicas have in common.
+  /// Loads only parameters, average and slots, which are equal on all replicas.
   void load_shared(const ReplicaState& state);
+  /// Copies the state from the GPU to `state`, and waits.
   void store(const ReplicaState& state);
 
-  /// Makes the steps from `first_step` on, one per input, ready to run. Other ranks have no part in it.
-  /// @throws whatever reading the examples throws; fewer steps can still be prepared
+  /// Prepares inputs and examples of inputs.size() steps from `first_step` on. No communication.
+  /// @throws errors of reading the examples; fewer steps can still be prepared then
   void prepare(std::uint64_t first_step, std::span<const cuda::StepInput> inputs);
-  /// Prepares these steps and runs the first, with each of the exchanges, without a word to other ranks, and waits:
-  /// what steps need is allocated and loaded then. What they began with is lost: load and prepare follow.
+  /// Runs the first of these steps with each exchange, without communication, and waits: afterwards everything that
+  /// steps need is allocated and loaded. It overwrites the replica's state: call load and prepare next.
   void rehearse(std::uint64_t first_step, std::span<const cuda::StepInput> inputs);
-  /// Runs `count` steps that are prepared, and waits for them. Applied updates are counted. All ranks must run the
-  /// same.
-  /// @param exchange_of  which of the exchanges a step takes
-  /// @param lost         set where this rank fails, or by another one: then operations between ranks are given up
-  /// @param meet         returns when all ranks of this process have called it: graphs are made when none of their GPUs
-  /// waits for another
-  /// @returns what each step gave
-  /// @throws CommunicationError if another rank is lost, or is waited for longer than the parts' timeout_seconds;
-  /// DeviceError. The communicator is given up then, and nothing but store() may follow
+  /// Runs `count` prepared steps, waits for them, and counts applied updates. Collective: all ranks run the same steps.
+  /// @param exchange_of  index of the exchange that a step uses
+  /// @param lost         shared flag: set if a replica fails; the others then abandon their communication
+  /// @param meet         barrier of the process's replicas: graphs are created while no GPU waits for another
+  /// @returns the outcome of each step
+  /// @throws CommunicationError if another rank is lost or does not answer within timeout_seconds; DeviceError. The
+  /// communicator is unusable then, and only store() may follow
   std::vector<StepOutcome> run(std::uint64_t first_step, int count,
                                const std::function<std::size_t(std::uint64_t step)>& exchange_of,
                                std::atomic<bool>& lost, const std::function<void()>& meet);
 
-  /// Gives up the operations between ranks, for good, so that no other rank waits for them.
+  /// Abandons the communicator for good, so that no other rank waits for this one.
   void give_up() noexcept;
 
   DeviceNet& net() { return *parts_.net; }
   Optimizer& optimizer() { return *parts_.optimizer; }
   DeviceBucketedAllReduce& exchange(std::size_t index) { return *parts_.exchanges.at(index); }
-  /// Of the codec plan of the first exchange.
+  /// Fingerprint of the first exchange's codec plan.
   std::uint64_t plan_fingerprint() const;
-  /// The names of codecs without kernels, of any exchange.
+  /// Names of the codecs of all exchanges that have no kernels and run on the host.
   std::set<std::string> codecs_through_host() const;
   int num_workers() const { return parts_.num_workers; }
   int max_burst() const { return ring_.num_slots(); }
   ExamplesPlacement examples_placement() const;
+  /// The workers' memory; nullptr without one.
   WorkerMemory* memory() { return memory_.get(); }
-  /// Of the first of the exchanges, in the GPU's memory.
+  /// Factors of the first exchange, in GPU memory.
   FactorState& factors();
-  /// Copies tensor `segment` of a worker's gradient, transforms applied, to the host. @param worker  of this replica
+  /// Copies tensor `segment` of a worker's transformed gradient to the host. @param worker  index within this replica
   std::vector<float> gradient(int worker, int segment);
-  /// The same of what a memory made of it for the exchange; empty: it was encoded as it is.
+  /// The same for the compensated gradient of worker 0, which was encoded; empty if no memory covers the tensor.
   std::vector<float> encoded(std::size_t exchange, int segment);
-  /// The same of the mean gradient, as the update took it.
+  /// The same for the mean gradient, as the update used it.
   std::vector<float> mean(int segment);
 
  private:
-  /// @param buffer  that holds a model's tensors at its begin
-  /// @param values  of a whole layout, in device memory
+  /// @param values  flat buffer in device memory
   std::vector<float> tensor_on_host(std::span<const float> values, int segment);
   void submit_step(std::size_t exchange);
-  /// All gradients, then the exchange.
+  /// Submits all gradients, then the exchange.
   void compute_then_exchange(DeviceBucketedAllReduce& exchange, WorkerMemory* memory);
-  /// The exchange of each bucket as soon as it is computed. The same bits.
+  /// Submits the exchange of each bucket as soon as its gradients are computed. Same bits.
   void compute_while_exchanging(DeviceBucketedAllReduce& exchange, WorkerMemory* memory);
   void submit_gradients(const SegmentSubmitted& on_segment);
   WorkerGradients worker_gradients();
@@ -137,25 +137,25 @@ class DeviceReplica {
   void submit_steps(std::uint64_t first_step, int count,
                     const std::function<std::size_t(std::uint64_t step)>& exchange_of, const std::atomic<bool>& lost,
                     const std::function<void()>& meet);
-  /// Waits for the stream; where there are other ranks, not longer than the burst may take.
+  /// Waits for the stream. @throws CommunicationError if another rank is lost or the burst times out
   void wait(const std::atomic<bool>& lost);
   void submit_update(DeviceBucketedAllReduce& exchange);
-  /// The memory before an exchange; null: none.
+  /// The memory that applies to an exchange; nullptr for none.
   WorkerMemory* memory_of(std::size_t exchange) { return exchange == 0 ? memory_.get() : nullptr; }
 
   DeviceReplicaParts parts_;
-  std::unique_ptr<WorkerMemory> memory_;  // null: workers keep nothing
+  std::unique_ptr<WorkerMemory> memory_;  // null without a memory
   Stream stream_;
   std::int64_t flat_elements_;
   std::int64_t state_elements_;
   StepRing ring_;
   Buffer<float> parameters_, ema_, mean_;
   Buffer<float> gradients_;                           // [workers][flat_elements_]
-  Buffer<float> states_, states_before_, state_ema_;  // [workers][state_elements_], except for the average
+  Buffer<float> states_, states_before_, state_ema_;  // [workers][state_elements_]; the average: [state_elements_]
   Buffer<WorkerLoss> losses_;
   std::vector<TensorTable> gradient_tables_;
   TensorTable mean_table_;
-  std::map<std::size_t, CapturedGraph> graphs_;  // a step with each of the exchanges that has run
+  std::map<std::size_t, CapturedGraph> graphs_;  // captured steps by index of their exchange
   std::chrono::steady_clock::time_point burst_began_;
 };
 

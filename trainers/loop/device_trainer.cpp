@@ -21,7 +21,7 @@
 namespace terngrad {
 namespace {
 
-/// How long a burst is to take: long beside the host's part of it, short enough for a person to wait.
+/// Target duration of a burst: long compared with the host's work per burst, short enough for interactive use.
 constexpr double kBurstSeconds = 0.2;
 
 DeviceReplica& first_of(const DeviceTrainerParts& parts) {
@@ -29,7 +29,7 @@ DeviceReplica& first_of(const DeviceTrainerParts& parts) {
   return *parts.replicas.front();
 }
 
-/// What a watchdog says of a burst that does not end.
+/// The watchdog's message about a burst that hangs.
 std::string burst_text(std::uint64_t first_step, std::uint64_t count, double seconds) {
   std::ostringstream text;
   text << "steps " << first_step << " to " << first_step + count - 1 << " have not ended on GPUs in " << seconds
@@ -38,7 +38,8 @@ std::string burst_text(std::uint64_t first_step, std::uint64_t count, double sec
 }
 
 /// Calls body(i) for every i below `count`, each in its own thread if there are several, since they wait for each
-/// other. @throws the first exception that is not only about another one
+/// other. @throws the first exception that is not a CommunicationError, which may only be the consequence of another
+/// error, else the first one
 template <class Body>
 void in_parallel(std::size_t count, const Body& body) {
   if (count == 1) return body(0);
@@ -69,7 +70,7 @@ void in_parallel(std::size_t count, const Body& body) {
 
 }  // namespace
 
-// The base refers to parts that move to parts_ only after it is made; they stay where they are in memory.
+// The base class holds references to parts that are moved to parts_ afterwards; the objects keep their addresses.
 DeviceTrainer::DeviceTrainer(DeviceTrainerParts parts, const TrainerOptions& options)
     : Trainer(first_of(parts).net(), first_of(parts).optimizer(), parts.schedule, parts.workers, options),
       parts_(std::move(parts)) {
@@ -77,7 +78,7 @@ DeviceTrainer::DeviceTrainer(DeviceTrainerParts parts, const TrainerOptions& opt
   for (const auto& replica : parts_.replicas) num_workers += replica->num_workers();
   TERNGRAD_REQUIRE(num_workers == workers().num_local_workers, "[DeviceTrainer] the process has ",
                    workers().num_local_workers, " workers, its replicas ", num_workers);
-  // As the optimizer has them at the start.
+  // Initial values of the slots.
   for (const Optimizer::Slot& slot : chief().optimizer().slots()) {
     slots_.emplace_back(static_cast<std::int64_t>(slot.values.size()));
     copy<float>(slot.values, slots_.back().span(), chief().net().stream());
@@ -130,13 +131,13 @@ ReplicaState DeviceTrainer::state_of(std::size_t replica) {
 void DeviceTrainer::load() {
   for (std::size_t r = 0; r < parts_.replicas.size(); ++r) {
     parts_.replicas[r]->load(state_of(r));
-    // What a checkpoint restored besides slots.
+    // Optimizer state besides slots, restored from a checkpoint.
     if (r > 0) parts_.replicas[r]->optimizer().restore_state(chief().optimizer().state());
   }
 }
 
 void DeviceTrainer::store() {
-  // The first last: the average of its worker 0's state is the one that counts.
+  // Replica 0 last: the state average of its worker 0 is the one to keep.
   for (std::size_t r = parts_.replicas.size(); r-- > 0;) parts_.replicas[r]->store(state_of(r));
 }
 
@@ -156,9 +157,9 @@ std::uint64_t DeviceTrainer::run() {
     try {
       store();
     } catch (const Error&) {
-      // A GPU that has failed has no state to give; the first error says why.
+      // A failed GPU has no state to store; the first error is rethrown below.
     }
-    // Nobody is to wait for this process's GPUs, nor these at their end for others.
+    // No other process may wait for this process's GPUs, nor these for others when they are destroyed.
     if (workers().communicator->size() > 1) {
       for (const auto& replica : parts_.replicas) replica->give_up();
     }
@@ -177,7 +178,7 @@ std::uint64_t DeviceTrainer::burst_length() const {
   const double wanted = std::clamp(kBurstSeconds / seconds_per_step_, 1.0, static_cast<double>(kMaxBurst));
   const auto most = static_cast<std::uint64_t>(parts_.replicas[0]->max_burst());
   const std::uint64_t longest = std::min({left, most, static_cast<std::uint64_t>(wanted)});
-  // Within a burst a step that is to stop the run keeps later ones from being applied: by the mark of their exchange.
+  // All steps of a burst use the same exchange: its skip flag drops the steps after one that stops the run.
   std::uint64_t length = 1;
   while (length < longest && parts_.exchange_of(steps_done() + length) == parts_.exchange_of(steps_done())) ++length;
   return length;
@@ -217,7 +218,7 @@ bool DeviceTrainer::can_prepare(std::uint64_t count) {
     prepare(count);
     return true;
   } catch (...) {
-    // Of the steps before the one whose examples cannot be read each counts: they are run one by one.
+    // Run steps one by one up to the one whose examples cannot be read, so that none before it is lost.
     seconds_per_step_ = kBurstSeconds;
     return false;
   }
@@ -229,11 +230,11 @@ std::uint64_t DeviceTrainer::prepare_burst(std::uint64_t length) {
   return 1;
 }
 
-// Threads of a process share the driver's locks, and what allocates memory, loads a kernel or instantiates a graph may
-// wait for all GPUs that see each other's memory (NCCL issue 744: cudaFree and cudaMalloc synchronise those too). With
-// a kernel of NCCL on one of them that waits for another, whose thread waits for such a call, none continues. So there
-// is no such call between the first operation of NCCL and the last: a step runs once beforehand, and graphs are made
-// while all threads of the process meet.
+// Avoids a deadlock: threads of a process share the driver's locks, and allocating memory, loading a kernel or
+// instantiating a graph may wait for all GPUs with peer access (NCCL issue 744: cudaFree and cudaMalloc synchronise
+// them). If an NCCL kernel on one GPU waits for another GPU whose thread waits in such a call, neither continues. So no
+// such call may happen between the first and last NCCL operation: a step runs once beforehand, and graphs are created
+// while all threads of the process meet at a barrier.
 void DeviceTrainer::rehearse(std::uint64_t num_prepared) {
   const std::vector<cuda::StepInput> inputs = step_inputs(num_prepared);
   in_parallel(parts_.replicas.size(), [&](std::size_t r) { parts_.replicas[r]->rehearse(steps_done(), inputs); });
@@ -266,7 +267,7 @@ DeviceTrainer::Outcomes DeviceTrainer::run_steps(std::uint64_t first_step, std::
     }
   } catch (const CommunicationError& error) {
     if (processes.size() == 1) throw;
-    // Another process has not done its part. It is known by not coming here, in the time that is left.
+    // Another process is lost. It is identified by its absence from the following collective, within half the timeout.
     if (parts_.timeout_seconds > 0) processes.set_timeout(parts_.timeout_seconds / 2);
     report_failed_steps(workers(), error.what());
   }
@@ -283,14 +284,14 @@ void DeviceTrainer::rebroadcast_at(std::uint64_t steps_done) {
 void DeviceTrainer::run_burst() {
   const std::uint64_t first_step = steps_done();
   const std::uint64_t length = agreed_length();
-  // From here on, since another process may have been long in coming: a hook of it evaluates, say.
+  // The time is measured from here, as another process may have come late, for instance from a hook that evaluates.
   const auto start = std::chrono::steady_clock::now();
   prepare_seconds_ = 0;
   const std::uint64_t count = prepare_burst(length);
   const double data_seconds = prepare_seconds_ / static_cast<double>(count);
   if (parts_.replicas.size() > 1 && !has_rehearsed_) rehearse(count);
   const Outcomes outcomes = run_steps(first_step, count);
-  // Nothing was applied from the first skipped step on, on any rank, where such a step stops the run.
+  // With kStop no rank has applied a step from the first skipped step on.
   std::size_t num_applied = count;
   if (parts_.on_nonfinite == OnNonfinite::kStop) {
     const auto skipped = std::ranges::find(outcomes[0], true, &StepOutcome::skipped);
@@ -307,7 +308,7 @@ void DeviceTrainer::run_burst() {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / static_cast<double>(count);
   set_steps_computed(first_step + count);
   if (num_applied == count) rebroadcast_at(first_step + count);
-  // Hooks look after the last step at the earliest.
+  // Hooks read tensors after the last step of a burst only.
   if (next_sync_step() <= first_step + count) store();
   for (std::size_t i = 0; i < num_applied; ++i) {
     report_step(summaries[i], reports[i], seconds_per_step_, data_seconds);
@@ -319,11 +320,10 @@ void DeviceTrainer::run_burst() {
 }
 
 ExchangeReport DeviceTrainer::report_of(std::size_t exchange, std::uint64_t step) {
-  // Where the run continues, the GPU is asked what was not finite, after every step. Where it stops, run_burst has
-  // asked.
+  // Query the GPU for non-finite tensors after every step, except with kStop, where run_burst does it.
   const bool stops = parts_.on_nonfinite == OnNonfinite::kStop;
   ExchangeReport sum = stops ? ExchangeReport{} : chief().exchange(exchange).report(step);
-  // Bytes are those of all replicas of this process.
+  // Bytes of all replicas of this process.
   ExchangeBytes& bytes = sum;
   bytes = {};
   for (const auto& replica : parts_.replicas) bytes += replica->exchange(exchange).bytes();

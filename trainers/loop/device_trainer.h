@@ -20,43 +20,43 @@ struct ReplicaState;
 struct StepOutcome;
 struct StepSummary;
 
+/// Components of a DeviceTrainer.
 struct DeviceTrainerParts {
-  /// One per GPU of this process, in the order of their workers; together they hold the process's workers.
+  /// One per GPU of this process, in the order of workers; together they hold all workers of the process.
   std::vector<std::unique_ptr<DeviceReplica>> replicas;
   Schedule schedule;
   WorkerGroup workers;
-  OnNonfinite on_nonfinite = OnNonfinite::kStop;  // of the exchanges
-  /// How long a burst may take where the run has several GPUs, of one process or more; 0: for ever. A replica whose own
-  /// limit is lower (DeviceReplicaParts::timeout_seconds) gives up in good order before.
+  OnNonfinite on_nonfinite = OnNonfinite::kStop;  // policy of the exchanges
+  /// Timeout of a burst if the run has several GPUs, in one process or more; 0: none.
+  /// DeviceReplicaParts::timeout_seconds should be lower, so that replicas fail in order before.
   double timeout_seconds = 0;
-  /// What to do when a burst takes longer than that, in a call of a library that nothing else ends.
+  /// Called at that timeout, for a burst that hangs in a library call.
   Watchdog::Action on_hang = end_process("terngrad");
-  /// Which of the replicas' exchanges a step takes.
+  /// Index of the replicas' exchange that a step uses.
   std::function<std::size_t(std::uint64_t step)> exchange_of = [](std::uint64_t) { return std::size_t{0}; };
 };
 
-/// The loop on GPUs: bursts of steps that run without the host, as long as no hook looks (Hook::next_sync_step) and
-/// about a fifth of a second at most, so that progress is shown and signals are heard. Results do not depend on the
-/// lengths of bursts. Where a gradient that is not finite does not stop the run, the host sees to each step, so bursts
-/// are of one. The loop runs each replica in its own thread if there are several.
+/// The loop on GPUs: bursts of steps that run without the host. A burst ends at the next step that a hook reads
+/// (Hook::next_sync_step) and after about 0.2 seconds, so that progress is shown and signals are handled. Results do
+/// not depend on burst lengths. Unless non-finite gradients stop the run, bursts have one step, after which the host
+/// checks for them. Several replicas run in a thread each.
 ///
-/// Of several processes all run the same bursts, as long as the shortest that one of them wants: they agree before
-/// each, on the host, and tell each other afterwards what its steps were like. Ranks of the replicas' communicators are
-/// all GPUs of all processes, in the order of their workers.
+/// All processes run the same bursts: before each they agree on the shortest length that one of them wants, on the
+/// host, and after it they exchange losses, counts and bytes. The ranks of the replicas' communicators are the GPUs of
+/// all processes, in the order of their workers.
 class DeviceTrainer final : public Trainer {
  public:
-  /// @throws InvalidArgument if the replicas' workers are not those of the process
+  /// @throws InvalidArgument if the replicas' workers do not add up to those of the process
   DeviceTrainer(DeviceTrainerParts parts, const TrainerOptions& options);
   ~DeviceTrainer() override;
-  /// As Trainer::run. @throws CommunicationError if GPUs wait until the timeout; of several processes that which is
-  /// lost is named
+  /// See Trainer::run. @throws CommunicationError if a burst times out; with several processes it names the lost one
   std::uint64_t run() override;
   std::vector<Optimizer::Slot> slots() override;
   TrainingView::Memories memories() override;
   TrainingView::Factors factors() override;
 
  private:
-  using Outcomes = std::vector<std::vector<StepOutcome>>;  // of each replica
+  using Outcomes = std::vector<std::vector<StepOutcome>>;  // [replica][step of the burst]
 
   int num_replicas() const override { return static_cast<int>(parts_.replicas.size()); }
   void show_replica(int replica) override;
@@ -65,36 +65,38 @@ class DeviceTrainer final : public Trainer {
   void store();
   ReplicaState state_of(std::size_t replica);
   std::uint64_t burst_length() const;
-  /// The minimum of all processes' numbers, which are below 2^32.
+  /// The minimum over all processes. @param number  below 2^32
   std::uint64_t min_over_ranks(std::uint64_t number) const;
-  /// How many steps all processes run next. Stops the run after one more where any of them asks to.
+  /// Number of steps that all processes run next. If one of them asks to stop, it is 1 and the run stops after it.
   std::uint64_t agreed_length();
+  /// Prepares the next `count` steps on all replicas.
   void prepare(std::uint64_t count);
+  /// True if `prepare` succeeds; reading examples may fail.
   bool can_prepare(std::uint64_t count);
-  /// Makes `length` steps ready, or one where one of all processes cannot. @returns how many
+  /// Prepares `length` steps, or one step if any process cannot. @returns the number of prepared steps
   std::uint64_t prepare_burst(std::uint64_t length);
   void run_burst();
-  /// Lets GPUs of this process allocate and load what steps need, before any waits for another. The steps that are
-  /// prepared stay so.
+  /// Lets the GPUs of this process allocate and load what steps need, before any of them waits for another. The
+  /// prepared steps stay prepared.
   void rehearse(std::uint64_t num_prepared);
   std::vector<cuda::StepInput> step_inputs(std::uint64_t count);
   Outcomes run_steps(std::uint64_t first_step, std::uint64_t count);
-  /// Gives all processes the state of the first, if it is time for that after `steps_done` steps.
+  /// Rebroadcasts rank 0's state to all processes and replicas if it is due after `steps_done` steps.
   void rebroadcast_at(std::uint64_t steps_done);
   LocalStep local_step(const Outcomes& outcomes, std::size_t index, const ExchangeReport& report) const;
-  /// @param seconds, data_seconds  of each step of the burst
+  /// Calls the hooks for a step. @param seconds, data_seconds  mean per step of the burst
   void report_step(const StepSummary& summary, ExchangeReport report, double seconds, double data_seconds);
-  /// Of the exchange that a step took, with the bytes of all replicas.
+  /// Report of the step's exchange, with the bytes of all replicas of this process.
   ExchangeReport report_of(std::size_t exchange, std::uint64_t step);
 
   DeviceTrainerParts parts_;
-  std::vector<Buffer<float>> slots_;              // the optimizer's, in host memory
-  double seconds_per_step_ = 0;                   // of the last burst; 0: not known yet
-  double prepare_seconds_ = 0;                    // of the burst: waiting for examples
-  std::vector<Buffer<float>> kept_;               // by workers' memories, in host memory
-  Buffer<float> factors_;                         // that all ranks keep alike, in host memory
-  std::vector<float> gradient_, encoded_, mean_;  // what a hook asked for last
-  std::unique_ptr<Watchdog> watchdog_;            // where there is a limit
+  std::vector<Buffer<float>> slots_;              // optimizer slots, in host memory
+  double seconds_per_step_ = 0;                   // measured in the last burst; 0: not known yet
+  double prepare_seconds_ = 0;                    // time that the burst waited for examples
+  std::vector<Buffer<float>> kept_;               // state of the workers' memories, in host memory
+  Buffer<float> factors_;                         // equal on all ranks, in host memory
+  std::vector<float> gradient_, encoded_, mean_;  // last tensors that hooks requested
+  std::unique_ptr<Watchdog> watchdog_;            // null without a timeout
   bool has_rehearsed_ = false;
 };
 

@@ -1,4 +1,4 @@
-// ExchangeThread: the thread that exchanges gradients while others compute them.
+// ExchangeThread: exchanges gradients while other threads compute them.
 #pragma once
 
 #include <chrono>
@@ -11,37 +11,36 @@
 
 namespace terngrad {
 
-/// Does one piece of work after the other, in the order in which they are submitted, beside the thread that owns it.
-/// What the work of a step leaves behind may be used by the owner after `wait`, and the other way round after `submit`.
+/// A thread that runs submitted tasks one after the other, in the order of submission. `submit` and `wait` synchronize
+/// memory: a task sees what was written before its `submit`, the owner sees the tasks' results after `wait`.
 class ExchangeThread {
  public:
-  /// How long the work of a step took, by whether the owner waited for it.
+  /// Times of a step's tasks.
   struct Times {
-    double hidden_seconds = 0;   // work done before `wait` was called
-    double exposed_seconds = 0;  // how long `wait` took
+    double hidden_seconds = 0;   // run time of tasks before `wait` was called
+    double exposed_seconds = 0;  // duration of `wait`
   };
 
   ExchangeThread();
-  /// As cancel.
+  /// Cancels as `cancel`, then joins the thread.
   ~ExchangeThread();
   ExchangeThread(const ExchangeThread&) = delete;
   ExchangeThread& operator=(const ExchangeThread&) = delete;
 
-  /// Adds work to the step; any thread may. After a piece that threw, those that follow it are dropped.
+  /// Adds a task to the step; thread-safe. Tasks after one that threw are dropped.
   void submit(std::function<void()> work);
 
-  /// Returns when all work of the step is done; the next step may begin then. @throws what a piece of work threw
+  /// Waits for all tasks of the step; the next step may begin then. @throws the exception of a task
   Times wait();
 
-  /// Ends a step that has failed elsewhere: drops the work that has not begun, and returns when the piece under way has
-  /// ended, whatever becomes of it.
+  /// Ends a step that failed elsewhere: drops tasks that have not begun, waits for the running one, ignores errors.
   void cancel() noexcept;
 
  private:
   using Clock = std::chrono::steady_clock;
 
   void run();
-  /// Does a piece of work without the lock.
+  /// Runs a task with the lock released.
   void work_on(const std::function<void()>& work, std::unique_lock<std::mutex>& lock);
   bool is_idle() const { return queue_.empty() && !is_working_; }
 
@@ -53,10 +52,10 @@ class ExchangeThread {
   bool ends_ = false;
   std::exception_ptr error_;
   double hidden_seconds_ = 0;
-  // While the owner waits: since when. What is done after that is not hidden.
+  // Set while the owner waits, with the time since when: tasks after that are not hidden.
   bool is_waited_for_ = false;
   Clock::time_point waited_since_;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last member, as it uses the others
 };
 
 }  // namespace terngrad

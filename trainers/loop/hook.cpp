@@ -10,7 +10,7 @@ namespace {
 
 class StepHook final : public Hook {
  public:
-  /// @param next  the next number of steps after which the function is called
+  /// @param next  returns the next number of steps after which the function is called
   StepHook(std::function<std::uint64_t(std::uint64_t)> next, StepFunction function, HookRanks ranks)
       : next_(std::move(next)), function_(std::move(function)), ranks_(ranks) {}
   HookVerdict after_step(const TrainingView& training, const StepView& step) override {

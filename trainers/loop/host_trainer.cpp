@@ -23,7 +23,7 @@
 namespace terngrad {
 namespace {
 
-/// What a trace says of a part of an exchange.
+/// Numbers of an exchange for a trace event.
 Trace::Numbers numbers_of(const ExchangeReport& report) {
   return {{"sent_bytes", static_cast<double>(report.sent_bytes())},
           {"received_bytes", static_cast<double>(report.received_bytes())},
@@ -40,7 +40,7 @@ void copy_states(const std::vector<Buffer<float>>& from, std::vector<Buffer<floa
 
 }  // namespace
 
-// The base refers to parts that move to parts_ only after it is made; they stay where they are in memory.
+// The base class holds references to parts that are moved to parts_ afterwards; the objects keep their addresses.
 HostTrainer::HostTrainer(TrainerParts parts, const TrainerOptions& options)
     : Trainer(*parts.net, *parts.optimizer, parts.schedule, parts.workers, options),
       parts_(std::move(parts)),
@@ -56,7 +56,7 @@ HostTrainer::HostTrainer(TrainerParts parts, const TrainerOptions& options)
   const WorkerGradients gradients = worker_gradients();
   for (int w = 0; w < gradients.num_workers; ++w) gradient_pointers_.push_back(gradients.buffers.of(w));
   gradient_tables_ = tables_of(parts_.net->layout(), gradients);
-  // A server has nothing to overlap with: it takes bucket after bucket.
+  // A server computes nothing to overlap with: it exchanges the buckets one after the other.
   if (!options.overlap || parts_.workers.is_server()) return;
   TERNGRAD_REQUIRE(parts_.strategy->in_buckets(0) != nullptr, "[overlap] the strategy ", parts_.strategy->name(),
                    " needs whole gradients");
@@ -157,7 +157,7 @@ HostTrainer::Combined HostTrainer::compute_while_combining(const TrainBatch& bat
     });
     TERNGRAD_REQUIRE(ready.all_announced(), "[overlap] the net ", parts_.net->name(), " has not ended every tensor");
   } catch (...) {
-    // Other ranks may wait for what is dropped here, until they hear of this failure.
+    // Other ranks may wait for the dropped buckets until they learn of this failure.
     exchange_thread_->cancel();
     throw;
   }
@@ -229,7 +229,7 @@ void HostTrainer::step(Pipeline* pipeline) {
       .encoded = [&](int segment) { return parts_.strategy->encoded(0, segment); },
       .decode_sent = [&](int segment, std::span<float> out) { return parts_.strategy->decode_sent(0, segment, out); },
   };
-  // From servers that update them come parameters in its place.
+  // Servers that update parameters send these instead of a mean gradient.
   if (parts_.served == nullptr) {
     tensors.mean = [&](int segment) -> std::span<const float> {
       const Segment& place = parts_.net->layout().segment(segment);

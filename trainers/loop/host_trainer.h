@@ -17,12 +17,12 @@ class ExchangeThread;
 class Pipeline;
 struct WorkerGradients;
 
-/// What a trainer is put together from; all through interfaces.
+/// Components of a HostTrainer.
 struct TrainerParts {
   std::unique_ptr<Net> net;
   std::shared_ptr<const Dataset> dataset;  // training subset
-  /// Where servers update the parameters: the strategy then writes these instead of a mean gradient. The optimizer is
-  /// only where a checkpoint's slots are gathered and restored.
+  /// Set if servers update the parameters: the strategy then outputs parameters instead of a mean gradient, and
+  /// `optimizer` only holds slots to save and restore checkpoints.
   std::unique_ptr<ServedParameters> served;
   std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Optimizer> optimizer;
@@ -31,12 +31,11 @@ struct TrainerParts {
   WorkerGroup workers;
 };
 
-/// The loop on the CPU, where every call has done its work when it returns. A server computes no gradients, but does
-/// everything else: it holds a replica of the parameters.
+/// The loop on the CPU. A server computes no gradients, but does everything else: it holds a replica of the parameters.
 class HostTrainer final : public Trainer {
  public:
-  /// @throws InvalidArgument if options.overlap is set with a strategy that takes whole gradients only
-  /// (Strategy::in_buckets) or a transform that is not per tensor
+  /// @throws InvalidArgument if options.overlap is set and the strategy needs whole gradients (Strategy::in_buckets) or
+  /// a transform is not per tensor
   HostTrainer(TrainerParts parts, const TrainerOptions& options);
   ~HostTrainer() override;
   std::uint64_t run() override;
@@ -46,7 +45,7 @@ class HostTrainer final : public Trainer {
 
  private:
   std::function<void()> slot_gatherer() override;
-  /// What the workers' gradients of a step became: the mean, unless it is to be skipped.
+  /// Result and times of combining a step's gradients.
   struct Combined {
     StrategyResult result;
     double compute_seconds = 0;
@@ -54,31 +53,31 @@ class HostTrainer final : public Trainer {
     double exposed_seconds = 0;
   };
 
-  /// @param pipeline  nullptr on a server
+  /// Runs a step and its hooks. @param pipeline  nullptr on a server
   void step(Pipeline* pipeline);
   /// Computes all gradients, then combines them.
   Combined compute_then_combine(const TrainBatch& batch);
-  /// Combines buckets of tensors while others are still being computed. The same bits.
+  /// Combines buckets of tensors while others are still being computed. Same bits.
   Combined compute_while_combining(const TrainBatch& batch);
-  /// One bucket, for the trace too.
+  /// Exchanges one bucket and records it in the trace.
   void exchange_bucket(BucketedExchange& exchange, int bucket);
-  /// Takes over what the step came to: the mean gradient, or parameters.
+  /// Applies the mean gradient, or takes over the servers' parameters.
   void update_parameters(double learning_rate);
   WorkerGradients worker_gradients();
   void apply_transforms_to_tensor(int worker, int segment);
 
   TrainerParts parts_;
   Stream stream_;
-  std::vector<Buffer<float>> states_before_;  // states before the step, to go back to if it is skipped
+  std::vector<Buffer<float>> states_before_;  // states before the step, restored if it is skipped
   std::vector<float*> state_pointers_;
   Buffer<float> gradients_;  // [local workers][flat elements]
   std::vector<float*> gradient_pointers_;
   std::vector<TensorTable> gradient_tables_;
-  Buffer<float> mean_;  // or parameters from servers
+  Buffer<float> mean_;  // mean gradient, or the servers' parameters
   std::vector<WorkerLoss> losses_;
-  /// Of the step: one per local worker where tensors are changed one by one, else all in the first.
+  /// Counts of the step: one entry per local worker if tensors are transformed one by one, else all in the first.
   std::vector<TransformCounts> transform_counts_;
-  std::unique_ptr<ExchangeThread> exchange_thread_;  // where steps overlap; last, as it uses what is above
+  std::unique_ptr<ExchangeThread> exchange_thread_;  // null without overlap; last member, as it uses the others
 };
 
 }  // namespace terngrad

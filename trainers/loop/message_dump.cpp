@@ -78,7 +78,7 @@ void MessageDump::write(std::span<const std::uint8_t> message) {
   step_ = label.step;
   const fs::path path = folder_ / fmt::format("step-{:06}-rank-{}-{:04}-{}-worker-{}.msg", label.step, rank_, number_++,
                                               name_of(label.kind), label.worker);
-  // Not atomic and not on the medium: thousands of files whose run can be started again.
+  // Neither atomic nor fsynced: there are thousands of files, and the run can be repeated.
   FileDescriptor file(path, O_WRONLY | O_CREAT | O_EXCL);
   file.write_all(std::as_bytes(message));
 }
@@ -88,7 +88,7 @@ void MessageDump::write_layouts() const {
   fs::create_directories(folder_, error);
   if (error) throw_file_error("create the folder", folder_, error.value());
   const nlohmann::ordered_json json{{"num_workers", num_workers_}, {"layouts", layouts_}};
-  // Every process writes the same.
+  // All processes write the same content.
   write_file_atomically(folder_ / "layout.json", json.dump(2) + "\n");
 }
 

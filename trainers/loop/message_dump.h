@@ -1,4 +1,4 @@
-// MessageDump: the messages of a run's first steps, as files.
+// MessageDump: writes the messages of a run's first steps to files.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,29 @@ namespace terngrad {
 class CodecPlan;
 class Layout;
 
-/// Throws unless `folder` is empty or not there, so that files of two runs are never taken for one's.
+/// Throws unless `folder` is empty or missing, so that the files of two runs are never mixed.
 /// @throws UsageError that names --dump_messages
 void check_dump_folder(const std::filesystem::path& folder);
 
-/// Writes the messages that a process of a run sends (docs/wire-format.md) to a folder, each byte as it travels:
+/// Writes the messages that a process sends (docs/wire-format.md) to a folder, byte for byte:
 ///
 ///   step-<step>-rank-<rank>-<number>-<kind>-worker-<worker>.msg
 ///
-/// with step, kind and worker as the message has them (of a mean: the number of the shard), and messages of a step and
-/// process numbered as they were sent. All processes may have one folder. Beside them layout.json has what messages do
-/// not repeat: the number of workers, and by the fingerprint that messages carry the tensors of each bucket with their
-/// codecs and options texts.
+/// Step, kind and worker are those in the message (in a mean, worker is the shard number); <number> counts the messages
+/// of a step and process. All processes may share one folder. The file layout.json holds the number of workers and, by
+/// the layout fingerprint in the messages, the tensors of each bucket with their codecs and options texts.
 class MessageDump {
  public:
   /// @param folder     created when the first message is written
-  /// @param num_steps  of which messages are written, from the first one that is seen on
+  /// @param num_steps  number of steps to write, counted from the first message's step
   MessageDump(std::filesystem::path folder, int rank, int num_workers, std::uint64_t num_steps);
 
-  /// Messages with this fingerprint are of these tensors, in the plan's codecs. Before the first message.
+  /// Registers the tensors and codecs of messages with this fingerprint. Call it before the first message.
   void add_layout(std::uint64_t fingerprint, const Layout& layout, const CodecPlan& plan);
 
-  /// Writes a message if it is of one of the first steps.
+  /// Writes a message if it belongs to one of the first num_steps steps.
   /// @param message  8-byte aligned
-  /// @throws DataError if the file cannot be written, CommunicationError for what is no message
+  /// @throws DataError if the file cannot be written, CommunicationError if `message` is not a valid message
   void write(std::span<const std::uint8_t> message);
 
  private:
@@ -47,8 +46,8 @@ class MessageDump {
   std::uint64_t num_steps_;
   nlohmann::ordered_json layouts_ = nlohmann::ordered_json::object();  // {fingerprint: tensors}
   std::optional<std::uint64_t> first_step_;
-  std::uint64_t step_ = 0;  // of the last message
-  int number_ = 0;          // of the next message of this step
+  std::uint64_t step_ = 0;  // step of the last message
+  int number_ = 0;          // number of the next message in this step
 };
 
 }  // namespace terngrad

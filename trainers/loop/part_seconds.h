@@ -1,11 +1,11 @@
-// PartSeconds: time of the parts of training steps.
+// PartSeconds: accumulated times of the parts of training steps.
 #pragma once
 
 #include "trainers/loop/hook.h"
 
 namespace terngrad {
 
-/// Sums over steps of the seconds that their parts took on this process; StepView and ExchangeReport say what they are.
+/// Seconds of each part of a step on this process, summed over steps; StepView and ExchangeReport define the parts.
 struct PartSeconds {
   double data = 0;
   double compute = 0;

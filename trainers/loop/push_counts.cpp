@@ -78,7 +78,7 @@ PushCounts parse_push_counts(const std::string& text) {
     if (in.peek() == ',') in.get();
   }
   in >> mark >> counts.dropped >> mark >> counts.skipped;
-  // Whatever else was wrong with it does not come out again.
+  // Comparing with to_text detects all other errors.
   if (!is_sound || !in || counts.to_text() != text) {
     TERNGRAD_THROW(DataError, "counts of pushes are '", text, "', expected staleness:pushes,...;dropped;skipped");
   }

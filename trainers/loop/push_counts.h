@@ -1,4 +1,4 @@
-// PushCounts: what became of workers' pushes in asynchronous training, and how stale they were.
+// PushCounts: applied, dropped and skipped pushes of asynchronous training, and their staleness.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace terngrad {
 /// and its push (Dean et al., "Large Scale Distributed Deep Networks", NIPS 2012, section 4.1, call such gradients
 /// out-of-date).
 struct PushCounts {
-  std::map<std::uint64_t, std::uint64_t> staleness;  // pushes that came, by staleness, dropped ones included
-  std::uint64_t dropped = 0;                         // too stale
-  std::uint64_t skipped = 0;                         // NaN or infinity in the gradient
+  std::map<std::uint64_t, std::uint64_t> staleness;  // number of received pushes by staleness, dropped ones included
+  std::uint64_t dropped = 0;                         // pushes that were too stale
+  std::uint64_t skipped = 0;                         // pushes with NaN or infinity
 
   std::uint64_t total() const;
-  /// 0 without pushes.
+  /// Mean over all pushes; 0 without pushes.
   double mean_staleness() const;
   std::uint64_t applied() const { return total() - dropped - skipped; }
   PushCounts& operator+=(const PushCounts& other);
@@ -24,12 +24,11 @@ struct PushCounts {
 
   /// One line without spaces, `staleness:pushes,...;dropped;skipped`, which parse_push_counts reads.
   std::string to_text() const;
-  /// A human-readable table: a line for each staleness, or for each of at most 24 equally wide ranges of it, with a
-  /// bar.
+  /// A human-readable table with bars: a line per staleness, or for each of at most 24 equally wide ranges.
   std::string to_table() const;
 };
 
-/// @throws DataError if `text` is not what PushCounts::to_text writes
+/// Inverse of PushCounts::to_text. @throws DataError for other text
 PushCounts parse_push_counts(const std::string& text);
 
 }  // namespace terngrad

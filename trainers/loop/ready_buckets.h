@@ -1,4 +1,4 @@
-// ReadyBuckets: which buckets of a gradient are computed.
+// ReadyBuckets: finds out when all gradients of a bucket are computed.
 #pragma once
 
 #include <functional>
@@ -9,29 +9,29 @@
 
 namespace terngrad {
 
-/// Counts the tensors that the workers of a process still have to compute in a step. A bucket is ready when all of them
-/// are done with all of its tensors; buckets are announced in order, so one that is ready waits for those before it.
+/// Counts the tensors that the workers of a process still have to compute in a step. A bucket is ready when all workers
+/// have computed all of its tensors. Buckets are announced in order: a ready one waits for its predecessors.
 class ReadyBuckets {
  public:
-  /// @param buckets   as check_buckets wants them; outlive the object
-  /// @param on_ready  called for each bucket, one call at a time, from the thread that made it ready
+  /// @param buckets   valid as for check_buckets; must outlive the object
+  /// @param on_ready  called for each bucket, never concurrently, in the thread that made it ready
   ReadyBuckets(const Buckets& buckets, int num_workers, std::function<void(int bucket)> on_ready);
 
-  /// One more worker is done with `segment`. Any thread may call it. @throws what on_ready throws; InvalidArgument for
-  /// a segment in no bucket, or that more workers are done with than there are
+  /// Records that one more worker has computed `segment`; thread-safe. @throws exceptions of on_ready; InvalidArgument
+  /// for a segment in no bucket, or marked more often than there are workers
   void mark(int segment);
 
-  /// Whether every bucket has been announced.
+  /// True if every bucket has been announced.
   bool all_announced();
 
  private:
   const Buckets& buckets_;
   std::function<void(int)> on_ready_;
   std::mutex mutex_;
-  std::vector<std::size_t> bucket_of_;  // of each segment
+  std::vector<std::size_t> bucket_of_;  // by segment
   std::vector<int> missing_of_segment_;
-  std::vector<std::size_t> missing_;  // of each bucket: tensors, once for each worker
-  std::size_t next_ = 0;              // bucket to announce
+  std::vector<std::size_t> missing_;  // by bucket: tensors times workers
+  std::size_t next_ = 0;              // next bucket to announce
 };
 
 }  // namespace terngrad

@@ -16,7 +16,7 @@ std::int64_t num_elements(std::span<const Slice> slices) {
   return sum;
 }
 
-/// Calls visit(place in a flat buffer, place in the compact one, count) for each slice.
+/// Calls visit(offset in the flat buffer, offset in the compact buffer, count) for each slice.
 template <class Visit>
 void for_each_run(const Layout& layout, std::span<const Slice> slices, const Visit& visit) {
   std::size_t compact = 0;

@@ -1,4 +1,4 @@
-// ServedParameters: what a parameter server holds when workers pull parameters instead of gradients.
+// ServedParameters: the state of a parameter server when workers pull parameters instead of gradients.
 #pragma once
 
 #include <cstdint>
@@ -17,49 +17,48 @@
 
 namespace terngrad {
 
+/// Options of ServedParameters.
 struct ServedParametersOptions {
-  /// The rule, for that many elements, with slots as at a run's start.
+  /// Creates the optimizer for a shard of `num_elements`, with initial slots.
   std::function<std::unique_ptr<Optimizer>(std::int64_t num_elements)> make_optimizer;
   Schedule schedule;
-  float mean_factor = 1;  // as TrainerOptions::mean_factor
-  /// The parameters are rounded on their way to the workers (DownlinkCodec::kBfloat16). The server continues from those
-  /// that are not, and checkpoints keep both.
+  float mean_factor = 1;  // see TrainerOptions::mean_factor
+  /// True if the downlink rounds the parameters (DownlinkCodec::kBfloat16). The server updates unrounded ones, and
+  /// checkpoints store both.
   bool is_rounded = false;
   int num_threads = 1;
 };
 
-/// The shards of parameters and optimizer slots that this rank serves, if it serves any: a synchronous parameter server
-/// (Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014; Wen et al., NIPS 2017,
-/// algorithm 1, with the update at the server). In each step the mean gradient
-/// of a shard becomes new parameters of it: scaled by the factor, then applied by the rule with the schedule's rate. An
-/// update of one element depends on that element alone, so the parameters are the bits of replicas that update
-/// themselves, for any number of servers.
+/// The shards of parameters and optimizer slots that this rank serves (possibly none), for a synchronous parameter
+/// server (Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014; Wen et al., NIPS
+/// 2017, algorithm 1, with the update at the server). In each step the mean gradient of a shard is scaled by
+/// mean_factor and applied with the schedule's rate. Updates are elementwise, so parameters are bit-identical to those
+/// of replicas that update themselves, for any number of servers.
 class ServedParameters final : public ShardUpdate {
  public:
   ServedParameters(const Layout& layout, const WorkerGroup& workers, const ServedParametersOptions& options);
 
-  /// Takes over the state of a run: its parameters, and the slots and counters of `optimizer`, whose elements are those
-  /// of the whole layout.
-  /// @param is_new  nothing was restored: unrounded parameters are `parameters`
+  /// Copies the shards' state from a run: parameters, slots and counters of `optimizer`, all for the whole layout.
+  /// @param is_new  true if no checkpoint was restored: the unrounded parameters are then `parameters`
   void begin(std::span<const float> parameters, Optimizer& optimizer, bool is_new);
 
   void update(std::size_t shard, std::span<const Slice> slices, const TensorTable& values, std::uint64_t step) override;
 
-  /// Brings all shards' slots to rank 0, into those of its `optimizer` and own_slots(); a collective call.
-  /// @throws CommunicationError if a rank sends other shards than it serves
+  /// Collective: gathers all shards' slots on rank 0, in its `optimizer` and own_slots().
+  /// @throws CommunicationError if a rank sends shards that it does not serve
   void gather(Optimizer& optimizer);
 
-  /// What a checkpoint keeps besides the optimizer's slots: the unrounded parameters, "served", of rounded ones.
+  /// Slots that checkpoints keep besides the optimizer's: if is_rounded, the unrounded parameters "served".
   std::vector<Optimizer::Slot> own_slots();
 
  private:
   struct Shard {
     std::vector<Slice> slices;
-    Buffer<float> parameters;  // of the slices, one after the other
+    Buffer<float> parameters;  // elements of the slices, concatenated
     Buffer<float> gradient;
-    std::unique_ptr<Optimizer> optimizer;  // of as many elements
+    std::unique_ptr<Optimizer> optimizer;  // for the shard's elements
   };
-  /// Full-size buffers of which a shard is a part, in the order in which they travel.
+  /// Flat buffers of the whole layout, in the order in which their shards are sent.
   std::vector<std::span<float>> whole_buffers(Optimizer& optimizer);
   std::vector<std::span<float>> buffers_of(Shard& shard) const;
 
@@ -68,8 +67,8 @@ class ServedParameters final : public ShardUpdate {
   ServedParametersOptions options_;
   ShardRange own_;
   std::vector<std::vector<Slice>> all_shards_;
-  std::vector<Shard> shards_;  // this rank's
-  Buffer<float> unrounded_;    // [flat elements], if rounded
+  std::vector<Shard> shards_;  // this rank's shards
+  Buffer<float> unrounded_;    // [flat elements] if is_rounded, else empty
   Stream stream_;
 };
 

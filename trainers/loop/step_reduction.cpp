@@ -8,13 +8,12 @@
 namespace terngrad {
 namespace {
 
-/// What one rank tells first, followed by its steps. All ranks have the same byte order: messages of MPI between
-/// machines of different ones are refused by their headers before.
+/// Begin of a rank's message, followed by its steps. MPI messages' headers ensure that all have the same byte order.
 struct RankStats {
   std::int64_t stop = 0;
 };
 
-/// A step, followed by the workers' losses.
+/// Numbers of a step, followed by a WorkerStats per worker.
 struct StepStats {
   std::int64_t zeroed_elements = 0;
   std::int64_t clipped_gradients = 0;
@@ -30,7 +29,7 @@ std::size_t note_bytes(std::size_t num_steps, std::size_t num_workers) {
   return sizeof(RankStats) + num_steps * (sizeof(StepStats) + num_workers * sizeof(WorkerStats));
 }
 
-/// Puts values one after the other.
+/// Serializes values one after the other.
 class NoteWriter {
  public:
   template <class T>
@@ -45,7 +44,7 @@ class NoteWriter {
   std::vector<std::uint8_t> bytes_;
 };
 
-/// Takes them out again, from bytes that hold them.
+/// Reads the values back; `bytes` must be long enough.
 class NoteReader {
  public:
   explicit NoteReader(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
@@ -61,7 +60,7 @@ class NoteReader {
   std::span<const std::uint8_t> bytes_;
 };
 
-/// Gathers each rank's note and what it met, which is empty where its steps are done.
+/// Gathers each rank's note and error text; the text is empty if its steps are done.
 Parcels gather_notes(const WorkerGroup& workers, std::span<const std::uint8_t> note, std::string_view failure) {
   Parcels mine;
   Parcels all;
@@ -75,7 +74,7 @@ Parcels gather_notes(const WorkerGroup& workers, std::span<const std::uint8_t> n
   return all;
 }
 
-/// @throws CommunicationError with the words of all ranks whose steps failed, if any did
+/// @throws CommunicationError with the error texts of all ranks whose steps failed, if any
 void require_no_failure(const Parcels& notes) {
   std::string words;
   for (std::size_t rank = 0; 2 * rank < notes.count(); ++rank) {

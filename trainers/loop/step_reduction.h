@@ -1,4 +1,4 @@
-// StepSummary: what the ranks of a run tell each other about steps.
+// StepSummary: losses, counts and bytes of steps, combined over ranks.
 #pragma once
 
 #include <cstdint>
@@ -13,38 +13,38 @@
 
 namespace terngrad {
 
-/// A step as one rank saw it.
+/// Numbers of a step on one rank.
 struct LocalStep {
-  std::vector<WorkerLoss> losses;  // of the local workers
-  TransformCounts counts;          // of the local workers together
-  ExchangeBytes bytes;             // of this rank's exchange
+  std::vector<WorkerLoss> losses;  // per local worker
+  TransformCounts counts;          // sum over local workers
+  ExchangeBytes bytes;             // bytes of this rank's exchange
 };
 
-/// A step as all ranks together see it.
+/// Numbers of a step over all ranks.
 struct StepSummary {
-  double loss = 0;               // mean over all workers of the mean cross-entropy of their slices
-  std::int64_t num_correct = 0;  // of all workers
-  TransformCounts counts;        // of all workers
-  ExchangeBytes bytes;           // of all workers and servers
+  double loss = 0;               // mean over all workers of the mean cross-entropy of their batch slices
+  std::int64_t num_correct = 0;  // total of all workers
+  TransformCounts counts;        // total of all workers
+  ExchangeBytes bytes;           // total of all workers and servers
   bool stop = false;             // a rank asked to stop
 };
 
-/// Gives every rank the same summary of each step, whose numbers are the same bits for any split of the workers over
-/// ranks: losses are added in order of workers. One message between two ranks, however many steps there are.
-/// @param steps  that all ranks have done
-/// @param stop   whether this rank asks to stop
-/// @throws CommunicationError if another rank tells of other steps or workers, or that its steps failed
+/// Collective: returns the same summary of each step on every rank. Numbers are bit-identical for any split of the
+/// workers over ranks, as losses are added in the order of workers. One message per pair of ranks for all steps.
+/// @param steps  the same steps on all ranks
+/// @param stop   true if this rank asks to stop
+/// @throws CommunicationError if a rank reports other steps or workers, or that its steps failed
 std::vector<StepSummary> summarize_steps(const WorkerGroup& workers, std::span<const LocalStep> steps, bool stop);
 
-/// The same for one step. @param report  of this rank's exchange
+/// The same for one step. @param report  report of this rank's exchange
 StepSummary summarize_step(const WorkerGroup& workers, std::span<const WorkerLoss> losses,
                            const TransformCounts& counts, const ExchangeReport& report, bool stop);
 
-/// Takes the place of summarize_steps on a rank whose steps failed because it waited for other ranks until the timeout:
-/// a rank that does not come here either is the one that was waited for.
-/// @param why  what this rank met
-/// @throws CommunicationError, always: with the words of the communicator about a rank that does not come, or else with
-/// those of every rank whose steps failed
+/// Replaces summarize_steps on a rank whose steps failed by a timeout. It identifies the lost rank: the one that takes
+/// no part in this collective call either.
+/// @param why  this rank's error
+/// @throws CommunicationError always: the communicator's error that names a missing rank, or else the errors of all
+/// ranks whose steps failed
 [[noreturn]] void report_failed_steps(const WorkerGroup& workers, const std::string& why);
 
 }  // namespace terngrad

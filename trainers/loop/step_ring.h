@@ -1,4 +1,4 @@
-// StepRing: what host and GPU tell each other about the steps of a burst.
+// StepRing: inputs and results of the steps of a burst, in device memory.
 #pragma once
 
 #include <cstdint>
@@ -13,34 +13,35 @@
 
 namespace terngrad {
 
-/// A step as its GPU saw it.
+/// Results of a step on one GPU.
 struct StepOutcome {
-  std::vector<WorkerLoss> losses;  // of its workers, in their order
-  TransformCounts counts;          // over these workers
-  bool skipped = false;            // nothing was applied
+  std::vector<WorkerLoss> losses;  // [num_workers] of this GPU
+  TransformCounts counts;          // sum over these workers
+  bool skipped = false;            // true if no update was applied
 };
 
-/// The host works out the inputs of the next steps, the GPU runs them without the host and leaves a record of each. The
-/// same captured work serves every step: it reads its number, and by that its inputs, in device memory.
+/// A ring buffer of step inputs and records. The host writes the inputs of the next steps; the GPU runs them without
+/// the host and writes a record of each. One captured graph serves every step: it reads the step number, and by it the
+/// inputs, from device memory.
 class StepRing {
  public:
-  /// @param num_slots    most steps of a burst
-  /// @param num_workers  whose losses are kept
+  /// @param num_slots    maximum number of steps in a burst
+  /// @param num_workers  number of workers whose losses are recorded
   StepRing(int num_slots, int num_workers, const Stream& stream);
 
   int num_slots() const { return static_cast<int>(inputs_.num_elements()); }
-  /// Says that step `first_step` runs next, with these inputs; the steps after it follow.
-  /// @param inputs  at most num_slots()
+  /// Sets the inputs of the steps from `first_step` on, which runs next.
+  /// @param inputs  at most num_slots() steps
   void prepare(std::uint64_t first_step, std::span<const cuda::StepInput> inputs);
-  /// Waits for the stream. @returns what the `count` steps from `first_step` on gave, which were the last to run
+  /// Waits for the stream. @returns outcomes of `count` steps from `first_step` on, which must be the last that ran
   std::vector<StepOutcome> outcomes(std::uint64_t first_step, int count);
 
-  /// Submits the beginning and the end of a step; see trainers/loop/cuda/step_ring.h.
+  /// Submits the kernels at the beginning and end of a step; see trainers/loop/cuda/step_ring.h.
   void submit_begin();
   /// @param losses  [num_workers]
   void submit_end(const WorkerLoss* losses, const std::uint32_t* skip);
 
-  /// Of the step that runs, for what is submitted between its beginning and its end.
+  /// Device pointers of the running step, for work that is submitted between its beginning and end.
   DeviceStep step() const { return {.on_device = step_.data()}; }
   TransformCounts* counts() { return counts_.data(); }
   StepScalars update_scalars(const std::uint32_t* skip) const { return {.rate = &input_.data()->rate, .skip = skip}; }

@@ -52,7 +52,7 @@ class Simple final : public Strategy {
  private:
   Layout layout_;
   OnNonfinite on_nonfinite_;
-  TensorTable applied_;  // into the caller's mean
+  TensorTable applied_;  // points into the caller's mean
 };
 
 class Replicated final : public Strategy {

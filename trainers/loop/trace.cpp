@@ -20,7 +20,7 @@ double microseconds(Trace::Clock::duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
 }
 
-/// Names a process or one of its rows.
+/// A metadata event that names a process or one of its rows.
 std::string name_event(const char* what, int rank, std::size_t row, const std::string& name) {
   return nlohmann::json{{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", row}, {"args", {{"name", name}}}}.dump();
 }
@@ -74,7 +74,7 @@ class TraceHook final : public Hook {
 
   Trace& trace_;
   std::string process_name_;
-  std::optional<Folder> folder_;  // on rank 0
+  std::optional<Folder> folder_;  // set on rank 0
   std::function<void(const std::string&)> on_error_;
   bool is_written_ = false;
 };

@@ -1,4 +1,4 @@
-// Trace: what a process did when, in some steps of a run.
+// Trace: a timeline of some steps of a process.
 #pragma once
 
 #include <chrono>
@@ -17,39 +17,38 @@
 
 namespace terngrad {
 
-/// Events of a number of steps, after the first ones of a process have touched memory and prepared libraries. Any
-/// thread may add some; those outside these steps are dropped.
+/// Records events of num_steps steps after kWarmUpSteps, and drops events of other steps. Thread-safe.
 class Trace {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Steps of a process that are left out before.
+  /// Steps at the beginning that are not recorded, in which memory is touched and libraries are prepared.
   static constexpr std::uint64_t kWarmUpSteps = 3;
 
-  /// What does the work: rows of a picture.
+  /// Rows of the timeline.
   enum class Row { kStep, kExchange, kTensors };
-  /// Numbers that explain an event, with their units in their names.
+  /// Named numbers of an event; names include units, such as "sent_bytes".
   using Numbers = std::vector<std::pair<std::string, double>>;
 
   /// @param num_steps  at least 1
   explicit Trace(std::uint64_t num_steps);
 
-  /// Counts a step that begins, and gives what is added until the next one its number: as metrics have it, from 1. The
-  /// origin of times is set by the first one that is recorded, unless it was set.
+  /// Begins a step: events added from now on belong to it. The first recorded step sets the origin of times, unless it
+  /// is set already. @param step  number as in the metrics, from 1
   void begin_step(std::uint64_t step);
-  /// Sets the origin of times to now: where ranks do it at once, their events fit together.
+  /// Sets the origin of times to now. If all ranks do so at the same time, their timelines are aligned.
   void set_origin();
-  /// Whether the next step is the first that is recorded; whether the last one was.
+  /// begins_next: true if the next step is the first to be recorded. has_ended: true if the last one has been recorded.
   bool begins_next() const;
   bool has_ended() const;
 
-  /// Adds what happened from `begin` to `end`.
+  /// Adds an event from `begin` to `end`.
   void add(Row row, std::string name, Clock::time_point begin, Clock::time_point end, Numbers numbers = {});
-  /// Adds what happened just now.
+  /// Adds an instant event at the current time.
   void mark(Row row, std::string name);
 
-  /// The events as elements of a list in Chrome's trace-event format (times in microseconds), separated by commas:
-  /// those of process `rank`, called `process_name`. Each has the number of its step among its arguments. They are in
-  /// the order of their times, the longer first of those that begin at once: viewers nest them so.
+  /// The events as comma-separated list elements in Chrome's trace-event format (times in microseconds), for a process
+  /// `rank` named `process_name`. Each event has its step number among its arguments. Events are sorted by begin, then
+  /// longest first, as viewers need to nest them.
   std::string to_json(int rank, const std::string& process_name) const;
 
  private:
@@ -67,13 +66,13 @@ class Trace {
   mutable std::mutex mutex_;
   std::uint64_t num_steps_;
   std::uint64_t num_begun_ = 0;
-  std::uint64_t step_ = 0;  // that has begun
+  std::uint64_t step_ = 0;  // current step
   bool has_origin_ = false;
   Clock::time_point origin_;
   std::vector<Event> events_;
 };
 
-/// Adds the time until its end to a trace, if there is one.
+/// Scope guard: adds an event from its construction to its destruction. @param trace  may be nullptr
 class TraceSpan {
  public:
   TraceSpan(Trace* trace, Trace::Row row, const char* name) : trace_(trace), row_(row), name_(name) {}
@@ -90,12 +89,12 @@ class TraceSpan {
   Trace::Clock::time_point begin_ = Trace::Clock::now();
 };
 
-/// Brings the traces of all ranks together when their steps are over, or the run is, and writes them on rank 0 to
-/// trace.json in `folder`: a file for chrome://tracing and Perfetto. Runs on every rank, and waits for the others.
-/// @param trace  this rank's; outlives the hook
-/// @param process_name  this rank's
-/// @param folder  of the run, on rank 0
-/// @param on_error  told on rank 0 if the file cannot be written, which is no reason to end a run
+/// A hook that gathers the traces of all ranks when their steps or the run have ended, and writes them on rank 0 to
+/// trace.json in `folder`, for chrome://tracing and Perfetto. Runs on every rank; collective.
+/// @param trace  this rank's trace; must outlive the hook
+/// @param process_name  name of this rank in the trace
+/// @param folder  run directory, on rank 0
+/// @param on_error  called on rank 0 if the file cannot be written; the run continues
 std::unique_ptr<Hook> make_trace_hook(Trace& trace, std::string process_name, std::optional<Folder> folder,
                                       std::function<void(const std::string& message)> on_error);
 

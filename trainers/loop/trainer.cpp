@@ -85,7 +85,7 @@ PipelineOptions pipeline_options(const WorkerRange& workers, const WorkerRange& 
     result.batch_size = options.batch_size / workers.num_workers * of_process.num_local_workers;
     result.num_workers = of_process.num_local_workers;
     result.first_local_worker = workers.first_local_worker - of_process.first_local_worker;
-    // Else examples of the same number would be drawn and distorted alike in all shards.
+    // A seed per process: else examples with the same index would be shuffled and augmented alike in all shards.
     result.seed = Xxhash64().add(options.seed).add(static_cast<std::uint64_t>(of_process.first_local_worker)).value();
   }
   result.num_threads = options.num_data_threads;
@@ -134,7 +134,7 @@ void Trainer::rebroadcast() {
 
 void Trainer::begin() {
   stop_ = stop_is_asked_ = false;
-  // From here on the hooks have it.
+  // Restored once only: afterwards the hooks own their state.
   if (const auto entries = std::exchange(hook_state_, std::nullopt)) {
     for (const auto& hook : hooks_) {
       if (is_called(*hook)) hook->restore_state(*entries);

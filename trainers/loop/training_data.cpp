@@ -17,7 +17,7 @@
 namespace terngrad {
 namespace {
 
-/// What a process tells of its shard. All have one byte order, which messages check elsewhere.
+/// Facts about a process's shard, sent to the others. Message headers ensure that all have the same byte order.
 struct ShardInfo {
   std::array<std::int64_t, 4> shape = {};  // height, width, channels, classes
   std::int64_t num_examples = 0;
@@ -28,7 +28,7 @@ std::string shape_text(const ShardInfo& note) {
   return fmt::format("images of {}x{}x{} in {} classes", note.shape[0], note.shape[1], note.shape[2], note.shape[3]);
 }
 
-/// Names one after the other, each ended by a zero, which no file's name holds.
+/// Concatenated names, each terminated by a zero byte, which no file name contains.
 std::string joined_names(const Dataset& dataset) {
   std::string joined;
   for (const std::string& name : dataset.class_names()) joined.append(name).push_back('\0');
@@ -42,7 +42,7 @@ std::vector<std::string> split_names(const std::string& joined) {
   return names;
 }
 
-/// @throws DataError unless a label stands for the same class on `rank` as on rank 0
+/// @throws DataError unless labels have the same class names on `rank` as on rank 0
 void require_same_classes(const std::string& first_joined, int rank, const std::string& joined) {
   if (joined == first_joined) return;
   const std::vector<std::string> first = split_names(first_joined);
@@ -75,7 +75,7 @@ TrainingData whole_data(std::shared_ptr<const Dataset> dataset) {
 }
 
 TrainingData join_shards(const TrainingData& own, Communicator& communicator, int num_servers) {
-  // Of each rank a note, and the names of its classes.
+  // Each rank sends its ShardInfo and its class names.
   const ShardInfo own_note = note_of(own);
   const std::string own_names = joined_names(*own.dataset);
   Parcels mine;

@@ -54,7 +54,7 @@ class Adam final : public Optimizer {
 
 float adam_step_size(float learning_rate, std::uint64_t update) {
   TERNGRAD_REQUIRE(update >= 1, "[adam] updates count from 1");
-  // Powers of the constants as the kernel has them: then the weights of the moments' sums and these powers make up one.
+  // Powers of the kernel's float constants: then the corrections match the weights that the moments' sums have.
   const double rest1 = 1.0 - integer_power(double{kConstants.beta1}, update);
   const double rest2 = 1.0 - integer_power(double{kConstants.beta2}, update);
   return static_cast<float>(double{learning_rate} * std::sqrt(rest2) / rest1);

@@ -9,20 +9,19 @@
 
 namespace terngrad {
 
-/// Elements [first, first + count) of a flat buffer: whole tensors, each with the padding behind it, so that both are
-/// multiples of kFlatAlignment.
+/// Elements [first, first + count) of a flat buffer: tensors with padding, so both are multiples of kFlatAlignment.
 struct FlatRange {
   std::int64_t first = 0;
   std::int64_t count = 0;
   friend bool operator==(const FlatRange&, const FlatRange&) = default;
 };
 
-/// All of a flat buffer.
+/// The whole flat buffer.
 FlatRange whole_range(const Layout& layout);
-/// Of one tensor.
+/// The range of one tensor.
 FlatRange range_of(const Segment& segment);
-/// The ranges that hold these tensors and no others, as few as there can be.
-/// @param segments  in order
+/// The smallest number of ranges that hold exactly these tensors.
+/// @param segments  ascending
 std::vector<FlatRange> ranges_of(const Layout& layout, std::span<const int> segments);
 
 }  // namespace terngrad

@@ -1,12 +1,12 @@
-// integer_power: powers with whole exponents, the same bits on every machine.
+// integer_power: powers with integer exponents, bit-equal on every machine.
 #pragma once
 
 #include <cstdint>
 
 namespace terngrad {
 
-/// base^exponent by squaring, in double: the roundings are those of the multiplications, which are the same everywhere
-/// (a library's pow is not), and few for any exponent.
+/// base^exponent by repeated squaring, in double. Only O(log exponent) multiplications round, and they round the same
+/// way on every machine, unlike a library's pow.
 /// @param exponent  0 or more; any base to the power 0 is 1
 constexpr double integer_power(double base, std::uint64_t exponent) {
   double power = 1.0;

@@ -1,4 +1,4 @@
-// Optimizers: from a mean gradient to new parameters.
+// Optimizer: updates parameters from a mean gradient.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace terngrad {
 
-/// A rule w <- w - f(G) over a flat buffer, with its slots. The rules and constants are those of the original.
+/// An update rule w <- w - f(G) over a flat buffer, with its slots. Rules and constants are those of the TernGrad
+/// authors' program.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -29,36 +30,37 @@ class Optimizer {
     count_updates(1);
   }
 
-  // The same in parts, for updates that are captured into a CUDA graph and told their rate when they run.
+  // The steps of `apply`, for updates that are captured into a CUDA graph and read their rate when they run.
 
-  /// What `update` multiplies by: the learning rate, or what the rule makes of it.
-  /// @param updates_ahead  updates not counted yet that come before this one
+  /// The rate that `update` takes: the learning rate, or the rule's step size computed from it.
+  /// @param updates_ahead  number of earlier updates that are not counted yet
   virtual float rate(float learning_rate, std::uint64_t updates_ahead) const {
     static_cast<void>(updates_ahead);
     return learning_rate;
   }
-  /// Submits one update, by `rate` or by what `scalars` says when it runs.
+  /// Submits one update with `rate`, or with the rate that `scalars` holds in device memory when the update runs.
   virtual void update(std::span<float> parameters, std::span<const float> gradient, float rate, Stream& stream,
                       const StepScalars& scalars) = 0;
-  /// Says that `count` updates have been applied.
+  /// Counts `count` applied updates.
   virtual void count_updates(std::uint64_t count) { static_cast<void>(count); }
 
-  /// State that a checkpoint keeps: name and flat buffer of each slot, on the device it was made for.
+  /// Optimizer state that checkpoints keep: a named flat buffer, on the optimizer's device.
   struct Slot {
     std::string name;
     std::span<float> values;
   };
   virtual std::vector<Slot> slots() { return {}; }
 
-  /// What a checkpoint keeps besides slots: entries for CheckpointState::more, with names of the optimizer's own.
+  /// State besides slots: entries for CheckpointState::extra_metadata, under the optimizer's own names.
   virtual std::map<std::string, std::string> state() const { return {}; }
-  /// Continues from what state() gave. @param entries  may hold others too
-  /// @throws DataError naming an entry that is missing or cannot be read; nothing has changed then
+  /// Restores what state() returned. @param entries  may contain other entries too
+  /// @throws DataError naming an entry that is missing or invalid; the optimizer is unchanged then
   virtual void restore_state(const std::map<std::string, std::string>& entries) { static_cast<void>(entries); }
 };
 
+/// Options of optimizers that have any.
 struct OptimizerOptions {
-  double momentum = 0.9;  // of "momentum" and "rmsprop"
+  double momentum = 0.9;  // for "momentum" and "rmsprop"
 };
 
 /// Names that make_optimizer accepts:
@@ -67,7 +69,8 @@ struct OptimizerOptions {
 ///   adam      trainers/optim/adam.h
 ///   rmsprop   trainers/optim/rmsprop.h
 std::vector<std::string> optimizer_names();
-/// @param device  where slots are; @throws InvalidArgument for an unknown name
+/// Creates an optimizer by name, its slots at their initial values. @param device  memory of the slots
+/// @throws InvalidArgument for an unknown name
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const OptimizerOptions& options,
                                           std::int64_t flat_elements, const Device& device = Device::cpu());
 

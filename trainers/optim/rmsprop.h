@@ -1,4 +1,4 @@
-// RMSProp with momentum, as the original has it.
+// RMSProp with momentum, as in the TernGrad authors' program.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,8 @@ namespace terngrad {
 
 /// RMSProp (Tieleman and Hinton, lecture 6.5 of "Neural Networks for Machine Learning", 2012) with decay 0.9, momentum,
 /// and epsilon 1 under the root: the constants of the TernGrad authors' program. kernels/optimizer/optimizer.h has the
-/// rule. Slots "ms", one at first, and "mom", zero at first. (Slots of padding start as those of elements; what they
-/// hold reaches no parameter.)
-/// @param momentum  from 0 up to, but not, 1
+/// rule. Slots "ms", initially one, and "mom", initially zero, padding included; padding never reaches a parameter.
+/// @param momentum  in [0, 1)
 std::unique_ptr<Optimizer> make_rmsprop(double momentum, std::int64_t flat_elements,
                                         const Device& device = Device::cpu());
 

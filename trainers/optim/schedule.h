@@ -6,6 +6,7 @@
 
 namespace terngrad {
 
+/// Formula of the learning rate; see Schedule.
 enum class ScheduleKind { kFixed, kExponential, kPolynomial, kSteps };
 
 /// Learning-rate schedules. With t the 0-based step and lr0 the initial rate:
@@ -13,10 +14,10 @@ enum class ScheduleKind { kFixed, kExponential, kPolynomial, kSteps };
 ///   fixed        lr0
 ///   exponential  lr0 * f^floor(t / K), a staircase with decay factor f and K steps per decay
 ///   polynomial   lr0 * sqrt(1 - min(t, T) / T) with T total steps: 0 from step T on
-///   steps        lr0 * f^n, n the number of boundaries b with b <= t: the rate drops after b updates. PyTorch's
+///   steps        lr0 * f^n, with n the number of boundaries b <= t: the rate drops after b updates. PyTorch's
 ///                MultiStepLR with milestones b and gamma f is the same
 ///
-/// The first three are those of Wen et al., "TernGrad", NeurIPS 2017, as their public code has them.
+/// The first three are from the public code of Wen et al., "TernGrad", NeurIPS 2017.
 ///
 /// Values are computed in double from multiplications, one division and a square root only, all correctly rounded, so
 /// they are bit-equal on every machine (a library's pow is not).
@@ -34,9 +35,9 @@ struct Schedule {
 };
 
 /// K of the exponential schedule: the integer part of num_examples / batch_size * num_epochs_per_decay, at least 1.
-/// @param num_examples         of one epoch
-/// @param batch_size           of all workers together, at least 1
-/// @param num_epochs_per_decay epochs, may be fractional
+/// @param num_examples         examples per epoch
+/// @param batch_size           joint batch size of all workers, at least 1
+/// @param num_epochs_per_decay  epochs, may be fractional
 std::int64_t steps_per_decay(std::int64_t num_examples, std::int64_t batch_size, double num_epochs_per_decay);
 
 }  // namespace terngrad

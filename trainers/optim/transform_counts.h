@@ -1,14 +1,14 @@
-// TransformCounts: what gradient transforms changed in a step.
+// TransformCounts: numbers of elements and gradients that transforms changed in a step.
 #pragma once
 
 #include <cstdint>
 
 namespace terngrad {
 
-/// For the metrics. Transforms add to it in the memory of the device on which they run.
+/// Counters for the metrics, in the memory of the device on which the transforms run.
 struct TransformCounts {
-  std::int64_t zeroed_elements = 0;    // NaN or infinite, of all workers' gradients together
-  std::int64_t clipped_gradients = 0;  // workers whose whole gradient was made shorter
+  std::int64_t zeroed_elements = 0;    // NaN or infinite elements set to 0, summed over workers
+  std::int64_t clipped_gradients = 0;  // workers whose gradient was clipped by its norm
 
   TransformCounts& operator+=(const TransformCounts& other) {
     zeroed_elements += other.zeroed_elements;

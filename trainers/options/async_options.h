@@ -1,4 +1,4 @@
-// The options of asynchronous training.
+// Defaults and checks of the options for asynchronous training.
 #pragma once
 
 #include <string>
@@ -9,20 +9,21 @@ namespace terngrad {
 
 class OptionSet;
 
-/// Gives `o` what goes with it for what the user did not set: scalers of each worker's own.
+/// Sets defaults for asynchronous training of options that the user did not set: --scaler_sharing none.
 void apply_async_defaults(OptionSet& options, const TrainOptions& o);
 
-/// Checks scalers and codecs that asynchronous training cannot do.
-/// @throws UsageError naming the options, their values and what would be accepted
+/// Refuses scalers, codecs and downlinks that asynchronous training does not support.
+/// @throws UsageError naming the options, their values and the accepted values
 void check_async_options(const TrainOptions& o);
 
-/// Fits checked options to a launch of several processes: nothing is reported of the gradients of other processes.
+/// Adapts checked options to a launch of several processes: disables telemetry and histograms, because the gradients
+/// are in other processes.
 void apply_async_launch(TrainOptions& o);
 
-/// What decides the result besides what synchronous training has, as text.
+/// Text of the settings that decide the result, for PushProtocol.
 std::string async_settings(const TrainOptions& o);
 
-/// The scale of every gradient: --async_scale, or 1 / --num_nodes.
+/// Factor of every gradient: --async_scale, or 1 / --num_nodes.
 float async_scale(const TrainOptions& o);
 
 }  // namespace terngrad

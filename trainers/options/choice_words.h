@@ -1,4 +1,4 @@
-// The words of the enumerations that options of terngrad_train choose from.
+// Choices: the words of the enumerations in train_choices.h and others.
 #pragma once
 
 #include <array>

@@ -28,7 +28,7 @@ std::string codec_given(const TrainOptions& o) {
   return o.codec == "auto" ? "--grad_bits " + std::to_string(o.grad_bits) : "--codec " + o.codec;
 }
 
-/// The codec of --codec or --grad_bits, which is not fp16.
+/// The codec of --codec or --grad_bits, which must not be fp16.
 ChosenCodec choose_codec(const TrainOptions& o) {
   try {
     return choose_codec(o, codec_given(o), o.codec_spec());

@@ -1,4 +1,4 @@
-// The codecs that the options of terngrad_train ask for.
+// ChosenCodec: the codecs that the options of terngrad_train select.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace terngrad {
 
 struct TrainOptions;
 
-/// An option that is the long name of a key of ternary.
+/// An option that sets a key of the codec ternary.
 struct TernaryKeyOption {
   const char* option;
   const char* key;
@@ -27,35 +27,35 @@ inline constexpr std::array<TernaryKeyOption, 7> kTernaryKeyOptions = {{{"clip_f
                                                                         {"block_size", "block"},
                                                                         {"ternary_format", "format"}}};
 
-/// The values of these options, by key, in the same order.
+/// The values of kTernaryKeyOptions by key, in the same order.
 SpecOptions ternary_defaults(const TrainOptions& o);
 
 /// A codec that some tensors may use.
 struct ChosenCodec {
-  std::string given;   // the option that names it: "--codec ternary:format=t5", "--grad_bits 1", "--codec_for a*=bf16"
-  CodecSpec named;     // as it was given, of a preset what that stands for
-  std::string memory;  // of the preset that was given; empty: it names none, or one that says nothing of it
-  CodecSpec spec;      // with all values: those of ternary's keys that were not given are the options with long names
-  std::shared_ptr<const Codec> codec;  // for all workers
+  std::string given;   // option and value: "--codec ternary:format=t5", "--grad_bits 1", "--codec_for a*=bf16"
+  CodecSpec named;     // the given spec, with presets expanded
+  std::string memory;  // memory of the given preset; empty: no preset, or it has no memory
+  CodecSpec spec;      // complete spec; keys of ternary that were not given are those of kTernaryKeyOptions
+  std::shared_ptr<const Codec> codec;  // codec of `spec` for --num_nodes workers
 
   bool is_ternary() const { return spec.name == "ternary"; }
-  /// Whether the spec that was given has the key.
+  /// True if the given spec contains the key.
   bool names(std::string_view key) const;
-  /// A value of `spec`; empty for a key without effect there.
+  /// Value of a key in `spec`; empty for a key that has no effect there.
   std::string value(std::string_view key) const;
 };
 
-/// What --codec or --grad_bits ask for, then what each --codec_for does. fp16, which is no codec but a type of elements
-/// for --exchange vendor, is left out.
-/// @throws UsageError that names the option, for a rule without two parts and a spec that make_codec refuses
+/// The codec of --codec or --grad_bits, then that of each --codec_for. Omits fp16, which is not a codec but an element
+/// type for --exchange vendor.
+/// @throws UsageError naming the option, for a rule without two parts or a spec that make_codec refuses
 std::vector<ChosenCodec> chosen_codecs(const TrainOptions& o);
 
-/// In a run's identity: the codec of tensors that no rule names, as a spec with all its keys; "fp16" is none.
+/// Value in the run's identity: the complete spec of the codec of tensors without a --codec_for rule, or "fp16".
 std::string codec_identity(const TrainOptions& o);
-/// The same of --codec_for: PATTERN=SPEC,PATTERN=SPEC.
+/// Value of --codec_for in the run's identity: PATTERN=SPEC,PATTERN=SPEC.
 std::string codec_rules_identity(const TrainOptions& o);
 
-/// Their part of the exchange's options. @throws UsageError as chosen_codecs
+/// Codec options of the exchange. @throws UsageError as chosen_codecs
 CodecPlanOptions codec_plan_options(const TrainOptions& o);
 
 }  // namespace terngrad

@@ -13,7 +13,7 @@
 namespace terngrad {
 namespace {
 
-/// What a codec of the registry is with its defaults.
+/// Text of a codec's properties with default keys.
 std::string facts_of(const Codec& codec) {
   const CodecTraits traits = codec.traits();
   std::string text =

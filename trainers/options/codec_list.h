@@ -1,4 +1,4 @@
-// The list of codecs that --list_codecs and --list_codecs_json print.
+// The output of --list_codecs and --list_codecs_json.
 #pragma once
 
 #include <span>
@@ -10,15 +10,15 @@ namespace terngrad {
 
 class OptionSet;
 
-/// Every codec of the registry with its source, bits per element, how messages of workers combine, and its keys with
-/// defaults, meaning and accepted values, as the codec's own reading declares them; then the presets.
-/// @param width  characters in a line
+/// Lists every registered codec with source, bits per element, the way in which workers' messages combine, and its keys
+/// with defaults, meaning and accepted values, as the codec declares them; then the presets.
+/// @param width  maximum characters per line
 std::string codec_list_text(int width, std::span<const CodecPreset> presets = codec_presets());
 
-/// The same for programs: {"codecs": [...], "presets": [...]}, with all of CodecEntry and CodecFacts of each codec.
+/// The same as JSON: {"codecs": [...], "presets": [...]}, with all fields of CodecEntry and CodecFacts per codec.
 std::string codec_list_json(std::span<const CodecPreset> presets = codec_presets());
 
-/// Declares --list_codecs and --list_codecs_json, which ask for these lists.
+/// Declares --list_codecs and --list_codecs_json.
 void declare_codec_list(OptionSet& options);
 
 }  // namespace terngrad

@@ -1,4 +1,4 @@
-// Options of tools that measure several codecs: --codec, repeatable, and --clip_factor.
+// Options of tools that compare several codecs: a repeatable --codec, and --clip_factor.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@ namespace terngrad {
 
 class OptionSet;
 
-/// Checks the values of --codec, each a name or spec that compared_codec_spec takes or one of `others`. A spec's own
-/// clip_factor may not differ from a --clip_factor that the user set.
-/// @param others  names that are accepted and are no codecs
-/// @throws UsageError naming the option, and what is accepted
+/// Checks the values of --codec: each is a name or spec for compared_codec_spec, or one of `others`. A spec's
+/// clip_factor must not contradict a --clip_factor that the user set.
+/// @param others  accepted names that are not codecs
+/// @throws UsageError naming the option and the accepted values
 void check_compared_codecs(const OptionSet& options, const std::vector<std::string>& codecs, double clip_factor,
                            const std::vector<std::string>& others);
 
-/// Whether it is ternary in any format. @param codec  of --codec, checked; or fp16
+/// True if the codec is ternary in any format. @param codec  checked value of --codec, or fp16
 bool is_compared_ternary(const std::string& codec);
 
 }  // namespace terngrad

@@ -25,11 +25,11 @@
 namespace terngrad {
 namespace {
 
-/// Refuses a long name of a key that no codec takes its value from, since the specs that were given say another.
+/// Refuses an option for a key of ternary that no codec uses, because the given specs set another value.
 void check_key_option(const OptionSet& options, const std::vector<ChosenCodec>& codecs, const TernaryKeyOption& names,
                       const std::string& value) {
   if (!options.was_set(names.option)) return;
-  // As specs write it; a length of blocks counts in those alone.
+  // The value in canonical form; scope=block, because block lengths have an effect only there.
   const CodecSpec spec = canonical_codec_spec("ternary", {{names.key, value}, {"scope", "block"}});
   const std::string canonical = std::ranges::find(spec.options, names.key, &SpecOptions::value_type::first)->second;
   const auto takes_it = [&](const ChosenCodec& c) { return !c.names(names.key); };
@@ -37,13 +37,13 @@ void check_key_option(const OptionSet& options, const std::vector<ChosenCodec>& 
     return c.is_ternary() && c.names(names.key) && !c.value(names.key).empty() && c.value(names.key) != canonical;
   };
   auto other = std::ranges::find_if(codecs, differs);
-  // Where others take the value, a rule for some tensors may have one of its own.
+  // If other codecs use the option, a --codec_for rule may set its own value.
   if (other == codecs.end() || (other->given.starts_with("--codec_for") && any_ternary(codecs, takes_it))) return;
   TERNGRAD_THROW(UsageError, "--", names.option, " ", value, ": contradicts ", names.key, "=", other->value(names.key),
                  " in ", other->given, "; give one of them, or values that agree");
 }
 
-/// What the library's own all-reduce leaves to say: the type of the elements.
+/// Checks that with --exchange vendor the codec is an element type, as the library's own all-reduce needs.
 void check_vendor(const TrainOptions& o) {
   if (o.exchange != TrainExchange::kVendor) {
     if (o.codec == "fp16") {
@@ -64,7 +64,7 @@ void check_vendor(const TrainOptions& o) {
   }
 }
 
-/// @param given  the memory, as messages name it
+/// Checks a codec against the memory. @param given  name of the memory in messages
 void check_memory_of(const ChosenCodec& codec, MemoryKind kind, const std::string& given) {
   const CodecTraits traits = codec.codec->traits();
   if (kind == MemoryKind::kErrorFeedback && traits.votes) {
@@ -81,7 +81,7 @@ void check_memory_of(const ChosenCodec& codec, MemoryKind kind, const std::strin
   }
 }
 
-/// What workers keep from step to step.
+/// Checks the workers' memory.
 void check_memory(const OptionSet& options, const TrainOptions& o) {
   const MemoryOptions memory = parse_memory(memory_spec(o));
   if (memory.kind == MemoryKind::kNone) return;
@@ -112,7 +112,7 @@ void check_memory(const OptionSet& options, const TrainOptions& o) {
   }
 }
 
-/// Signs that stand for 1 have steps of a size of their own, so no tensor may travel otherwise beside them.
+/// sign:scale=one decodes to +-1, unlike gradients' magnitudes, so all tensors must use it.
 void check_unit_signs(const TrainOptions& o) {
   const std::vector<ChosenCodec> codecs = chosen_codecs(o);
   const auto is_unit = [](const ChosenCodec& c) { return c.spec.name == "sign" && c.value("scale") == "one"; };
@@ -128,7 +128,7 @@ void check_unit_signs(const TrainOptions& o) {
       "without --floating_grad_epoch and --compress_from), or scale=l1");
 }
 
-/// Refuses a key of a spec that has another value than its default and no effect. @param needs  what it would need
+/// Refuses a key without effect whose value is not the default. @param needs  unmet need of the key
 void refuse_key_without_effect(const ChosenCodec& codec, const char* key, const std::string& needs) {
   if (!codec.names(key)) return;
   const std::vector<SpecKey> keys = codec_keys(codec.spec.name);
@@ -159,7 +159,7 @@ void check_scalers(const TrainOptions& o) {
   }
 }
 
-/// Servers that update parameters own shards that are cut anywhere.
+/// Refuses codecs whose payloads cannot be cut at every chunk, as the shards of servers that update parameters are.
 void check_shards(const TrainOptions& o) {
   if (!o.pulls_parameters()) return;
   const std::vector<ChosenCodec> codecs = chosen_codecs(o);
@@ -170,7 +170,7 @@ void check_shards(const TrainOptions& o) {
                  uncut->given, " takes whole tensors or blocks; accepted with it: gradient");
 }
 
-/// What needs codes that add up as integers.
+/// Checks options that need codes that add up as integers.
 void check_code_sums(const TrainOptions& o) {
   const std::vector<ChosenCodec> codecs = chosen_codecs(o);
   const bool any_adds_up = std::ranges::any_of(codecs, [](const ChosenCodec& c) { return c.codec->traits().summable; });
@@ -235,7 +235,7 @@ void check_code_sums(const TrainOptions& o) {
   }
 }
 
-/// Stages of a warm-up are counted from the first step.
+/// Checks topk's warm-up stages, which count from the first step.
 void check_stages(const TrainOptions& o) {
   const std::vector<ChosenCodec> codecs = chosen_codecs(o);
   const auto has_stages = [](const ChosenCodec& c) { return c.spec.name == "topk" && c.value("stage_steps") != "0"; };
@@ -253,7 +253,7 @@ void check_stages(const TrainOptions& o) {
   }
 }
 
-/// What GPUs have no kernels for. A process that does not train, such as one that evaluates, needs no GPU.
+/// Refuses codecs and downlinks without GPU kernels. Ignores processes that do not train.
 void check_codecs_on_gpus(const TrainOptions& o) {
   if (!o.trains || devices_of(o).is_cpu_run() || o.chosen_strategy() == TrainStrategy::kSimple) return;
   const std::vector<ChosenCodec> codecs = chosen_codecs(o);
@@ -273,7 +273,7 @@ void check_codecs_on_gpus(const TrainOptions& o) {
   }
 }
 
-/// Whether the codec is ternary with scalers of c sigma, and some scaler of a tensor is of one element alone.
+/// True for ternary with ScalerRule::kOriginal (c sigma) if some scaler of a tensor covers a single element.
 bool has_zero_scaler(const Codec& codec, std::int64_t num_elements) {
   const auto* const ternary = dynamic_cast<const TernaryCodec*>(&codec);
   if (ternary == nullptr || ternary->options().rule != ScalerRule::kOriginal) return false;
@@ -288,7 +288,7 @@ void check_codec_options(const OptionSet& options, const TrainOptions& o) {
     TrainOptions of_bits = o;
     of_bits.codec = "auto";
     const std::string by_bits = of_bits.codec_spec();
-    // Other keys of the spec are no matter of bits.
+    // Other keys of the spec do not contradict --grad_bits.
     const bool agree =
         o.codec == "auto" ||
         (o.codec_name() == of_bits.codec_name() &&
@@ -317,7 +317,7 @@ void check_compression_options(const OptionSet& options, const TrainOptions& o) 
 }
 
 void check_codec_plan(const TrainOptions& o, const CodecPlan& plan) {
-  if (o.codec_name() == "fp32") return;  // nothing was asked for that could go missing
+  if (o.codec_name() == "fp32") return;  // no compression was requested
   const ChosenCodec codec = chosen_codecs(o).front();
   const std::string spec = to_string(codec.spec);
   if (std::ranges::find(plan.groups(), spec, &CodecPlan::Group::spec) != plan.groups().end()) return;

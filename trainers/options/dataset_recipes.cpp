@@ -10,7 +10,7 @@
 namespace terngrad {
 namespace {
 
-/// What a data set brings: its net and the recipe that goes with it (reference: the original's run scripts).
+/// A data set's default net and training recipe (reference: the run scripts of the TernGrad authors' program).
 struct Defaults {
   const char* net;
   const char* image_size;
@@ -20,7 +20,7 @@ struct Defaults {
   const char* initial_learning_rate;
   const char* learning_rate_decay_type;
   const char* weight_decay;
-  const char* learning_rate_boundaries = "";  // of the schedule steps
+  const char* learning_rate_boundaries = "";  // for the schedule `steps`
   const char* preprocessing = "auto";
   const char* ema_decay = "0.9999";
 };
@@ -31,7 +31,7 @@ const std::map<std::string, Defaults>& dataset_defaults() {
       {"synthetic", {"lenet", "28", "64", "3000", "momentum", "0.01", "polynomial", "0.0005"}},
       {"synthetic224", {"resnet_18", "224", "64", "1000", "momentum", "0.05", "polynomial", "0.0001", "", "auto", "0"}},
       {"mnist", {"lenet", "28", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
-      // Data of the user's own: what suits depends on the data, so these are only where to begin.
+      // The user's own data: these values are only a starting point.
       {"folder", {"lenet", "28", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
       {"npy", {"lenet", "0", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
       {"records", {"lenet", "28", "64", "10000", "momentum", "0.01", "polynomial", "0.0005"}},
@@ -41,10 +41,10 @@ const std::map<std::string, Defaults>& dataset_defaults() {
   return table;
 }
 
-/// Recipes of nets of which another is known than that of the data set: residual nets on CIFAR-10 as He et al., CVPR
-/// 2016, section 4.2; on ImageNet 90 epochs of 256, a tenth after 30 and 60, as torchvision's; GoogLeNet as the
-/// original's script, and Inception v3, for which it has none, alike; the GoogLeNet of 2014 as Caffe's. Averaged
-/// weights of 10,000 steps do not go with a residual net's batch norms, whose statistics are those of the newest
+/// Recipes of nets that differ from that of the data set. Residual nets: on CIFAR-10 as He et al., CVPR 2016, section
+/// 4.2; on ImageNet 90 epochs with batch 256, rate / 10 after 30 and 60, as torchvision. GoogLeNet: the TernGrad
+/// authors' script, also for Inception v3, which has no script. GoogLeNet of 2014: as Caffe. Residual nets have
+/// ema_decay 0: weights averaged over 10,000 steps do not fit their batch-norm statistics, which belong to the newest
 /// weights.
 const std::map<std::pair<std::string, std::string>, Defaults>& net_defaults() {
   static const std::map<std::pair<std::string, std::string>, Defaults> table = [] {

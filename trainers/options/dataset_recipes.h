@@ -1,4 +1,4 @@
-// The recipe that a data set brings, and some nets on it: defaults of the options.
+// Training recipes of data sets, and of some nets on them: defaults of options.
 #pragma once
 
 namespace terngrad {
@@ -6,7 +6,7 @@ namespace terngrad {
 class OptionSet;
 struct TrainOptions;
 
-/// Gives `o` the defaults of its data set, or of its net on it, for what the user did not set.
+/// Sets the defaults of the data set, or of the net on it, for options that the user did not set.
 void apply_dataset_defaults(OptionSet& options, const TrainOptions& o);
 
 }  // namespace terngrad

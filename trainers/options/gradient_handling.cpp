@@ -15,7 +15,7 @@
 namespace terngrad {
 namespace {
 
-/// --codec_memory and --error_feedback; empty: they leave it open.
+/// The memory of --codec_memory or --error_feedback; empty if neither sets one.
 std::string asked_memory(const TrainOptions& o) {
   std::string by_feedback = o.error_feedback == ErrorFeedback::kAuto   ? ""
                             : o.error_feedback == ErrorFeedback::kTrue ? "ef"
@@ -28,7 +28,7 @@ std::string asked_memory(const TrainOptions& o) {
   return o.codec_memory;
 }
 
-/// What the codecs leave to keep where the options leave it open.
+/// The memory of the first codec's preset, or the default of the codec, if no option sets one.
 std::string own_memory(const std::vector<ChosenCodec>& codecs) {
   const ChosenCodec& codec = codecs.front();
   if (!codec.memory.empty()) return codec.memory;
@@ -40,7 +40,7 @@ std::string own_memory(const std::vector<ChosenCodec>& codecs) {
 std::string memory_spec(const TrainOptions& o) {
   try {
     const std::string asked = asked_memory(o);
-    if (o.codec_name() == "fp16" && asked.empty()) return "none";  // is for the vendor's all-reduce
+    if (o.codec_name() == "fp16" && asked.empty()) return "none";  // fp16 is for the vendor's all-reduce
     const std::vector<ChosenCodec> codecs = chosen_codecs(o);
     const std::string spec = asked.empty() ? own_memory(codecs) : asked;
     for (std::size_t rule = 1; rule < codecs.size(); ++rule) {
@@ -55,7 +55,7 @@ std::string memory_spec(const TrainOptions& o) {
                        "beside --error_feedback true or false");
       }
     }
-    // A decay that the spec itself has counts more; the checks of options refuse one that differs.
+    // A decay in the spec wins; option checks refuse a different --error_feedback_decay.
     const bool takes_decay = parse_memory(spec).kind == MemoryKind::kErrorFeedback &&
                              parse_codec_spec(spec).options.empty() && o.error_feedback_decay != 1;
     return canonical_memory(takes_decay ? fmt::format("{}:decay={}", spec, o.error_feedback_decay) : spec);

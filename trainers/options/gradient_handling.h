@@ -1,5 +1,4 @@
-// What workers' gradients go through before they are encoded, as the options of terngrad_train ask for it: transforms,
-// and what workers keep from step to step.
+// Gradient transforms and workers' memory, as the options of terngrad_train select them.
 #pragma once
 
 #include <memory>
@@ -13,16 +12,16 @@ class GradientTransform;
 class Net;
 struct TrainOptions;
 
-/// In the order in which they are applied: NaN to zero, weight decay, clipping by the global norm.
-/// @param num_workers  whose gradients are changed together
-/// @param device       in whose memory they are
+/// The transforms in the order of application: NaN to zero, weight decay, clipping by the global norm.
+/// @param num_workers  number of workers whose gradients are transformed together
+/// @param device       device of the gradients
 std::vector<std::unique_ptr<GradientTransform>> make_transforms(const TrainOptions& o, const Net& net, int num_workers,
                                                                 const Device& device);
 
-/// What workers keep from step to step, with all values (canonical_memory): as --codec_memory or --error_feedback say,
-/// else as the preset of --codec does, else what its codec is made for; "none" beside --codec fp16.
-/// @throws UsageError that names the options, for a spec that parse_memory refuses, options that contradict each other,
-/// and a --codec_for that names a preset with a memory, which is for all tensors
+/// The complete spec of the workers' memory (canonical_memory): from --codec_memory or --error_feedback, else from the
+/// preset of --codec, else error feedback if the codec wants it (CodecTraits), else "none"; "none" with --codec fp16.
+/// @throws UsageError naming the options, for a spec that parse_memory refuses, contradicting options, or a --codec_for
+/// with a preset that has a memory, as a memory applies to all tensors
 std::string memory_spec(const TrainOptions& o);
 
 }  // namespace terngrad

@@ -16,7 +16,7 @@
 namespace terngrad {
 namespace {
 
-/// @param is_on  whether the option reports of gradients
+/// Need of options that report gradients. @param is_on  returns true if the option reports gradients
 OptionNeed gradients_of_this_process(const TrainOptions& o, std::function<bool()> is_on) {
   return {
       "one process, where --strategy is async: gradients of others come to the server encoded, at times of their own",

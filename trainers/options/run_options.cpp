@@ -13,12 +13,12 @@
 namespace terngrad {
 namespace {
 
-/// Kept of records that are read through a window alone.
+/// Identity value of options that only matter with --shuffle window.
 std::optional<std::string> in_window(const TrainOptions& o, int value) {
   return o.shuffle == Shuffle::kWindow ? std::optional(std::to_string(value)) : std::nullopt;
 }
 
-/// A run may continue on the other kind of device, where options of this one are not recorded.
+/// A run may continue on the other kind of device, for which this option was not recorded.
 bool was_on_other_device(const std::string&, const std::string& recorded) { return recorded == kNotRecorded; }
 
 }  // namespace
@@ -116,7 +116,7 @@ void declare_run_options(OptionSet& options, TrainOptions& o) {
                      [&o] {
                        return computes_on_cpu(o) ? std::optional(std::to_string(threads_per_worker(o))) : std::nullopt;
                      },
-                 .is_compared_last = true,  // its default depends on the number of workers
+                 .is_compared_last = true,  // as its default depends on the number of workers
                  .is_same = was_on_other_device,
                  .advice =
                      [](const std::string& recorded) {

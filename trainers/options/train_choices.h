@@ -1,4 +1,4 @@
-// The enumerations that options of terngrad_train choose from.
+// Enumerations for options of terngrad_train; choice_words.h has their words.
 #pragma once
 
 #include "compress/exchange/downlink_codec.h"
@@ -8,27 +8,28 @@
 
 namespace terngrad {
 
+/// --strategy: training synchronously without exchange, with an exchange, with parameter servers, or asynchronously.
 enum class TrainStrategy { kAuto, kSimple, kReplicated, kParameterServers, kAsync };
 
-/// What workers get from servers.
+/// --pull: content of the servers' answers to workers.
 enum class Pull { kGradient, kParameters };
 
-/// How messages travel: an ExchangeAlgorithm, or an all-reduce of the MPI library.
+/// --exchange: an ExchangeAlgorithm, or the all-reduce of the MPI library.
 enum class TrainExchange { kAuto, kAllGather, kScatterReduce, kIntegerSum, kVendor };
 
-/// What the update is given of the workers' gradients.
+/// --reduce: average or sum of the workers' gradients for the update.
 enum class Reduce { kAverage, kSum };
 
-/// Whether exchanges run beside the backward pass.
+/// --overlap: run exchanges concurrently with the backward pass or after it.
 enum class Overlap { kAuto, kOn, kOff };
 
-/// Whether training images are distorted at random.
+/// --augment: distort training images at random or not.
 enum class Augment { kOn, kOff };
 
-/// The long names of two memories.
+/// --error_feedback: `true` selects the memory "ef", `false` "none".
 enum class ErrorFeedback { kAuto, kTrue, kFalse };
 
-/// The order of an epoch's examples.
+/// --shuffle: the order of an epoch's examples.
 enum class Shuffle { kExact, kWindow };
 
 }  // namespace terngrad

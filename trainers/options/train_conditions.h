@@ -1,4 +1,4 @@
-// What several options of terngrad_train need. All read the options when they are asked, so they follow later changes.
+// Conditions that several options of terngrad_train need. They read the options when evaluated.
 #pragma once
 
 #include <algorithm>
@@ -12,25 +12,25 @@ namespace terngrad {
 
 struct TrainOptions;
 
-/// Whether this process computes on the CPU. @throws UsageError as devices_of
+/// True if the run computes on the CPU. @throws UsageError as devices_of
 bool computes_on_cpu(const TrainOptions& o);
-/// Whether examples come from records, in shards.
+/// True if examples are read from records in shards.
 bool reads_records(const TrainOptions& o);
-/// Whether a rank of the launch only evaluates.
+/// True if a rank of the launch only evaluates.
 bool has_evaluator(const TrainOptions& o);
-/// Whether any tensor may travel as something else than fp32.
+/// True if any tensor may be sent in another form than fp32.
 bool compresses(const TrainOptions& o);
 
-/// Whether some of the codecs are ternary and `holds` for them.
+/// True if some codec is ternary and `holds` returns true for it.
 template <class Holds>
 bool any_ternary(const std::vector<ChosenCodec>& codecs, const Holds& holds) {
   return std::ranges::any_of(codecs, [&](const ChosenCodec& c) { return c.is_ternary() && holds(c); });
 }
 
-/// What --dump_messages needs and does not have here: exchanges that send messages. Empty if they do.
+/// The unmet need of --dump_messages, an exchange that sends messages; empty if it is met.
 std::string dump_unsupported_reason(const TrainOptions& o);
 
-// Needs by the name of what is needed.
+// Needs, named after the condition.
 OptionNeed data_that_is_read(const TrainOptions& o);
 OptionNeed data_in_files(const TrainOptions& o);
 OptionNeed window_shuffle(const TrainOptions& o);

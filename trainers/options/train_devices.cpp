@@ -10,8 +10,8 @@
 namespace terngrad {
 namespace {
 
-/// Of code that is loaded when it is first used, which can wait for another GPU that waits for this one. Has an effect
-/// before CUDA is first asked for anything.
+/// Loads kernels eagerly: loading one at its first use can deadlock with another GPU that waits for this one. Must be
+/// called before the first CUDA call.
 void load_code_at_once() { ::setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// TrainDevices: where a command computes.
+// TrainDevices: the devices that a command computes on.
 #pragma once
 
 #include <string>
@@ -10,27 +10,29 @@
 
 namespace terngrad {
 
-/// What --device, --num_gpus and --math come to on this machine.
+/// The devices and math mode that --device, --num_gpus and --math select on this machine.
 struct TrainDevices {
   std::vector<Device> gpus;  // empty: the CPU
-  bool serves_gpus = false;  // this process computes nothing, and others of the run do on GPUs
+  bool serves_gpus = false;  // true if this process computes nothing, but others of the run compute on GPUs
   MathMode math = MathMode::kFp32;
-  std::string note = {};  // why `auto` means the CPU, if it does
+  std::string note = {};  // reason why `auto` chose the CPU; empty if it did not
 
   bool is_cpu() const { return gpus.empty(); }
-  /// Whether no process of the run computes on GPUs.
+  /// True if no process of the run computes on GPUs.
   bool is_cpu_run() const { return gpus.empty() && !serves_gpus; }
-  /// For people: what bits depend on, the GPU's model and what nets compute with; "cpu".
+  /// Human-readable text of everything that bits depend on: the GPU's model, libraries and math mode; or "cpu".
   std::string model() const;
-  /// The same, and how many.
+  /// The same with the number of GPUs.
   std::string description() const;
 };
 
-/// Why nets cannot be computed on a GPU here; empty if they can. @param joins_others  as GpuRange::joins_others
+/// The reason why nets cannot be computed on a GPU here; empty if they can. @param joins_others  see
+/// GpuRange::joins_others
 std::string gpu_unavailable_reason(bool joins_others);
 
+/// Chooses the devices of this process.
 /// @param device    "auto": GPUs if there are any that nets can use, else the CPU; "cpu"; "cuda"
-/// @param gpus      which of the GPUs that the process sees, if any; the first one for commands without the option
+/// @param gpus      GPUs to use of those that the process sees; the first one for commands without --num_gpus
 /// @param math      "fp32" or "tf32"
 /// @throws UsageError, naming the option, if the machine or the build has no such GPUs
 TrainDevices choose_devices(const std::string& device, const GpuRange& gpus, const std::string& math);

@@ -23,7 +23,7 @@ int num_processes_with_workers(const TrainOptions& o) {
   return o.num_processes - (is_async(o) ? 1 : o.num_servers);
 }
 
-/// GPUs of this process, and its workers.
+/// Checks the number of GPUs against the number of workers.
 void check_devices(const TrainOptions& o) {
   if (!o.trains || computes_on_cpu(o)) return;
   const int num_working = num_processes_with_workers(o);
@@ -34,7 +34,7 @@ void check_devices(const TrainOptions& o) {
   }
 }
 
-/// How work is divided over threads and workers.
+/// Checks the division of work over threads and workers.
 void check_shares_of_work(const TrainOptions& o) {
   const int threads = o.threads == 0 ? num_hardware_threads() : o.threads;
   if (o.threads_per_worker > threads) {
@@ -47,7 +47,7 @@ void check_shares_of_work(const TrainOptions& o) {
   }
 }
 
-/// What a choice of data or of a schedule leaves to be said.
+/// Checks options that the chosen data set or schedule requires.
 void check_required(const TrainOptions& o) {
   if (o.data_dir.empty() && !o.benchmark_mode && !is_built_in(o.dataset)) {
     TERNGRAD_THROW(UsageError, "--data_dir: must name the folder with the files of --dataset ", o.dataset);
@@ -59,7 +59,7 @@ void check_required(const TrainOptions& o) {
   }
 }
 
-/// Steps that are named must be steps of the run.
+/// Checks that listed steps are steps of the run.
 void check_steps(const TrainOptions& o) {
   const std::vector<std::int64_t> evaluated = parse_step_list(o.eval_at);
   if (!evaluated.empty() && evaluated.back() > o.max_steps) {
@@ -68,7 +68,7 @@ void check_steps(const TrainOptions& o) {
   }
 }
 
-/// Options of one worker that exchanges nothing.
+/// Checks options of --strategy simple: one worker without exchange.
 void check_simple(const TrainOptions& o) {
   if (o.chosen_strategy() != TrainStrategy::kSimple) return;
   if (o.num_nodes != 1) {
@@ -81,7 +81,7 @@ void check_simple(const TrainOptions& o) {
   }
 }
 
-/// Options of parameter servers.
+/// Checks options of --strategy ps.
 void check_servers(const TrainOptions& o) {
   if (o.chosen_strategy() != TrainStrategy::kParameterServers) return;
   if (o.exchange != TrainExchange::kAuto && o.exchange != TrainExchange::kScatterReduce) {
@@ -95,7 +95,7 @@ void check_servers(const TrainOptions& o) {
   }
 }
 
-/// How many processes there are, and what each has to do.
+/// Checks the number of processes and their tasks.
 void check_launch(const TrainOptions& o) {
   if (o.num_launched == 1) return;
   if (o.num_servers >= o.num_processes) {
@@ -112,7 +112,7 @@ void check_launch(const TrainOptions& o) {
 }  // namespace
 
 void check_train_options(const OptionSet& options, const TrainOptions& o) {
-  check_codec_options(options, o);  // first: others ask for the codecs
+  check_codec_options(options, o);  // first, as other checks use the codecs
   options.require_needs();
   check_launch(o);
   check_devices(o);

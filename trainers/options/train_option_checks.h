@@ -1,4 +1,4 @@
-// Which combinations of terngrad_train's options there are.
+// Checks combinations of terngrad_train's options.
 #pragma once
 
 #include "trainers/command_line/option_set.h"
@@ -6,9 +6,8 @@
 
 namespace terngrad {
 
-/// Checks combinations, once apply_launch has told of the launch: what the options need (OptionSet::require_needs), and
-/// what contradicts itself.
-/// @throws UsageError naming the options, their values and what would be accepted
+/// Checks the options' needs (OptionSet::require_needs) and refuses contradictions. Call it after apply_launch.
+/// @throws UsageError naming the options, their values and the accepted values
 void check_train_options(const OptionSet& options, const TrainOptions& o);
 
 }  // namespace terngrad

@@ -1,4 +1,4 @@
-// The options of terngrad_train, group by group; each declaration has all that is known of its option.
+// Declares the options of terngrad_train by group, with their needs, roles and identity.
 #pragma once
 
 namespace terngrad {
@@ -6,8 +6,8 @@ namespace terngrad {
 class OptionSet;
 struct TrainOptions;
 
-/// Declare the options of a group over `o`, which has the default of each. Needs and the identity read `o`, too, when
-/// they are asked for: both outlive `options`.
+/// Declare the options of a group over `o`, whose values are the defaults. Needs and identity read `o` later, so `o`
+/// must outlive `options`.
 /// @{
 void declare_run_options(OptionSet& options, TrainOptions& o);
 void declare_model_options(OptionSet& options, TrainOptions& o);
@@ -16,7 +16,7 @@ void declare_compression_options(OptionSet& options, TrainOptions& o);
 void declare_report_options(OptionSet& options, TrainOptions& o);
 /// @}
 
-/// Refuses options of the original that cannot be honoured here, with what to do instead.
+/// Declares options of the TernGrad authors' program that are refused here, with what to do instead.
 void refuse_options_of_the_original(OptionSet& options);
 
 }  // namespace terngrad

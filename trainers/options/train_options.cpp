@@ -24,7 +24,7 @@
 namespace terngrad {
 namespace {
 
-/// Of any exchange but the vendor's.
+/// The algorithm of an exchange other than kVendor.
 ExchangeAlgorithm algorithm_of(TrainExchange exchange) {
   switch (exchange) {
     case TrainExchange::kAllGather:
@@ -176,16 +176,16 @@ CompressedAllReduceOptions floating_exchange_options(const TrainOptions& o, std:
   CompressedAllReduceOptions result = exchange_options(o, run_id, num_threads);
   result.codecs = {};
   result.codecs.codec = "fp32";
-  // Float32 elements do not add up as codes; for them this is what auto is left with.
+  // fp32 elements do not add up as codes, so integer_sum is not possible.
   if (result.algorithm == ExchangeAlgorithm::kIntegerSum) result.algorithm = ExchangeAlgorithm::kAuto;
-  // Nor is their mean sparse.
+  // Their mean is not sparse.
   if (result.downlink_codec == DownlinkCodec::kSparse) result.downlink_codec = DownlinkCodec::kFloat32;
   return result;
 }
 
 Buckets exchange_buckets(const TrainOptions& o, const Layout& layout, std::span<const int> order, double default_mb) {
   if (!o.splits_gradients()) return whole_bucket(layout);
-  // No layout has as much as the largest number of bytes here.
+  // Clamped for the conversion; the upper limit exceeds any layout.
   const double bytes = std::clamp((o.bucket_mb == 0 ? default_mb : o.bucket_mb) * 0x1p20, 1.0, 0x1p60);
   return plan_buckets(layout, order, static_cast<std::int64_t>(bytes));
 }

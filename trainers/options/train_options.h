@@ -19,8 +19,8 @@ class OptionSet;
 struct CompressedAllReduceOptions;
 struct TrainDevices;
 
-/// Values of all options; the initial ones are the defaults for the data set `synthetic`. Names are the original's
-/// where it has the option.
+/// Values of all options; the initial ones are the defaults for the data set `synthetic`. Options of the TernGrad
+/// authors' program keep their names.
 struct TrainOptions {
   // Run
   std::string dataset = "synthetic";
@@ -35,10 +35,10 @@ struct TrainOptions {
   double stop_after_secs = 0;
   std::uint64_t seed = 1;
   std::string device = "auto";
-  int num_gpus = 0;  // 0 = one, or of several processes each its equal part
+  int num_gpus = 0;  // 0: one, or an equal part for each of several processes
   std::string math = "tf32";
-  int threads = 0;             // 0 = all of the machine's
-  int threads_per_worker = 0;  // 0 = all for one worker, else 1
+  int threads = 0;             // 0: all of the machine
+  int threads_per_worker = 0;  // 0: all for one worker, else 1
   int num_preprocess_threads = 1;
   Shuffle shuffle = Shuffle::kExact;
   int num_readers = 4;
@@ -57,7 +57,7 @@ struct TrainOptions {
   ScheduleKind learning_rate_decay_type = ScheduleKind::kPolynomial;
   double num_epochs_per_decay = 20;
   double learning_rate_decay_factor = 0.1;
-  std::string learning_rate_boundaries;  // as parse_step_list reads it
+  std::string learning_rate_boundaries;  // a list for parse_step_list
   double weight_decay = 0.0005;
   double clip_by_global_norm = 0;
   bool nan_to_zero = false;
@@ -69,13 +69,13 @@ struct TrainOptions {
   int num_servers = 0;
   Pull pull = Pull::kGradient;
   double async_scale = 0;           // 0: 1 / num_nodes
-  std::int64_t max_staleness = -1;  // -1: any
+  std::int64_t max_staleness = -1;  // -1: no limit
   TrainExchange exchange = TrainExchange::kAuto;
   DownlinkCodec downlink_codec = DownlinkCodec::kFloat32;
   Reduce reduce = Reduce::kAverage;
   OnNonfinite on_nonfinite = OnNonfinite::kStop;
   Overlap overlap = Overlap::kAuto;
-  double bucket_mb = 0;  // 0: kDefaultBucketMb, or one bucket where a GPU is alone
+  double bucket_mb = 0;  // 0: kDefaultBucketMb, or one bucket for a single GPU
   double exchange_timeout = 600;
   bool last_rank_evaluates = false;
   std::int64_t check_replicas = 0;
@@ -95,7 +95,7 @@ struct TrainOptions {
   bool quantize_logits = false;
   std::int64_t floating_grad_epoch = 0;
   std::int64_t compress_from = 0;
-  std::string codec_memory = "auto";                    // a spec (parse_memory), or auto
+  std::string codec_memory = "auto";                    // a spec for parse_memory, or auto
   ErrorFeedback error_feedback = ErrorFeedback::kAuto;  // auto, true or false
   double error_feedback_decay = 1;
   // Reports
@@ -109,105 +109,104 @@ struct TrainOptions {
   bool tensorboard = true;
   std::int64_t histogram_steps = 1000;
   std::int64_t eval_steps = 0;
-  std::string eval_at;  // as parse_step_list reads it
+  std::string eval_at;  // a list for parse_step_list
   std::int64_t save_iter = 1000;
   int keep_checkpoints = 5;
   OnSaveError on_save_error = OnSaveError::kStop;
 
-  // What the launch adds: see apply_launch
-  int num_launched = 1;   // processes, those that train and one that evaluates
-  int num_processes = 1;  // that train
-  bool trains = true;     // whether this one does; else it evaluates
-  GpuRange gpus;          // this process's
+  // Set by apply_launch
+  int num_launched = 1;   // processes that train or evaluate
+  int num_processes = 1;  // processes that train
+  bool trains = true;     // true if this process trains, else it evaluates
+  GpuRange gpus;          // GPUs of this process
 
-  /// The name of the codec that codec and grad_bits ask for, without its options: "fp32", "bf16", "ternary".
+  /// Name of the codec of --codec or --grad_bits, without options: "fp32", "bf16", "ternary".
   std::string codec_name() const;
-  /// The spec that they ask for: what --codec says, or what --grad_bits stands for.
+  /// Its spec: --codec, or the spec that --grad_bits stands for.
   std::string codec_spec() const;
   /// The strategy that `auto` stands for.
   TrainStrategy chosen_strategy() const;
-  /// What the mean is multiplied by: --reduce.
+  /// Factor of the mean gradient, from --reduce.
   float mean_factor() const { return reduce == Reduce::kSum ? static_cast<float>(num_nodes) : 1.0f; }
-  /// Whether servers update the parameters and send these, rather than the mean gradient.
+  /// True if servers update the parameters and send these instead of the mean gradient.
   bool pulls_parameters() const { return strategy == TrainStrategy::kParameterServers && pull == Pull::kParameters; }
-  /// Whether gradients are encoded, exchanged and applied in host memory, even where GPUs compute them: by asynchronous
-  /// servers, by those that update parameters or are processes of their own, and by MPI's own all-reduce.
+  /// True if gradients are encoded, exchanged and applied in host memory even if GPUs compute them: with asynchronous
+  /// servers, servers that update parameters or are separate processes, and MPI's own all-reduce.
   bool exchanges_on_host() const;
-  /// Whether every tensor travels as fp32 in some steps: those of floating epochs, and those before --compress_from.
+  /// True if all tensors are sent as fp32 in some steps: floating epochs, and steps before --compress_from.
   bool has_floating_steps() const { return floating_grad_epoch > 0 || compress_from > 0; }
-  /// Whether gradients are exchanged in buckets of tensors: not if anything needs all tensors at once.
+  /// True if gradients are exchanged in buckets of tensors; false if something needs all tensors at once.
   bool splits_gradients() const;
 };
 
-/// Ends the name of the data set in the identity of runs in benchmark mode.
+/// Suffix of the data set's name in the identity of runs in benchmark mode.
 inline constexpr const char* kConstantImagesSuffix = " (constant images)";
 
-/// Whether training is asynchronous: --strategy async.
+/// True for --strategy async.
 inline bool is_async(const TrainOptions& o) { return o.strategy == TrainStrategy::kAsync; }
-/// Whether any tensor may travel as ternary codes.
+/// True if any tensor may be sent as ternary codes.
 bool uses_ternary(const TrainOptions& o);
-/// Whether on GPUs the host waits in every step for the sizes of payloads, which depend on the data: those of codecs
-/// whose payloads do not say where they end.
+/// True if on GPUs the host waits in every step for payload sizes: for codecs whose payloads have a data-dependent size
+/// and are not self-delimiting.
 bool host_waits_for_sizes(const TrainOptions& o);
 
-/// What gradients would need to be exchanged in buckets of tensors; empty if they are (splits_gradients).
+/// The unmet need for an exchange in buckets of tensors; empty if splits_gradients.
 std::string buckets_unsupported_reason(const TrainOptions& o);
-/// What they would need to be exchanged beside the backward pass; empty if they can be.
+/// The unmet need for an exchange concurrent with the backward pass; empty if it is possible.
 std::string overlap_unsupported_reason(const TrainOptions& o);
 
 /// Declares every option over `o`.
 void declare_train_options(OptionSet& options, TrainOptions& o);
 
-/// A process among those of a launch.
+/// The place of a process in a launch.
 struct LaunchPlace {
   int rank = 0;
   int num_processes = 1;
-  int num_sharing = 1;  // that share this one's processors, itself included
+  int num_sharing = 1;  // processes on the same processors, itself included
 };
 
-/// Fits the options to a launch: --threads 0 becomes this process's part of them.
+/// Adapts the options to a launch: --threads 0 becomes this process's part of the processors.
 void apply_launch(TrainOptions& o, const LaunchPlace& place);
 
-/// Threads of the process, all of the machine's for --threads 0.
+/// Threads of the process; all of the machine for --threads 0.
 int num_threads(const TrainOptions& o);
-/// Of one worker's net: --threads_per_worker, or all of the process for one worker and else 1.
+/// Threads of one worker's net: --threads_per_worker, or all threads of the process for a single worker, else 1.
 int threads_per_worker(const TrainOptions& o);
 
-/// What --device, --num_gpus and --math come to for this process. @throws UsageError as choose_devices
+/// The devices of this process from --device, --num_gpus and --math. @throws UsageError as choose_devices
 TrainDevices devices_of(const TrainOptions& o);
 
-/// The exchange's part of the options, for any but --exchange vendor. @param run_id  of this run, the same on all ranks
+/// Options of the exchange, except for --exchange vendor. @param run_id  id of the run, equal on all ranks
 CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads);
 
-/// The same for floating steps (TrainOptions::has_floating_steps): every tensor travels as fp32, everything else is as
-/// without.
+/// The same for floating steps (TrainOptions::has_floating_steps): all tensors are sent as fp32, other options are
+/// equal where fp32 allows it.
 CompressedAllReduceOptions floating_exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads);
 
-/// As large as hides most of an exchange and no larger: what ends the backward pass cannot be hidden (README of
-/// bench/results).
+/// Default bucket size in MiB: large enough to hide most of an exchange, small enough for a short last bucket, which
+/// cannot be hidden (README of bench/results).
 inline constexpr double kDefaultBucketMb = 1;
 
-/// Which steps are floating. @param num_examples  of an epoch
+/// A predicate for floating steps. @param num_examples  examples per epoch
 std::function<bool(std::uint64_t step)> floating_steps(const TrainOptions& o, std::int64_t num_examples);
 
-/// The Buckets (bucket_plan.h) that the options ask for, the same with or without overlap.
-/// @param order       as Net::gradient_order
-/// @param default_mb  MiB where the options leave it open
+/// The Buckets (bucket_plan.h) that the options select, the same with or without overlap.
+/// @param order       Net::gradient_order
+/// @param default_mb  bucket size in MiB for --bucket_mb 0
 std::vector<std::vector<int>> exchange_buckets(const TrainOptions& o, const Layout& layout, std::span<const int> order,
                                                double default_mb = kDefaultBucketMb);
 
-/// Whether gradients are exchanged while others are computed, by one of that many ranks: processes, or GPUs of all
-/// processes.
+/// True if gradients are exchanged while others are computed. @param num_ranks  processes, or GPUs of all processes
 bool overlaps(const TrainOptions& o, int num_ranks);
 
-/// The learning rate's part. @param num_examples  of one epoch
+/// The learning-rate schedule. @param num_examples  examples per epoch
 Schedule make_schedule(const TrainOptions& o, std::int64_t num_examples);
 
 /// The order of an epoch's examples.
 ShuffleOptions shuffle_of(const TrainOptions& o);
 
-/// How images of `dataset` become what `net` takes: what --preprocessing says; of sets that are read from records
-/// `auto` is the way in which the original trains the net: alexnet, vgg, inception (also of residual nets) or standard.
+/// Name of the preprocessing of `dataset` for `net`: --preprocessing. For data sets of records, `auto` is the net's
+/// preprocessing in the TernGrad authors' program: alexnet, vgg, inception (also for residual nets) or standard.
 std::string preprocessing_of(const std::string& dataset, const std::string& net, const std::string& preprocessing);
 
 }  // namespace terngrad

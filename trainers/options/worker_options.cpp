@@ -15,7 +15,7 @@
 namespace terngrad {
 namespace {
 
-// Values of the identity that several values of options stand for.
+// Identity values that stand for several values of an option.
 const std::string kSynchronousStrategies = "synchronous";
 const std::string kAnyExchange = "any but vendor";
 constexpr const char* kAnyPull = "any";

@@ -20,7 +20,7 @@
 namespace terngrad {
 namespace {
 
-/// Raw images, whichever way they are kept.
+/// Base class of sources of raw images.
 class RawImages : public ImageSource {
  public:
   ImageExample example(std::size_t index) const override {
@@ -41,7 +41,7 @@ class RawImages : public ImageSource {
   virtual std::int32_t label(std::size_t index) const = 0;
 };
 
-/// Images one after the other, [size, height, width, channels].
+/// Images in memory, [size, height, width, channels].
 class PackedImages final : public RawImages {
  public:
   PackedImages(std::vector<std::uint8_t> pixels, std::vector<std::int32_t> labels, int height, int width, int channels)

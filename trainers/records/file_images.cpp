@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 struct ListedImage {
   fs::path path = {};
   std::int32_t label = 0;
-  std::string text = "";    // of its class
-  std::string synset = "";  // likewise
+  std::string text = "";    // name of its class
+  std::string synset = "";  // synset of its class
   std::vector<BoundingBox> boxes = {};
 };
 
@@ -55,7 +55,7 @@ class FileImages final : public ImageSource {
 
   std::string key(std::size_t index) const override {
     const ListedImage& image = images_[index];
-    // Without the folder, which may move between two calls.
+    // Without the folder, which may be moved between two builds.
     std::string key = fmt::format("{}\n{}\n{}\n{}\n{}", image.path.filename().string(), image.label, image.text,
                                   image.synset, InputFile(image.path).num_bytes());
     for (const BoundingBox& box : image.boxes) {
@@ -72,7 +72,7 @@ class FileImages final : public ImageSource {
   TERNGRAD_THROW(DataError, "'", path.string(), "': line ", line, ": ", problem);
 }
 
-/// The fields of a line of a CSV file (RFC 4180): one in quotes may hold commas, and two quotes for one.
+/// Splits a line of a CSV file (RFC 4180): a quoted field may contain commas, and doubled quotes.
 std::vector<std::string> split(const fs::path& path, const TextLine& line) {
   std::vector<std::string> fields(1);
   bool is_quoted = false;
@@ -109,7 +109,7 @@ std::optional<Number> number_of(std::string_view field) {
   return error == std::errc() && end == field.data() + field.size() ? std::optional(number) : std::nullopt;
 }
 
-/// Boxes of fields in fours.
+/// Parses boxes, four fields each.
 std::vector<BoundingBox> read_boxes(const fs::path& path, std::size_t line, std::span<const std::string> fields) {
   if (fields.size() % 4 != 0) refuse(path, line, "expected four numbers for each box");
   std::vector<BoundingBox> boxes;

@@ -1,4 +1,4 @@
-// Images in files of their own, listed by folders, in a CSV file, or as ImageNet's archives unpack.
+// Image sources from image files, listed by folders, in a CSV file, or as in ImageNet's archives.
 #pragma once
 
 #include <string>
@@ -13,19 +13,19 @@ namespace terngrad {
 ImageSources folder_images(const std::string& folder);
 
 /// `folder`/train.csv and `folder`/test.csv, of which one may be missing. A line is FILE,LABEL or
-/// FILE,LABEL,XMIN,YMIN,XMAX,YMAX with further fours for further boxes, as in CSV files (RFC 4180, but without line
-/// ends in fields); FILE is relative to the folder, boxes are in fractions of the sides. Empty lines are passed over.
-/// @throws DataError, naming file and line, for a line of another form, a label that is not from 0 to kMaxImageLabel, a
-/// box that is not inside the image or inside out; or if neither file is there
+/// FILE,LABEL,XMIN,YMIN,XMAX,YMAX with four more numbers per further box, as in CSV files (RFC 4180, but without line
+/// ends in fields); FILE is relative to the folder, boxes are fractions of the sides. Empty lines are ignored.
+/// @throws DataError naming file and line for a malformed line, a label outside [0, kMaxImageLabel], or a box that is
+/// inverted or not inside the image; or if neither file exists
 ImageSources csv_images(const std::string& folder);
 
 /// `folder`/train/SYNSET/*.JPEG and `folder`/validation/SYNSET/*.JPEG, of which one may be missing, as the data set
-/// `imagenet` has them: the label of a synset is its line in `labels`, counted from 1, one synset a line.
-/// @param labels  a text file: the synsets in the order of their labels
-/// @param boxes   empty, or a text file with lines FILE,XMIN,YMIN,XMAX,YMAX, FILE the name of an image without its
-/// folder, with or without its suffix; images without a line have no box
-/// @throws DataError, naming file and line or folder, for a file that is missing or of another form, a synset twice, or
-/// a folder that is none of the synsets
+/// `imagenet` has them: the label of a synset is its line number in `labels`, from 1.
+/// @param labels  a text file with one synset per line, in the order of their labels
+/// @param boxes   empty, or a text file with lines FILE,XMIN,YMIN,XMAX,YMAX, where FILE is the name of an image without
+/// folder, with or without suffix; images without a line have no box
+/// @throws DataError naming file and line or folder for a missing or malformed file, a repeated synset, or a folder
+/// that is not a synset
 ImageSources imagenet_images(const std::string& folder, const std::string& labels, const std::string& boxes);
 
 }  // namespace terngrad

@@ -1,4 +1,4 @@
-// ImageSource: images that are to become records.
+// ImageSource: images to be written as records.
 #pragma once
 
 #include <cstddef>
@@ -10,25 +10,25 @@
 
 namespace terngrad {
 
-/// The images of a subset by their number. Safe to read from several threads.
+/// The images of a subset by index. Thread-safe for reading.
 class ImageSource {
  public:
   virtual ~ImageSource() = default;
   virtual std::size_t size() const = 0;
-  /// Image `index` with label, names, sides and boxes. @throws DataError, naming the image, if it is damaged
+  /// Image `index` with label, names, size and boxes. @throws DataError naming the image if it is damaged
   virtual ImageExample example(std::size_t index) const = 0;
-  /// Image `index` for messages: its file with its folder, where it has one.
+  /// Name of image `index` for messages: its path, if it has a file.
   virtual std::string name(std::size_t index) const = 0;
-  /// What tells image `index` from others, its label included: whether a build may be continued.
+  /// Text that identifies image `index` and its label, to decide if a build may be continued.
   virtual std::string key(std::size_t index) const = 0;
 };
 
-/// Both subsets of a set.
+/// Both subsets of a data set.
 struct ImageSources {
-  std::unique_ptr<const ImageSource> train;  // null where the input has none
+  std::unique_ptr<const ImageSource> train;  // null if the input has none
   std::unique_ptr<const ImageSource> test;
-  LabelNames names;         // of labels as they are stored; may be empty
-  bool is_shuffled = true;  // records come in an order that is drawn, else in that of the source
+  LabelNames names;         // names of the stored labels; may be empty
+  bool is_shuffled = true;  // true: records are in a random order; false: in the order of the source
 };
 
 }  // namespace terngrad

@@ -25,8 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// @throws DataError for what training refuses: a record that is none, an image that is none, a label that the index
-/// does not have. An encoded image says its size itself: image/height and image/width are passed over
+/// @throws DataError if training would refuse the record: invalid Example or image, or another label than in the index.
+/// image/height and image/width of encoded images are ignored
 void check_image(const std::vector<std::uint8_t>& data, bool decode, std::optional<std::int32_t> label) {
   const ImageExample example = parse_image_example(data);
   if (label && example.label != *label) {
@@ -38,16 +38,16 @@ void check_image(const std::vector<std::uint8_t>& data, bool decode, std::option
   if (decode) decode_image("image/encoded", bytes, 3);
 }
 
-/// Called with the data of every good record, in order; may be empty.
+/// Called with the data of each good record, in order; may be empty.
 using ForGood = std::function<void(const std::vector<std::uint8_t>&)>;
 
-/// Checks a shard, record after record.
+/// Checks the records of a shard one after the other.
 class ShardCheck {
  public:
   ShardCheck(std::size_t shard, const fs::path& path, bool decode, ForGood for_good)
       : shard_(shard), path_(path), decode_(decode), for_good_(std::move(for_good)) {}
 
-  /// By the places that an index says.
+  /// Reads records at the places in an index.
   RecordCheck by_index(std::span<const RecordPlace> places) {
     const TfRecordReader reader(path_);
     for (const RecordPlace& place : places) {
@@ -60,7 +60,7 @@ class ShardCheck {
     return std::move(result_);
   }
 
-  /// From the first record to the last, or to one whose frame is damaged.
+  /// Reads records sequentially up to the last, or to one with damaged framing.
   RecordCheck in_order() {
     TfRecordReader reader(path_);
     for (bool is_there = true; is_there; ++number_) {
@@ -78,8 +78,8 @@ class ShardCheck {
   }
 
  private:
-  /// Counts a record as bad if `read` throws DataError, as good unless it says that there is none. What for_good_
-  /// throws is no fault of the record.
+  /// Counts a record as bad if `read` throws DataError, and as good unless `read` returns false (no more records).
+  /// Exceptions of for_good_ pass through.
   template <class Read>
   void take(const Read& read) {
     try {
@@ -96,12 +96,12 @@ class ShardCheck {
     if (for_good_) for_good_(data_);
   }
 
-  /// @param label  as an index has it
+  /// @param label  label in the index
   void check_read_record(std::optional<std::int32_t> label) {
     try {
       check_image(data_, decode_, label);
     } catch (const DataError& error) {
-      // What the reader refuses names the record itself.
+      // Unlike here, the reader's own errors already name the record.
       TERNGRAD_THROW(DataError, "'", path_.string(), "', record ", number_, ": ", error.what());
     }
   }
@@ -156,7 +156,7 @@ RecordCheck copy_good_records(const std::string& from, const std::string& to, Su
   const Folder folder(to);
   RecordCheck all;
   std::mutex mutex;
-  // A shard at a time to a thread, each written as it is read.
+  // Each thread reads and writes one shard at a time.
   parallel_for(num_threads, static_cast<std::int64_t>(shards.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (auto s = static_cast<std::size_t>(begin); s < static_cast<std::size_t>(end); ++s) {
       RecordCheck result;

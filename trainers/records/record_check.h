@@ -1,4 +1,4 @@
-// Looking at records: what is damaged, and what a set consists of.
+// Checks, copies and summarizes records.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +15,27 @@ namespace terngrad {
 /// A record that cannot be used.
 struct BadRecord {
   std::size_t shard = 0;
-  std::uint64_t number = 0;  // of the record in its shard
-  std::string problem;       // names the shard
+  std::uint64_t number = 0;  // number of the record in its shard
+  std::string problem;       // message, names the shard
 };
 
+/// Result of a check.
 struct RecordCheck {
   std::uint64_t num_good = 0;
   std::vector<BadRecord> bad;  // in the order of shards and records
 };
 
-/// Reads every record of the shards: checksums, the Example and the image's header; with `decode` its pixels too. A
-/// shard whose framing is damaged is not read any further, unless the subset has an index file that fits, which says
-/// where the next record begins.
-/// @param index  path of the index file, which may be missing
-/// @throws DataError for a shard that cannot be opened, or an index that does not fit
+/// Verifies every record of the shards: checksums, the Example and the image's header; with `decode` its pixels too.
+/// After damaged framing the rest of the shard is skipped, unless a matching index file has the next place.
+/// @param index  path of the index file, which need not exist
+/// @throws DataError for a shard that cannot be opened, or an index that does not match
 RecordCheck check_records(const std::vector<std::filesystem::path>& shards, const std::filesystem::path& index,
                           bool decode, int num_threads);
 
-/// Copies the good records of a subset to a folder, into shards of the same names, and makes their index.
-/// @param decode  as check_records
-/// @returns what check_records says
-/// @throws DataError as check_records, and if `to` holds shards of the subset, a shard has no good record, or a file
+/// Copies the good records of a subset to shards of the same names in another folder, and creates their index.
+/// @param decode  see check_records
+/// @returns the result of check_records
+/// @throws DataError as check_records, and if `to` contains shards of the subset, a shard has no good record, or a file
 /// cannot be written
 RecordCheck copy_good_records(const std::string& from, const std::string& to, Subset subset, bool decode,
                               int num_threads);
@@ -44,15 +44,16 @@ RecordCheck copy_good_records(const std::string& from, const std::string& to, Su
 struct RecordStatistics {
   std::size_t num_shards = 0;
   std::size_t num_records = 0;
-  std::uint64_t num_bytes = 0;  // of the shards
-  std::uint32_t min_bytes = 0;  // of a record
+  std::uint64_t num_bytes = 0;  // size of the shards
+  std::uint32_t min_bytes = 0;  // size of the smallest record
   std::uint32_t median_bytes = 0;
   std::uint32_t max_bytes = 0;
   std::map<std::int32_t, std::size_t> records_of_label = {};
 };
+/// Computes the statistics of a subset from its index.
 RecordStatistics record_statistics(const std::string& folder, Subset subset, int num_threads);
 
-/// What a record holds: the place, then a line for each key that is there.
+/// Describes a record: its place, then a line per key that it has.
 std::string to_text(const std::string& place, const ImageExample& example);
 
 }  // namespace terngrad

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxShards = 99'999;
 
-/// CRC-32C of the images' keys in their order: which images a build is of.
+/// CRC-32C of the images' keys in order, which identifies the images of a build.
 std::uint32_t fingerprint(const ImageSource& source) {
   std::string keys;
   std::uint32_t crc = 0;
@@ -45,14 +45,14 @@ std::string subset_text(const ImageSource* source, Subset subset, int num_shards
                      num_shards, fingerprint(*source));
 }
 
-/// What the shards in a folder are of.
+/// Content of build.txt, which identifies the build of the shards in a folder.
 std::string build_text(const ImageSources& sources, const ShardBuild& build) {
   return "terngrad_records build, version 1\n" + subset_text(sources.train.get(), Subset::kTrain, build.train_shards) +
          subset_text(sources.test.get(), Subset::kTest, build.test_shards) +
          (sources.is_shuffled ? fmt::format("seed: {}\n", build.seed) : "order: of the source\n");
 }
 
-/// Begins a build in its folder, or finds that it was begun.
+/// Writes build.txt, or checks that it belongs to the same build.
 void begin_build(const ImageSources& sources, const ShardBuild& build) {
   std::error_code error;
   fs::create_directories(build.folder, error);
@@ -67,7 +67,7 @@ void begin_build(const ImageSources& sources, const ShardBuild& build) {
   }
   const std::string found = read_file_text(path);
   if (found == text) return;
-  // The first line that differs.
+  // Find the first line that differs.
   const auto same = std::ranges::mismatch(text, found);
   const auto line_of = [](const std::string& of, std::string::const_iterator at) {
     const std::size_t place = static_cast<std::size_t>(at - of.begin());
@@ -79,7 +79,7 @@ void begin_build(const ImageSources& sources, const ShardBuild& build) {
                  "', this build is of '", line_of(text, same.in1), "'; give another folder, or remove this one");
 }
 
-/// Writes one shard. @returns its records, as an index has them
+/// Writes one shard. @returns its entry for the index
 RecordIndex::Shard write_shard(const fs::path& path, const ImageSource& source, std::span<const std::uint32_t> images) {
   RecordIndex::Shard shard;
   const Folder folder = Folder::of(path);

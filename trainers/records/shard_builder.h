@@ -1,4 +1,4 @@
-// Writing records: the shards of a set, their indexes and labels.txt.
+// Writes the shards of records of a data set, their indexes and labels.txt.
 #pragma once
 
 #include <cstdint>
@@ -10,38 +10,39 @@
 
 namespace terngrad {
 
+/// Options of build_shards.
 struct ShardBuild {
-  std::string folder = "";  // where shards go; made if it is missing
+  std::string folder = "";  // folder of the shards; created if it is missing
   int train_shards = 1024;
   int test_shards = 128;
-  std::uint64_t seed = 12345;  // of the order
+  std::uint64_t seed = 12345;  // seed of the order
   int num_threads = 1;
 };
 
-/// What a build has done so far.
+/// Progress of a build.
 struct BuildProgress {
   Subset subset = Subset::kTrain;
-  int num_shards = 0;       // of the subset
-  int num_done = 0;         // of them
-  std::uint64_t bytes = 0;  // written for them by this call
+  int num_shards = 0;       // total number of the subset
+  int num_done = 0;         // number of complete shards
+  std::uint64_t bytes = 0;  // bytes written by this call
 };
 
-/// Writes the records of both subsets: shards named by shard_name, each subset's index (index_path) and, where there
-/// are names, labels.txt. Images come in the order of epoch_permutation(seed, epoch 0 for training and 1 for the test
-/// subset), or in the source's where it is not shuffled; of n images shard s of S holds those from floor(n s / S) to
-/// floor(n (s + 1) / S) - 1.
+/// Writes the records of both subsets: shards named by shard_name, each subset's index (index_path) and, if there are
+/// names, labels.txt. Images are in the order of epoch_permutation(seed, epoch 0 for training and 1 for the test
+/// subset), or of the source if it is not shuffled. Shard s of S holds the images [floor(n s / S), floor(n (s + 1) /
+/// S)).
 ///
-/// Every file is written whole under a temporary name and then renamed. A second call for the same source, seed and
-/// shards writes only the shards that are missing: the file build.txt in the folder, written first, says what they are
-/// of. Equal sources, seeds and numbers of shards give equal bytes, for any number of threads.
-/// @param progress  called after every shard, by one thread at a time; may be empty
-/// @throws InvalidArgument for fewer than 1 or more than 99,999 shards; DataError, naming it, for an image that is
-/// damaged or outside a record's limits, fewer images than shards, a folder with shards of another build, or a file
-/// that cannot be written
+/// Files are written atomically. A second call for the same source, seed and shards only writes the missing shards:
+/// build.txt in the folder, written first, identifies the build. Equal sources, seeds and numbers of shards give equal
+/// bytes, for any number of threads.
+/// @param progress  called after every shard, never concurrently; may be empty
+/// @throws InvalidArgument for fewer than 1 or more than 99,999 shards; DataError, naming the cause, for an image that
+/// is damaged or exceeds a record's limits, fewer images than shards, a folder with another build, or a file that
+/// cannot be written
 void build_shards(const ImageSources& sources, const ShardBuild& build,
                   const std::function<void(const BuildProgress&)>& progress);
 
-/// Makes the index file of a subset from its shards, with num_threads threads. @returns its records
+/// Creates the index file of a subset from its shards. @returns the number of records
 /// @throws DataError as index_shards and RecordIndex
 std::size_t make_index_file(const std::string& folder, Subset subset, int num_threads);
 

@@ -1,4 +1,4 @@
-// The data sets of terngrad_train, by its options.
+// Opens the data sets of terngrad_train.
 #pragma once
 
 #include <memory>
@@ -10,15 +10,15 @@ namespace terngrad {
 
 struct TrainOptions;
 
-/// A subset, or the constant images of benchmark mode.
-/// @throws UsageError for options that it refuses, DataError for missing or damaged files
+/// Opens a subset, or the constant images of benchmark mode.
+/// @throws UsageError for options that the data set refuses, DataError for missing or damaged files
 std::shared_ptr<const Dataset> open_dataset(const TrainOptions& o, Subset subset);
 
-/// The data set as the user names it, for messages.
+/// Name and folder of the data set, for messages.
 std::string data_name(const TrainOptions& o);
 
-/// Throws unless a net for the training set can be evaluated on the test set: better before the first step than after
-/// the last one. @throws DataError that names the data set and both shapes
+/// Checks before the first step that a net for the training set can be evaluated on the test set. @throws DataError
+/// naming the data set and both shapes
 void check_test_set(const TrainOptions& o, const Dataset& training_set, const Dataset& test_set);
 
 }  // namespace terngrad

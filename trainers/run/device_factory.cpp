@@ -65,7 +65,7 @@ DeviceSetup make_device_setup(const TrainOptions& o, const TrainDevices& choice,
                              .of_process = workers,
                              .device = choice.gpus[index],
                              .communicator = communicators[index],
-                             // The other half is for finding out whom it waits for.
+                             // The second half of the timeout remains to find out which process is lost.
                              .timeout_seconds = timeout_seconds / 2};
     parts.replicas.push_back(make_device_replica(o, choice, place, dataset, options));
   }

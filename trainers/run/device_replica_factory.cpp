@@ -21,12 +21,12 @@
 namespace terngrad {
 namespace {
 
-/// The exchange of compressed steps, and that of floating ones if there are any.
+/// Creates the exchange of compressed steps, and that of floating steps if there are any.
 std::vector<std::unique_ptr<DeviceBucketedAllReduce>> make_exchanges(
     const TrainOptions& o, const DeviceNet& net, const WorkerRange& workers, const Stream& stream,
     const std::shared_ptr<DeviceCommunicator>& communicator, bool overlaps) {
   const Layout& layout = net.layout();
-  // With nothing to hide, buckets would only add launches to a step.
+  // Without overlap buckets would only add launches to a step.
   const bool is_alone = communicator->size() == 1 && !overlaps;
   const Buckets buckets = exchange_buckets(o, layout, net.gradient_order(),
                                            is_alone ? std::numeric_limits<double>::infinity() : kDefaultBucketMb);
@@ -41,7 +41,7 @@ std::vector<std::unique_ptr<DeviceBucketedAllReduce>> make_exchanges(
   return exchanges;
 }
 
-/// Steps of a burst: as many as there is room for, where a ring holds the batches of two bursts.
+/// Maximum number of steps in a burst, such that a ring with the batches of two bursts fits kMaxRingBytes.
 int max_burst(const Dataset& dataset, const WorkerRange& workers, const TrainerOptions& options) {
   constexpr std::int64_t kMaxRingBytes = std::int64_t{1} << 30;
   const std::int64_t batch_bytes = options.batch_size / workers.num_workers * workers.num_local_workers *
@@ -76,7 +76,7 @@ std::unique_ptr<DeviceReplica> make_device_replica(const TrainOptions& o, const 
   parts.communicator = place.communicator;
   parts.mean_factor = options.mean_factor;
   parts.timeout_seconds = place.timeout_seconds;
-  // The host waits for payloads whose size depends on the data, and does the work of codecs without kernels.
+  // No capture if the host waits for data-dependent payload sizes or runs codecs without kernels.
   const auto is_on_device = [](const auto& exchange) { return exchange->codecs_through_host().empty(); };
   parts.captures = !host_waits_for_sizes(o) && std::ranges::all_of(parts.exchanges, is_on_device);
   return std::make_unique<DeviceReplica>(std::move(parts), max_burst(*dataset, place.workers, options));

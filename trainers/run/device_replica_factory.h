@@ -1,4 +1,4 @@
-// The part of a run on GPUs that one of them holds, by the options of terngrad_train.
+// Creates the replica of one GPU from the options of terngrad_train.
 #pragma once
 
 #include <memory>
@@ -15,16 +15,16 @@ struct TrainDevices;
 struct TrainOptions;
 struct TrainerOptions;
 
-/// Where a replica is.
+/// The place of a replica in a run.
 struct ReplicaPlace {
   WorkerRange workers;
-  WorkerRange of_process;  // of all of its GPUs
+  WorkerRange of_process;  // workers of all GPUs of the process
   Device device;
   std::shared_ptr<DeviceCommunicator> communicator;
-  double timeout_seconds = 0;  // of a burst
+  double timeout_seconds = 0;  // timeout of a burst; 0: none
 };
 
-/// @throws UsageError for options that a part refuses, NotSupported where a GPU cannot do what they ask for
+/// @throws UsageError for options that a component refuses, NotSupported for options that a GPU does not support
 std::unique_ptr<DeviceReplica> make_device_replica(const TrainOptions& o, const TrainDevices& choice,
                                                    const ReplicaPlace& place,
                                                    const std::shared_ptr<const Dataset>& dataset,

@@ -11,7 +11,7 @@
 namespace terngrad {
 namespace {
 
-/// The same workers, whose messages are written as they send them.
+/// The same group with a communicator that dumps all sent messages.
 WorkerGroup with_dump(WorkerGroup workers, const std::shared_ptr<MessageDump>& dump) {
   if (dump == nullptr) return workers;
   workers.communicator = std::make_shared<ObservedCommunicator>(
@@ -19,8 +19,8 @@ WorkerGroup with_dump(WorkerGroup workers, const std::shared_ptr<MessageDump>& d
   return workers;
 }
 
-/// Tells the dump what the exchange's messages are of.
-/// @throws UsageError where --exchange auto has chosen to add codes on their way, without messages
+/// Registers the layouts of the exchange's messages with the dump.
+/// @throws UsageError if --exchange auto chose integer_sum, which sends no messages
 void describe_messages(const BucketedAllReduce& exchange, MessageDump& dump) {
   for (std::size_t bucket = 0; bucket < exchange.buckets().size(); ++bucket) {
     for (const CompressedAllReduce* part : exchange.exchange_of(bucket).exchanges()) {

@@ -1,4 +1,4 @@
-// The exchange of gradients in host memory, with what workers keep and where its messages are dumped.
+// Creates the exchange of gradients in host memory, with the workers' memory and a message dump.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ class Layout;
 class MessageDump;
 struct CompressedAllReduceOptions;
 
+/// An exchange and the fingerprint of its codec plan.
 struct HostExchange {
   std::unique_ptr<GradientExchange> exchange;
-  std::uint64_t plan_fingerprint = 0;  // of its codec plan
+  std::uint64_t plan_fingerprint = 0;  // fingerprint of its codec plan
 };
 
-/// @param memory  what workers keep from step to step: a spec, as parse_memory takes it
-/// @param dump    null, or where messages are written; outlived by the exchange
-/// @throws InvalidArgument as the exchange does; UsageError where --exchange auto has chosen to add codes on their way,
-/// without messages to dump
+/// @param memory  spec of the workers' memory, for parse_memory
+/// @param dump    writes the messages; null for none
+/// @throws InvalidArgument as the exchange does; UsageError if there are no messages to dump, as auto chose integer_sum
 HostExchange make_host_exchange(const Layout& layout, const WorkerGroup& workers,
                                 const CompressedAllReduceOptions& options, const Buckets& buckets,
                                 const std::string& memory, const std::shared_ptr<MessageDump>& dump);

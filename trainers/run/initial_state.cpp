@@ -10,7 +10,7 @@
 namespace terngrad {
 namespace {
 
-/// Takes an entry that has a place of its own in CheckpointState.
+/// Extracts an entry that has its own field in CheckpointState; empty if it is missing.
 std::string take(RecordedIdentity& entries, const char* key) {
   const auto node = entries.extract(key);
   return node.empty() ? std::string() : node.mapped();

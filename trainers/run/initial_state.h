@@ -1,4 +1,4 @@
-// What a checkpoint of a run must agree in to be resumed by it.
+// The identity of a run, and its state at step 0.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,9 @@ namespace terngrad {
 struct TrainingData;
 struct TrainOptions;
 
-/// What decides the bits of a run's steps: what its options declare (OptionSet::identity), its data and its exchange.
-/// @param plan_fingerprint  of the exchange's codec plan
+/// Everything that decides the bits of a run's steps: the options' entries (OptionSet::identity), the data's
+/// fingerprint and the exchange.
+/// @param plan_fingerprint  fingerprint of the exchange's codec plan
 RunIdentity run_identity(const TrainOptions& o, const TrainingData& data, std::uint64_t plan_fingerprint);
 
 /// The state of the run at step 0.

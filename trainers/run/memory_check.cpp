@@ -21,7 +21,7 @@
 namespace terngrad {
 namespace {
 
-/// Buffers as long as the parameters that an optimizer has for its slots.
+/// Number of an optimizer's slots of the size of the parameters.
 int num_slots(const std::string& optimizer) {
   if (optimizer == "gd") return 0;
   return optimizer == "momentum" ? 1 : 2;

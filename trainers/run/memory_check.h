@@ -1,4 +1,4 @@
-// Whether a run fits into host memory, by the options of terngrad_train.
+// Checks that a run of terngrad_train fits into host memory.
 #pragma once
 
 namespace terngrad {
@@ -8,23 +8,23 @@ class Mailbox;
 struct MemoryUse;
 struct TrainOptions;
 
-/// What a rank uses of host memory, where gradients are exchanged there; messages, data and evaluation left out.
-/// @param num_local_workers  that the rank computes gradients of
-/// @param is_cpu             whether their nets are in host memory too
+/// The host memory use of a rank if gradients are exchanged in host memory; without messages, data and evaluation.
+/// @param num_local_workers  number of workers whose gradients this rank computes
+/// @param is_cpu             true if their nets are in host memory too
 MemoryUse memory_use(const TrainOptions& o, int num_local_workers, bool is_cpu);
 
-/// The same with --strategy async: a process alone has all workers, else rank 0 only serves.
-/// @param size  ranks that train
+/// The same with --strategy async: a single process has all workers, else rank 0 only serves.
+/// @param size  number of ranks that train
 MemoryUse async_memory_use(const TrainOptions& o, int rank, int size, bool is_cpu);
 
-/// Checks what this rank needs of host memory, where gradients are exchanged there.
-/// @param num_local_workers  that this rank computes gradients of
-/// @param is_cpu             whether their nets are in host memory too
+/// Checks that this rank has enough host memory, if gradients are exchanged in host memory.
+/// @param num_local_workers  number of workers whose gradients this rank computes
+/// @param is_cpu             true if their nets are in host memory too
 /// @throws UsageError as require_memory (trainers/run/memory_estimate.h)
 void check_memory(const TrainOptions& o, const Dataset& dataset, int num_local_workers, bool is_cpu);
 
 /// The same with --strategy async.
-/// @param mailbox  between the ranks; nullptr for one process
+/// @param mailbox  connects the ranks; nullptr for one process
 void check_async_memory(const TrainOptions& o, const Dataset& dataset, const Mailbox* mailbox, bool is_cpu);
 
 }  // namespace terngrad

@@ -67,7 +67,7 @@ void require_memory(const std::vector<MemoryPart>& parts, const MemoryLimit& lim
   for (const MemoryPart& part : parts) sum += part.bytes;
   std::string text;
   for (const MemoryPart& part : sorted) {
-    // What is less than a hundredth of the largest explains nothing.
+    // Omit parts below a hundredth of the largest one.
     if (part.bytes < sorted.front().bytes / 100) continue;
     text += fmt::format("{}{:.2f} GB for {}", text.empty() ? "" : ", ", part.bytes / kGigabyte, part.what);
   }

@@ -1,4 +1,4 @@
-// memory_estimate: what a training run needs of host memory at least, before any of it is allocated.
+// memory_estimate: a lower bound of a run's host memory, computed before it is allocated.
 #pragma once
 
 #include <cstdint>
@@ -10,34 +10,34 @@
 
 namespace terngrad {
 
-/// What decides how much memory a process needs.
+/// Numbers that determine the memory of a process.
 struct MemoryUse {
-  std::int64_t num_workers = 1;          // of this process
-  std::int64_t examples_per_worker = 1;  // of a step
-  bool has_parameters = true;            // the process holds the run's parameters, their averages and what is applied
-  int num_slots = 0;                     // of the optimizer, each as long as the parameters
-  std::string optimizer = "";            // its name, for messages
-  bool has_replicas = false;             // each worker has parameters of its own
-  std::int64_t slices_at_once = 0;       // workers whose activations are kept in host memory side by side
-  int batches_at_once = 0;               // prepared batches
-  std::string data = "";                 // the set's name and folder, for messages
-  int memory_buffers = 0;  // of each worker, of what it keeps from step to step and encodes (compress/memory)
+  std::int64_t num_workers = 1;          // workers of this process
+  std::int64_t examples_per_worker = 1;  // examples per worker and step
+  bool has_parameters = true;            // true if it holds parameters, averages and the applied gradient
+  int num_slots = 0;                     // optimizer slots, each of the size of the parameters
+  std::string optimizer = "";            // name of the optimizer, for messages
+  bool has_replicas = false;             // true if each worker has its own parameters
+  std::int64_t slices_at_once = 0;       // number of workers whose activations are in host memory at the same time
+  int batches_at_once = 0;               // number of prepared batches
+  std::string data = "";                 // name and folder of the data set, for messages
+  int memory_buffers = 0;  // buffers of each worker's memory, of the size of the parameters (compress/memory)
 };
 
-/// One part of the sum.
+/// One summand of the memory.
 struct MemoryPart {
   double bytes = 0;
-  std::string what;   // in a message, e.g. "the gradients of 8 workers"
-  std::string lower;  // what to lower for less of it
+  std::string what;   // text for messages, e.g. "the gradients of 8 workers"
+  std::string lower;  // options to lower to reduce it
 };
 
-/// Parts that every such run allocates and fills, none of 0 bytes: a lower bound, so that a run that fits is never
-/// refused. Messages, data sets, evaluations, the program and its libraries, and scratch memory of layers and codecs come
-/// on top.
+/// The parts, except for those of 0 bytes, that every such run allocates and fills: a lower bound, so that a run that
+/// fits is never refused. Not included: messages, data sets, evaluations, the program and its libraries, and scratch
+/// memory of layers and codecs.
 std::vector<MemoryPart> estimate_memory(const NetPlan& plan, const MemoryUse& use);
 
-/// @throws UsageError unless the parts together fit: the sum, what there is, every part that matters and what to lower
-/// for the largest
+/// Throws unless the sum of the parts fits.
+/// @throws UsageError with the sum, the limit, all significant parts and the options to lower for the largest part
 void require_memory(const std::vector<MemoryPart>& parts, const MemoryLimit& limit);
 
 }  // namespace terngrad

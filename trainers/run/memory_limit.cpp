@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-/// MemTotal of proc/meminfo, which is in KiB.
+/// MemTotal of proc/meminfo (KiB) in bytes.
 double machine_bytes(const fs::path& root) {
   std::ifstream file(root / "proc/meminfo");
   for (std::string line; std::getline(file, line);) {
@@ -28,15 +28,15 @@ double machine_bytes(const fs::path& root) {
   return kNoLimit;
 }
 
-/// The number in a control group's file; no limit where there is no file, or it says "max".
+/// The number in a control group's file; kNoLimit if there is no file or it contains "max".
 double limit_in(const fs::path& path) {
   std::ifstream file(path);
   double bytes = 0;
   return file >> bytes ? bytes : kNoLimit;
 }
 
-/// The smallest limit of a group and those around it. In a container the group's path may be one outside of it; then
-/// what is mounted is the container's own, at the top.
+/// The smallest limit of a group and its parents. In a container, the group's path may be that of the host; then the
+/// mounted top is the container's own group.
 double hierarchy_limit(const fs::path& mount, const fs::path& group, const char* file_name) {
   double smallest = limit_in(mount / file_name);
   fs::path at = mount;
@@ -47,7 +47,7 @@ double hierarchy_limit(const fs::path& mount, const fs::path& group, const char*
   return smallest;
 }
 
-/// Lines of proc/self/cgroup are NUMBER:CONTROLLERS:PATH, without controllers in version 2.
+/// The smallest cgroup limit. Lines of proc/self/cgroup are NUMBER:CONTROLLERS:PATH; version 2 has no controllers.
 double group_bytes(const fs::path& root) {
   double smallest = kNoLimit;
   std::ifstream file(root / "proc/self/cgroup");

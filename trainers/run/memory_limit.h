@@ -1,4 +1,4 @@
-// memory_limit: how much memory this process can have.
+// memory_limit: the memory that this process can use.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,18 @@
 
 namespace terngrad {
 
+/// A limit of memory and its origin.
 struct MemoryLimit {
-  double bytes = 0;     // infinity where nothing says
-  std::string subject;  // what has that much, e.g. "this machine"; goes with "has N GB"
+  double bytes = 0;     // infinity if there is no limit
+  std::string subject;  // subject of "... has N GB", e.g. "this machine"
 };
 
 /// The smallest of the machine's memory, the limits of this process's control groups (versions 1 and 2, those around
-/// them included) and `address_space`. Swap does not count: training touches all of its memory in every step.
-/// @param root           of the files to look into: proc/meminfo, proc/self/cgroup, sys/fs/cgroup
+/// them included) and `address_space`. Without swap, as training touches all of its memory in every step.
+/// @param root           root of the files that are read: proc/meminfo, proc/self/cgroup, sys/fs/cgroup
 /// @param address_space  bytes, RLIM_INFINITY for no limit
 MemoryLimit memory_limit(const std::filesystem::path& root, std::uint64_t address_space);
-/// The same of this process.
+/// The limit of this process.
 MemoryLimit memory_limit();
 
 }  // namespace terngrad

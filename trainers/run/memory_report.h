@@ -1,4 +1,4 @@
-// The resident memory of a run's first steps, as --memory prints it.
+// The resident memory of a run's first steps, for --memory.
 #pragma once
 
 #include <span>
@@ -8,21 +8,21 @@
 
 namespace terngrad {
 
-/// Bytes of a process that are resident: at its start, and that each stage added.
+/// Resident bytes of a process: at its start, and added by each stage.
 struct MemoryStages {
   double program = 0;
-  double data = 0;   // the training set was opened
+  double data = 0;   // opening the training set
   double setup = 0;  // test set, net, optimizer, workers
-  double steps = 0;  // the first steps: messages, batches, scratch memory
-  double peak = 0;   // of the whole process
+  double steps = 0;  // first steps: messages, batches, scratch memory
+  double peak = 0;   // maximum over the whole process
 };
 
-/// @throws Error where /proc/self/statm cannot be read
+/// Current resident bytes of this process. @throws Error if /proc/self/statm cannot be read
 double resident_bytes();
-/// The most that this process has had.
+/// Maximum resident bytes of this process so far.
 double peak_resident_bytes();
 
-/// A line for each process, in MB (10^6 bytes), their sum, and the limit of one.
+/// A table in MB (10^6 bytes): a line per process, their sum, and the limit of one process.
 std::string memory_table(std::span<const MemoryStages> of_processes, const MemoryLimit& limit);
 
 }  // namespace terngrad

@@ -1,4 +1,4 @@
-// The nets of terngrad_train in host memory, by its options.
+// Creates nets in host memory from the options of terngrad_train.
 #pragma once
 
 #include <memory>
@@ -15,12 +15,13 @@ class Net;
 struct NetSpec;
 struct TrainOptions;
 
+/// The spec of --net with its options.
 NetSpec net_spec_of(const TrainOptions& o);
 
-/// A net in host memory.
-/// @param devices  what computes it; GPUs in the order of its workers
-/// @param notes    appended to: what was found out about GPUs
-/// @throws UsageError for a net that the data set does not fit
+/// Creates a net with parameters and gradients in host memory.
+/// @param devices  devices that compute its passes; GPUs in the order of its workers
+/// @param notes    out: remarks about GPUs are appended
+/// @throws UsageError if the data set does not fit the net
 std::unique_ptr<Net> make_host_net(const TrainOptions& o, const Dataset& dataset, const WorkerGroup& workers,
                                    const TrainDevices& devices, std::vector<std::string>& notes);
 

@@ -16,7 +16,7 @@ using Values = std::map<std::string, std::string>;
 
 Values values_of(const std::vector<OptionValue>& options, const RecordedIdentity& identity) {
   Values values;
-  // In order of names it is the first to be compared.
+  // The parenthesis sorts it first, so it is compared first.
   values["(program)"] = std::string("terngrad ") + version() + " (" + commit() + "), " + cpu_library();
   for (const auto& [name, value] : identity) values[name] = value;
   for (const OptionValue& option : options) {

@@ -1,4 +1,4 @@
-// Options that the ranks of a run must have in common.
+// Checks that the ranks of a run have equal options and programs.
 #pragma once
 
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace terngrad {
 
-/// Throws on every rank unless all have the chief's values, the same version of the program, and the same library and
-/// instructions for nets, on which bits depend; a collective call. Options whose role is OptionRole::kPlace may differ:
-/// where a rank reads and writes, and how many threads it has; what it read may not, as far as data_fingerprint sees.
-/// @throws GroupError that names the first option or entry of the identity that differs, the ranks and both values
+/// Collective: throws on every rank unless all have the chief's option values, identity and program version, and the
+/// same library and instructions for nets, on which bits depend. Options with OptionRole::kPlace (paths, threads) may
+/// differ; the data may not, as far as data_fingerprint detects it.
+/// @throws GroupError naming the first option or identity entry that differs, the ranks and both values
 void require_same_on_all_ranks(const ProcessGroup& processes, const std::vector<OptionValue>& options,
                                const RecordedIdentity& identity);
 

@@ -88,7 +88,7 @@ std::string config_text(const RunDescription& description, Json history, std::ui
   config["set_by_user"] = std::move(set_by_user);
   config["identity"] = description.identity;
   config["history"] = std::move(history);
-  // Arguments are bytes of any kind; what is not UTF-8 is shown by a replacement character.
+  // Arguments may be any bytes; invalid UTF-8 becomes a replacement character.
   return config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -102,7 +102,7 @@ Json read_config(const Folder& folder) {
   return config;
 }
 
-// The first name in a folder in alphabetical order, or empty.
+// The alphabetically first name in a folder that is not a temporary; empty if there is none.
 std::string first_entry(const Folder& folder) {
   const std::vector<std::string> names = folder.names();
   const auto first = std::ranges::find_if_not(names, is_temporary_name);

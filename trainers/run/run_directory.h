@@ -1,4 +1,4 @@
-// RunDirectory: the folder that holds everything one training run writes.
+// RunDirectory: the folder with all files that a training run writes.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,24 @@
 
 namespace terngrad {
 
-/// What config.json records about one start of a command.
+/// Facts about one start of a command, for config.json.
 struct RunDescription {
   std::string command;                 // e.g. "terngrad_train"
-  std::vector<std::string> arguments;  // of the command line, without the program
+  std::vector<std::string> arguments;  // command line without the program
   std::vector<OptionValue> options;
   std::string version;
   std::string commit;
-  RecordedIdentity identity;  // what a later start must agree in
-  std::string device = {};    // what it computes on, human-readable
-  /// The host of each process that takes part, in order of ranks.
+  RecordedIdentity identity;  // values that a resume must have too
+  std::string device = {};    // TrainDevices::model
+  /// Host of each process, in order of ranks.
   std::vector<std::string> hosts = {};
 };
 
-/// The compiler and build this library comes from, e.g. "GCC 12.2.0".
+/// The compiler of this library, e.g. "GCC 12.2.0".
 std::string compiler_name();
 
-/// A run directory in use by this process, which holds a lock on it (released by the system however the process ends).
-/// It is held open: a run whose folder is renamed or moved stays in it, and touches none that takes its name.
-/// It contains
+/// A run directory that this process has open and locked (the system releases the lock when the process ends in any
+/// way). If the folder is renamed or moved, the run follows it. It contains
 ///   config.json    {"command", "options": {name: value}, "set_by_user": [names], "identity": {name: value},
 ///                  "history": [starts]}: options and identity of the latest start, and for each start its time (UTC),
 ///                  step, arguments, options, version, commit, compiler, device, machine and the hosts of its processes
@@ -41,43 +40,43 @@ std::string compiler_name();
 ///   checkpoint-*.safetensors  see Checkpoint
 ///   trace.json  see make_trace_hook
 ///   gradients/step-*.safetensors  see make_gradient_dump_hook
-///   eval/  what terngrad_eval found that followed the run; see EvaluationLog
+///   eval/  results of a terngrad_eval that follows the run; see EvaluationLog
 class RunDirectory {
  public:
   static constexpr const char* kMetricsName = "metrics.jsonl";
   static constexpr const char* kHistogramsName = "histograms.jsonl";
 
   /// Creates `path`, parents included, for a new run and writes config.json.
-  /// @throws UsageError if the folder is not empty (left-over temporaries aside) or in use, saying how to continue;
-  /// DataError if it cannot be written
+  /// @throws UsageError with advice if the folder is in use or not empty (temporaries do not count); DataError if it
+  /// cannot be written
   static RunDirectory create(const std::filesystem::path& path, const RunDescription& description);
 
-  /// Opens the folder of a run to resume it, and removes the temporaries of a killed process. From here on no other
-  /// process continues with it, so the caller can read its newest checkpoint; `record_start` then says from which step.
+  /// Opens and locks the folder of a run to resume it, and removes temporaries of killed processes. The caller then
+  /// reads the newest checkpoint and calls `record_start` with its step.
   /// @throws UsageError if there is no run in the folder or it is in use
   static RunDirectory resume(const std::filesystem::path& path);
 
-  /// Appends a start to the history in config.json, whose options become those of this start.
-  /// @param step  the step of the checkpoint that the run continues from, 0 if it starts over
+  /// Appends a start to the history in config.json, and replaces its options and identity by those of this start.
+  /// @param step  step of the checkpoint that the run continues from; 0 if it starts over
   /// @throws DataError if config.json is damaged or cannot be written
   void record_start(const RunDescription& description, std::uint64_t step);
 
-  /// Writes config.json again if it was deleted since. @returns whether it was. @throws DataError
+  /// Writes config.json again if it was deleted. @returns true if it was deleted. @throws DataError
   bool restore_config() const;
 
-  /// The identity in config.json, which says whose run it is while there is no checkpoint; empty if it has none.
+  /// The identity in config.json, for a resume before the first checkpoint; empty if there is none.
   /// @throws DataError if config.json is damaged
   RecordedIdentity recorded_identity() const;
 
-  /// What the latest start computed on (RunDescription::device); empty if that is not recorded.
+  /// RunDescription::device of the latest start; empty if it is not recorded.
   /// @throws DataError if config.json is damaged
   std::string recorded_device() const;
 
-  /// True if `path` holds a run that can be resumed, that is a config.json.
+  /// True if `path` holds a run that can be resumed: a config.json.
   static bool holds_run(const std::filesystem::path& path);
 
   const Folder& folder() const { return folder_; }
-  /// Where it is now, as Folder::path.
+  /// Current path, see Folder::path.
   std::filesystem::path path() const { return folder_.path(); }
   std::filesystem::path config_path() const { return path() / "config.json"; }
   std::filesystem::path metrics_path() const { return path() / kMetricsName; }
@@ -88,7 +87,7 @@ class RunDirectory {
   void write_config(std::string text);
 
   Folder folder_;
-  std::string config_text_;  // as this process has written it
+  std::string config_text_;  // content that this process has written last
 };
 
 }  // namespace terngrad

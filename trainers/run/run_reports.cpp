@@ -87,7 +87,7 @@ void add_report_hooks(const TrainOptions& o, const TrainSetup& setup, const Star
   trainer.add_hook(make_metrics_hook(reports.metrics(), log_steps, static_cast<std::uint64_t>(o.telemetry_steps)));
   trainer.add_hook(std::make_unique<CheckpointHook>(
       checkpoint_options(o, run.directory), setup.state, [&reports, &display] { reports.sync(display); }, display));
-  // After the checkpoint, so that an evaluation that fails costs nothing.
+  // After the checkpoint, so that a failed evaluation loses no steps.
   if (setup.test_set == nullptr) return;
   auto evaluation =
       std::make_unique<EvaluationHook>(setup.test_set, reports.metrics(), display, evaluation_steps(o), num_threads(o));

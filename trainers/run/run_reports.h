@@ -1,4 +1,4 @@
-// What a run of terngrad_train writes besides checkpoints, and the hooks that write it.
+// RunReports: the files that a run writes besides checkpoints, and the hooks that write them.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class RunReports {
  public:
   RunReports(const TrainOptions& o, const RunDirectory& directory, std::uint64_t first_step);
   ~RunReports();
-  // The metrics' follower refers to the events.
+  // Not copyable: the follower of the metrics refers to the events.
   RunReports(const RunReports&) = delete;
   RunReports& operator=(const RunReports&) = delete;
 
@@ -29,8 +29,8 @@ class RunReports {
   MetricsWriter* histograms() { return histograms_.get(); }
   /// nullptr with --tensorboard=false.
   EventFile* events() { return events_.get(); }
-  /// Returns once all of these files, what was kept back while the disk was full included, are on the medium. What was
-  /// deleted during the run, config.json included, is written again, and `display` told.
+  /// Fsyncs all these files, including records that were kept while the disk was full. Files that were deleted during
+  /// the run, also config.json, are written again, with a message to `display`.
   void sync(ProgressDisplay& display);
 
  private:
@@ -40,11 +40,12 @@ class RunReports {
   std::unique_ptr<EventFile> events_;
 };
 
-/// Adds all that reports and saves, in the order that each hook asks for. The arguments outlive the training.
+/// Adds the chief's hooks for reports, checkpoints and evaluation, in the order that they need. The arguments must
+/// outlive the training.
 void add_report_hooks(const TrainOptions& o, const TrainSetup& setup, const StartedRun& run, RunReports& reports,
                       ProgressDisplay& display);
 
-/// For ranks other than the chief: adds what sends their part of what its hooks write.
+/// For ranks other than the chief: adds the hooks that send states and gradients to the chief's hooks.
 void add_sender_hooks(const TrainOptions& o, Trainer& trainer);
 
 }  // namespace terngrad

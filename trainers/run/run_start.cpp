@@ -23,7 +23,7 @@
 namespace terngrad {
 namespace {
 
-/// The steps of the evaluations in a metrics file.
+/// The steps that have evaluations in a metrics file.
 std::set<std::uint64_t> evaluated_steps(const std::filesystem::path& path) {
   std::set<std::uint64_t> steps;
   if (!std::filesystem::exists(path)) return steps;
@@ -36,7 +36,7 @@ std::set<std::uint64_t> evaluated_steps(const std::filesystem::path& path) {
   return steps;
 }
 
-/// Refuses evaluations that a run which continues at `first_step` can no longer make, unless the run has made them.
+/// Refuses --eval_at steps before `first_step` that have no evaluation in the metrics.
 void require_evaluations(const TrainOptions& o, std::uint64_t first_step, const std::set<std::uint64_t>& evaluated) {
   for (const std::int64_t listed : parse_step_list(o.eval_at)) {
     const auto step = static_cast<std::uint64_t>(listed);
@@ -48,8 +48,7 @@ void require_evaluations(const TrainOptions& o, std::uint64_t first_step, const 
   }
 }
 
-/// Refuses to start over a run that began with another's parameters: without its own checkpoint they are not
-/// known.
+/// Refuses to restart a run of --init_from without a checkpoint: its initial parameters are not known.
 void require_no_warm_start(const RunDirectory& directory) {
   const auto config = nlohmann::json::parse(read_file_text(directory.config_path()), nullptr, false);
   const nlohmann::json::json_pointer first_start("/history/0/options/init_from");
@@ -58,10 +57,10 @@ void require_no_warm_start(const RunDirectory& directory) {
                  " began with --init_from and has no checkpoint yet; remove the folder and start it again");
 }
 
-/// The checkpoint of --init_from.
+/// Loads the checkpoint of --init_from.
 Checkpoint load_init_from(const TrainOptions& o) {
   try {
-    // Not load_checkpoint, whose advice is about the folder of a run that is to continue.
+    // Instead of load_checkpoint, whose errors give advice for --resume.
     return parse_checkpoint(read_file_bytes(o.init_from), o.init_from);
   } catch (const DataError& error) {
     TERNGRAD_THROW(UsageError, "--init_from ", o.init_from, ": ", error.what());
@@ -73,9 +72,9 @@ bool is_set_by_user(const RunDescription& description, std::string_view name) {
                              [&](const OptionValue& option) { return option.name == name && option.set_by_user; });
 }
 
-/// Puts the checkpoint, if there is one, into the trainer.
+/// Restores the trainer from the checkpoint, if there is one.
 void apply(const TrainOptions& o, const TrainSetup& setup, RunStart& start) {
-  // Workers of --strategy async have all they need from the server.
+  // Workers of --strategy async get everything from the server.
   if (!start.checkpoint || setup.trainer == nullptr) return;
   const Checkpoint& checkpoint = *start.checkpoint;
   if (o.resume) {
@@ -90,7 +89,7 @@ void apply(const TrainOptions& o, const TrainSetup& setup, RunStart& start) {
   }
 }
 
-/// The chief's checkpoint on every rank, which need not see its folder.
+/// Broadcasts the chief's checkpoint, so that other ranks need not see its folder.
 void share_checkpoint(const ProcessGroup& processes, std::optional<Checkpoint>& checkpoint) {
   if (processes.is_alone()) return;
   const std::string source = processes.broadcast_string(checkpoint ? checkpoint->source() : "");
@@ -105,7 +104,7 @@ void share_checkpoint(const ProcessGroup& processes, std::optional<Checkpoint>& 
   checkpoint = parse_checkpoint({bytes, bytes + content.size()}, source);
 }
 
-/// Records that the run in `directory` continues, and cuts its metrics and histograms off where it does.
+/// Records a resume in `directory`, and truncates metrics and histograms to the resumed step.
 StartedRun resume_run(const TrainOptions& o, const RunDescription& description, const TrainSetup& setup,
                       const RunStart& start, RunDirectory directory) {
   StartedRun run{.directory = std::move(directory)};

@@ -1,4 +1,4 @@
-// Where a run of terngrad_train starts: at its first step, or where its checkpoint is.
+// Starts or resumes a run of terngrad_train.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,23 @@ class ProcessGroup;
 struct TrainOptions;
 struct TrainSetup;
 
-/// What a run continues from, on every rank.
+/// The state that a run starts from, on every rank.
 struct RunStart {
-  std::optional<Checkpoint> checkpoint;  // of the run itself with --resume, of another with --init_from
+  std::optional<Checkpoint> checkpoint;  // the run's own with --resume, another run's with --init_from
   std::uint64_t first_step = 0;
 };
 
-/// A run that is about to train, as the chief keeps it: at its start, or where it was resumed.
+/// A started or resumed run, on the chief.
 struct StartedRun {
   RunDirectory directory;
-  std::optional<std::uint64_t> evaluated = {};  // the step it continues after, if the metrics have its evaluation
-  std::string max_steps_note = {};              // as check_max_steps
-  std::string device_note = {};                 // where the run was before, if that is another device
+  std::optional<std::uint64_t> evaluated = {};  // first_step, if the metrics have its evaluation
+  std::string max_steps_note = {};              // see check_max_steps
+  std::string device_note = {};                 // previous device of the run, if it differs
 };
 
-/// Brings every rank to where the run starts or is resumed. @returns the chief's run, nothing on other ranks
-/// @throws UsageError for a checkpoint of another run, DataError for one that is damaged
+/// Collective: starts or resumes the run on every rank, and restores the trainers. @returns the run on the chief,
+/// nullopt elsewhere
+/// @throws UsageError for a checkpoint of another run, DataError for a damaged one
 std::optional<StartedRun> start_run(const TrainOptions& o, const RunDescription& description, const TrainSetup& setup,
                                     const ProcessGroup& processes, RunStart& start);
 

@@ -1,4 +1,4 @@
-// How the gradients of a run in host memory are combined, by the options of terngrad_train.
+// Creates the strategy of a run in host memory from the options of terngrad_train.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,25 @@ class MessageDump;
 class Net;
 struct TrainOptions;
 
-/// What servers hold that update the parameters; nullptr if the workers' replicas do.
+/// The served parameters if servers update them; nullptr if the workers' replicas do.
 std::unique_ptr<ServedParameters> make_served_parameters(const TrainOptions& o, const Net& net,
                                                          const WorkerGroup& workers, const Schedule& schedule);
 
+/// A strategy and its fingerprint.
 struct HostStrategy {
   std::unique_ptr<Strategy> strategy;
-  std::uint64_t plan_fingerprint = 0;  // of the codec plan, or of the layout where there is none
+  std::uint64_t plan_fingerprint = 0;  // fingerprint of the codec plan, or of the layout without one
 };
 
-/// What a strategy needs besides options.
+/// Inputs of make_host_strategy besides options.
 struct HostStrategyContext {
   std::uint64_t run_id = 0;
-  std::int64_t num_examples = 0;                // of an epoch
-  std::shared_ptr<MessageDump> dump = nullptr;  // of the messages of the first steps, where one is asked for
-  ShardUpdate* update = nullptr;                // of the shards that servers own
+  std::int64_t num_examples = 0;                // examples per epoch
+  std::shared_ptr<MessageDump> dump = nullptr;  // dump of the first steps' messages; null for none
+  ShardUpdate* update = nullptr;                // update of the shards that servers own; null for none
 };
 
-/// @throws UsageError for options that a part refuses
+/// @throws UsageError for options that a component refuses
 HostStrategy make_host_strategy(const TrainOptions& o, const Net& net, const WorkerGroup& workers,
                                 const HostStrategyContext& context);
 

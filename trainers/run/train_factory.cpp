@@ -37,7 +37,7 @@ Schedule open_schedule(const TrainOptions& o, std::int64_t num_examples) {
   }
 }
 
-/// A trainer in host memory. @param setup  whose devices compute; notes are appended
+/// Creates a trainer in host memory. @param setup  provides the devices; notes are appended
 std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const TrainingData& data, const WorkerGroup& workers,
                                            const RunContext& context, const Schedule& schedule,
                                            const TrainerOptions& options, TrainSetup& setup,
@@ -60,7 +60,7 @@ std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const Training
   return std::make_unique<HostTrainer>(std::move(parts), options);
 }
 
-/// Fills in what --strategy async consists of. @returns the fingerprint of its codec plan
+/// Sets up --strategy async. @returns the fingerprint of its codec plan
 std::uint64_t make_async(const TrainOptions& o, const RunContext& context,
                          const std::shared_ptr<const Dataset>& dataset, const Schedule& schedule,
                          const TrainerOptions& options, TrainSetup& setup) {
@@ -70,11 +70,11 @@ std::uint64_t make_async(const TrainOptions& o, const RunContext& context,
   parts.dataset = dataset;
   parts.mailbox = context.mailbox;
   parts.run_id = context.run_id;
-  // The GPUs take turns in computing workers' nets; the first one evaluates.
+  // Worker i uses GPU i modulo the number of GPUs; the first GPU evaluates.
   std::vector<TrainDevices> places;
   for (const Device& gpu : context.devices.gpus) places.push_back({.gpus = {gpu}, .math = context.devices.math});
   if (places.empty()) places.emplace_back();
-  std::vector<std::string> known;  // of other workers than the first: what is found out is the same for all
+  std::vector<std::string> known;  // notes of workers after the first, which are the same
   parts.make_worker_net = [&](int worker) {
     TrainOptions own = o;
     own.threads = own.threads_per_worker = threads_per_worker(o);
@@ -85,7 +85,7 @@ std::uint64_t make_async(const TrainOptions& o, const RunContext& context,
   parts.make_evaluation_net = [&] {
     WorkerGroup none = one;
     none.num_local_workers = 0;
-    // On ranks of workers it says what the net is made of, and no more.
+    // On ranks with workers the net only provides the layout.
     const bool evaluates = context.mailbox == nullptr || context.mailbox->rank() == 0;
     return make_host_net(o, *dataset, none, evaluates ? places.front() : TrainDevices{}, known);
   };
@@ -107,17 +107,17 @@ std::uint64_t make_async(const TrainOptions& o, const RunContext& context,
 }
 
 void add_note_on_scalers(const TrainOptions& o, TrainSetup& setup) {
-  if (setup.trainer == nullptr) return;  // a rank of --strategy async that only computes
+  if (setup.trainer == nullptr) return;  // a worker rank of --strategy async
   std::string note = note_on_scalers(o, setup.trainer->net().layout());
   if (!note.empty()) setup.notes.push_back(std::move(note));
 }
 
-/// --exchange_timeout, which is for several processes or GPUs.
+/// --exchange_timeout for several processes or GPUs, else 0.
 double gpu_timeout(const TrainOptions& o, const RunContext& context) {
   return context.communicator->size() > 1 || context.devices.gpus.size() > 1 ? o.exchange_timeout : 0;
 }
 
-/// Makes all of `setup` that comes after the data.
+/// Creates the trainer and fills the rest of `setup`.
 void make_trainer(const TrainOptions& o, const RunContext& context, const TrainingData& data, TrainSetup& setup) {
   const Schedule schedule = open_schedule(o, data.num_examples);
   TrainerOptions options;

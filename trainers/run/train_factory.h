@@ -1,4 +1,4 @@
-// What terngrad_train is put together from, by its options.
+// Creates the components of a run from the options of terngrad_train.
 #pragma once
 
 #include <cstdint>
@@ -21,46 +21,45 @@ class Trace;
 class Trainer;
 struct TrainOptions;
 
-/// A run that is ready to start or to be restored.
+/// A run that is ready to start or to be restored from a checkpoint.
 struct TrainSetup {
-  std::unique_ptr<Trainer> trainer;  // nullptr where run_workers is set
-  /// Of --strategy async, on ranks with workers: as AsyncSetup::run_workers.
+  std::unique_ptr<Trainer> trainer;  // nullptr if run_workers is set
+  /// Set with --strategy async on ranks with workers; see AsyncSetup::run_workers.
   std::function<void(const std::function<bool()>& asks_to_stop)> run_workers;
   std::shared_ptr<const Dataset> test_set;  // nullptr in benchmark mode
-  TrainDevices devices;                     // where it computes
-  std::string data_summary;                 // human-readable: see data_summary
-  std::vector<std::string> notes;           // human-readable: what was found out about the devices
-  std::function<std::string()> conclusion;  // human-readable, when the run has ended; may be empty
-  RunIdentity identity;                     // what a checkpoint must agree in to be resumed from
-  CheckpointState state;                    // of step 0
+  TrainDevices devices;                     // devices that compute the run
+  std::string data_summary;                 // human-readable; see the function data_summary
+  std::vector<std::string> notes;           // human-readable remarks about devices and options
+  std::function<std::string()> conclusion;  // human-readable summary after the run; may be empty
+  RunIdentity identity;                     // values that a checkpoint must share to be resumed
+  CheckpointState state;                    // state of step 0
 };
 
-/// What a run is connected to: ranks, data, devices.
+/// The ranks, data and devices of a run.
 struct RunContext {
-  std::shared_ptr<Communicator> communicator = make_self_communicator();  // between its ranks
-  /// Of this run alone, the same on all ranks: messages of another one are refused. Those of one process reach no
-  /// other.
+  std::shared_ptr<Communicator> communicator = make_self_communicator();  // connects its ranks
+  /// Unique id of the run, equal on all ranks: messages of other runs are refused.
   std::uint64_t run_id = 0;
-  Trace* trace = nullptr;                       // of its steps, where one is kept
-  std::shared_ptr<MessageDump> dump = nullptr;  // of the messages of its first steps, where one is asked for
-  TrainingData data = {};  // opened before, where a shard of it has to be agreed on; else it is opened
-  /// Between its ranks, with --strategy async; nullptr for one rank.
+  Trace* trace = nullptr;                       // trace of its steps; nullptr for none
+  std::shared_ptr<MessageDump> dump = nullptr;  // dump of its first steps' messages; null for none
+  TrainingData data = {};  // if already opened, such as shards after join_shards; else opened later
+  /// Connects its ranks with --strategy async; nullptr for one rank.
   std::shared_ptr<Mailbox> mailbox = nullptr;
-  /// Where it computes, and of GPUs their places among those of all ranks.
+  /// Devices of this process, and the communicators of its GPUs.
   TrainDevices devices = {};
   std::vector<std::shared_ptr<DeviceCommunicator>> gpu_communicators = {};
 };
 
-/// Chooses devices, and connects GPUs with those of all ranks; a collective call.
+/// Collective: chooses devices, and connects the GPUs of all ranks.
 /// @throws UsageError as devices_of, CommunicationError
 RunContext make_run_context(const TrainOptions& o, std::shared_ptr<Communicator> communicator, std::uint64_t run_id);
 
-/// Opens the data, and makes net, exchange, optimizer and trainer. Waits for no other rank.
-/// @throws UsageError for options that these parts refuse, and for a run in host memory that needs more of it than
-/// there is (require_memory); DataError for missing or damaged files, and for a test set whose images or classes are
-/// not those of the training set; Error that says what there was no memory for
+/// Opens the data, and creates net, exchange, optimizer and trainer. Not collective.
+/// @throws UsageError for options that these components refuse, and for a run that needs more host memory than there is
+/// (require_memory); DataError for missing or damaged files, or a test set whose images or classes do not match the
+/// training set; Error "out of memory while ..."
 TrainSetup make_train_setup(const TrainOptions& o, const RunContext& context);
-/// The same for a run of this process alone.
+/// The same for a run of a single process.
 TrainSetup make_train_setup(const TrainOptions& o);
 
 }  // namespace terngrad

@@ -16,7 +16,7 @@ std::string advice(const Folder& train_dir) {
   try {
     saved = latest_checkpoint(train_dir);
   } catch (const DataError&) {
-    return "; the folder " + train_dir.path().string() + " cannot be read";  // what failed first is what counts
+    return "; the folder " + train_dir.path().string() + " cannot be read";  // the first error counts
   }
   if (!saved) return "; no checkpoint was saved yet";
   return "; continue from " + saved->path.string() + " with --resume";

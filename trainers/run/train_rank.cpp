@@ -63,9 +63,9 @@ void show_start(const TrainOptions& o, const TrainSetup& setup, const StartedRun
   if (!run.device_note.empty()) display.message(run.device_note);
 }
 
-/// Says on stdout where the run is and what became of it.
+/// Prints the run directory and the end of the run to stdout.
 void print_summary(const TrainOptions& o, const RunDirectory& directory, std::uint64_t steps_done) {
-  // At once: where other processes end sooner and in another way, the launcher may not wait for this one's exit.
+  // std::endl flushes: if other processes end earlier in another way, the launcher may not wait for this one.
   std::cout << "run directory: " << directory.path().string() << std::endl;
   if (steps_done == static_cast<std::uint64_t>(o.max_steps)) return;
   std::cout << "stopped after step " << steps_done << " of " << o.max_steps
@@ -73,13 +73,13 @@ void print_summary(const TrainOptions& o, const RunDirectory& directory, std::ui
             << std::endl;
 }
 
-/// Adds what comes before anything is saved, on every rank in this order: it waits for the others.
+/// Adds the replica check. It is collective and comes before hooks that save, on every rank in the same order.
 void add_replica_check(const TrainOptions& o, Trainer& trainer) {
   if (o.check_replicas == 0) return;
   trainer.add_hook(make_replica_check_hook(static_cast<std::uint64_t>(o.check_replicas)));
 }
 
-/// What stops a run early: time, a signal of this process, or one of the rank that evaluates.
+/// Stops a run early: after a time, or at a signal to this process or the evaluator.
 std::unique_ptr<Hook> make_stop_hook_for(const TrainOptions& o, const StopSignal& signal, ProgressDisplay& display,
                                          const ProcessGroup& processes) {
   return make_stop_hook(signal, o.stop_after_secs, display, [&processes]() -> std::string {

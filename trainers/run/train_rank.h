@@ -1,4 +1,4 @@
-// A rank's part of a run of terngrad_train: as the chief, which reports and saves, or as another.
+// Runs the training on a rank: on the chief, which reports and saves, or on another rank.
 #pragma once
 
 namespace terngrad {
@@ -9,10 +9,10 @@ struct StartedRun;
 struct TrainOptions;
 struct TrainSetup;
 
-/// How a rank has ended its part of a run, in good order.
+/// The end of a run without an error, on one rank.
 struct RunEnd {
-  bool is_early = false;  // as the chief sees it: others may not know
-  int signal = 0;         // that came to this rank, 0 for none
+  bool is_early = false;  // true if it stopped before the last step; valid on the chief
+  int signal = 0;         // signal that this rank received; 0 for none
 };
 
 /// Trains as the chief, which reports and saves.
@@ -22,8 +22,8 @@ RunEnd train_and_report(const TrainOptions& o, const TrainSetup& setup, const St
 /// Trains as another rank.
 RunEnd train_along(const TrainOptions& o, const TrainSetup& setup, const ProcessGroup& processes);
 
-/// The exit code of the run, the same on all ranks, whichever of them a signal came to; a collective call. The end of
-/// MPI has no deadline: here a rank that hangs, in the last evaluation say, is named.
+/// Collective: the exit code of the run, equal on all ranks, even if only one received a signal. Unlike MPI_Finalize it
+/// has a timeout, which names a rank that hangs, for instance in the last evaluation.
 int agreed_exit_code(const RunEnd& ending, const ProcessGroup& processes);
 
 }  // namespace terngrad

@@ -29,7 +29,7 @@
 namespace terngrad {
 namespace {
 
-/// A number that no other run has; for a run of one process, whose messages reach no other, simply the seed.
+/// Draws a unique id of the run; for a single process, which sends no messages to others, the seed.
 std::uint64_t draw_run_id(const TrainOptions& o, const ProcessGroup& processes) {
   if (processes.is_alone()) return o.seed;
   std::random_device random;
@@ -37,7 +37,7 @@ std::uint64_t draw_run_id(const TrainOptions& o, const ProcessGroup& processes) 
   return std::stoull(processes.broadcast_string(std::to_string(drawn)));
 }
 
-/// The training set, or this process's shard of it, agreed on with the others.
+/// Collective: opens the training set, or this process's shard of it.
 TrainingData open_data(const TrainOptions& o, const ProcessGroup& processes) {
   TrainingData shard;
   processes.run_collective([&] { shard = whole_data(open_dataset(o, Subset::kTrain)); });
@@ -49,7 +49,7 @@ TrainingData open_data(const TrainOptions& o, const ProcessGroup& processes) {
   } catch (const DataError&) {
     failure = std::current_exception();
   }
-  // All have the same to say.
+  // All ranks have the same error, which GroupError prints once.
   processes.run_collective([&] {
     if (failure) std::rethrow_exception(failure);
   });
@@ -94,7 +94,7 @@ int train(const TrainOptions& o, RunDescription description, const ProcessGroup&
 }
 
 std::string measure_memory(const TrainOptions& o, const ProcessGroup& processes) {
-  constexpr std::uint64_t kSteps = 3;  // storage for messages has its size then
+  constexpr std::uint64_t kSteps = 3;  // message buffers have reached their final size by then
   double last = 0;
   const auto added = [&last] {
     const double now = resident_bytes();

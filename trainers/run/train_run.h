@@ -1,4 +1,4 @@
-// A run of terngrad_train on the ranks that train.
+// train: a run of terngrad_train on the ranks that train.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@ namespace terngrad {
 class ProcessGroup;
 struct TrainOptions;
 
-/// Trains, on every rank that does; a collective call. @returns the exit code, the same on all ranks
-/// @throws what command_main maps to one
+/// Collective over the ranks that train: runs the training. @returns the exit code, equal on all ranks
+/// @throws exceptions that command_main maps to an exit code
 int train(const TrainOptions& o, RunDescription description, const ProcessGroup& processes);
 
-/// Trains three steps without a run directory, and tells what memory each process had then; a collective call.
-/// @returns the table of --memory on the chief, nothing on others
+/// Collective: trains three steps without a run directory, and measures the memory of each process.
+/// @returns the table of --memory on the chief, an empty string elsewhere
 std::string measure_memory(const TrainOptions& o, const ProcessGroup& processes);
 
 }  // namespace terngrad

@@ -33,7 +33,7 @@ void restore(const Checkpoint& checkpoint, const RunIdentity& expected, std::uin
   restore_kept(checkpoint, trainer);
   restore_factors(checkpoint, trainer);
   trainer.restore_extra(checkpoint);
-  // Damage is to be found here, where no rank has begun and nothing of the run's folder has changed.
+  // Detect damage here, before any rank has started and the run's folder has changed.
   static_cast<void>(interval_of(checkpoint.state().extra_metadata));
   trainer.restore_hooks(checkpoint.state().extra_metadata);
   trainer.set_steps_done(step);

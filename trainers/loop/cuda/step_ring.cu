@@ -1,4 +1,4 @@
-// Bookkeeping of a training step on a GPU: a warp is enough for it.
+// Bookkeeping of a training step on a GPU, in one warp.
 #include "trainers/loop/cuda/step_ring.h"
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 namespace terngrad::cuda {
 namespace {
 
-constexpr unsigned kWarp = 32;  // the smallest block
+constexpr unsigned kWarp = 32;  // smallest block size
 
 __global__ void __launch_bounds__(kWarp) begin_step_kernel(const StepRingMemory ring) {
   if (threadIdx.x != 0) return;
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kWarp)
   for (unsigned worker = threadIdx.x; worker < num_workers; worker += kWarp) {
     ring.workers[slot * num_workers + worker] = {losses[worker].entropy_loss, losses[worker].num_correct};
   }
-  __syncthreads();  // all have read the step
+  __syncthreads();  // all threads have read the step number
   if (threadIdx.x != 0) return;
   StepRecord record{};
   record.counts = *ring.counts;

@@ -9,9 +9,9 @@
 
 namespace terngrad::cuda {
 
-/// Takes the step's input out of its slot and sets its counts to zero.
+/// Copies the step's input from its slot to ring.input and zeroes the counts.
 void begin_step(const StepRingMemory& ring, const Stream& stream);
-/// Writes the step's records to its slot, and makes the next step the one that runs.
+/// Writes the step's records to its slot and increments the step number.
 /// @param losses  [ring.num_workers]
 /// @param skip    [1]
 void end_step(const StepRingMemory& ring, const WorkerLoss* losses, const std::uint32_t* skip, const Stream& stream);

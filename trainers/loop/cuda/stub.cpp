@@ -1,4 +1,4 @@
-// Stands in for the trainers' kernels in builds without CUDA: there is no device, so they cannot be reached.
+// Stubs of the trainers' kernels for builds without CUDA, where no device exists to call them with.
 #include "kernels/runtime/errors.h"
 #include "trainers/loop/cuda/step_ring.h"
 #include "trainers/optim/cuda/worker_gradients.h"

@@ -16,8 +16,8 @@
 namespace terngrad::cpu {
 namespace {
 
-/// Calls body(worker, stream) for each worker: side by side where there are more workers than threads, else one after
-/// the other with all threads.
+/// Calls body(worker, stream) for each worker: workers in parallel if there are more of them than threads, else one
+/// after the other with all threads.
 template <class Body>
 void for_each_worker(int num_workers, Stream& stream, const Body& body) {
   const bool side_by_side = num_workers >= stream.num_threads();
@@ -44,7 +44,7 @@ void zero_nonfinite(WorkerBuffers<float> gradients, int num_workers, std::int64_
 
 void add_weight_decay(WorkerBuffers<float> gradients, int num_workers, const float* parameters, float decay,
                       const std::uint8_t* is_decayed, std::int64_t count, Stream& stream) {
-  // Runs of lines that are decayed: a tensor, or several that are neighbours.
+  // Runs of consecutive decayed cache lines: one tensor, or several adjacent ones.
   std::vector<FlatRange> decayed;
   const std::uint8_t* const end = is_decayed + count / kFlatAlignment;
   for (const std::uint8_t* line = std::find(is_decayed, end, 1); line != end;) {

@@ -1,4 +1,4 @@
-// What gradient transforms do to the gradients of all workers, on the CPU.
+// Operations of gradient transforms on the gradients of all workers, on the CPU.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct Statistics;
 
 namespace terngrad::cpu {
 
-// As in trainers/optim/worker_gradients.h.
+// Documented in trainers/optim/worker_gradients.h.
 void zero_nonfinite(WorkerBuffers<float> gradients, int num_workers, std::int64_t count, TransformCounts* counts,
                     Stream& stream);
 void add_weight_decay(WorkerBuffers<float> gradients, int num_workers, const float* parameters, float decay,

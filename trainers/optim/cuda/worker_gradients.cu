@@ -11,8 +11,8 @@ namespace terngrad::cuda {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr std::uint32_t kFirstNonfinite = 0x7f800000u;  // the bits of infinity; of NaN are more
-constexpr std::int64_t kLanes = 4;                      // elements of a thread: one access of 16 bytes
+constexpr std::uint32_t kFirstNonfinite = 0x7f800000u;  // bits of infinity; those of NaN are larger
+constexpr std::int64_t kLanes = 4;                      // elements per thread: one 16-byte access
 static_assert(kFlatAlignment % kLanes == 0, "a thread's elements lie in one cache line");
 
 dim3 grid_for(std::int64_t flat_elements, int num_workers) {
@@ -21,7 +21,7 @@ dim3 grid_for(std::int64_t flat_elements, int num_workers) {
 
 __device__ std::int64_t first_element() { return (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kLanes; }
 
-using Word = unsigned long long;  // of 64 bits, as atomicAdd takes them
+using Word = unsigned long long;  // 64-bit type that atomicAdd takes
 
 /// @returns 1 if the value was replaced
 __device__ unsigned zero_if_nonfinite(float& value) {
@@ -30,7 +30,7 @@ __device__ unsigned zero_if_nonfinite(float& value) {
   return 1;
 }
 
-/// Stores only where something was replaced: the pass otherwise costs reading only.
+/// Stores only vectors in which an element was replaced, so that the pass usually only reads.
 __global__ void __launch_bounds__(kThreads)
     zero_nonfinite_kernel(float* gradients, std::int64_t stride, std::int64_t count, TransformCounts* counts) {
   const std::int64_t first = first_element();
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads)
   *to = g;
 }
 
-/// A warp for each worker: its lanes load, and all of them add up the same numbers in the order of the tensors.
+/// One warp per worker: its lanes load the sums, and each lane adds all of them in the order of the tensors.
 __global__ void __launch_bounds__(kWarpThreads)
     clip_factors_kernel(const Statistics* __restrict__ statistics, int num_tensors, double max_norm,
                         bool zeroes_nonfinite, float* factors, TransformCounts* counts) {

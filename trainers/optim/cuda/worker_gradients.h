@@ -13,7 +13,7 @@ struct Statistics;
 
 namespace terngrad::cuda {
 
-// As in trainers/optim/worker_gradients.h.
+// Documented in trainers/optim/worker_gradients.h.
 void zero_nonfinite(WorkerBuffers<float> gradients, int num_workers, std::int64_t count, TransformCounts* counts,
                     const Stream& stream);
 void add_weight_decay(WorkerBuffers<float> gradients, int num_workers, const float* parameters, float decay,
