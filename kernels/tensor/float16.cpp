@@ -6,6 +6,7 @@
 #include "kernels/tensor/cuda/float16.h"
 
 namespace terngrad {
+
 void encode_float16(std::span<const float> values, std::span<std::uint16_t> out, Stream& stream) {
   TERNGRAD_REQUIRE(values.size() == out.size(), "[float16] lengths differ: ", values.size(), " and ", out.size());
   if (stream.device().is_cuda()) return cuda::encode_float16(values, out, stream);

@@ -11,6 +11,7 @@
 #include "kernels/tensor/cuda/memory_update.h"
 
 namespace terngrad {
+
 void compensate(const CompensateTask& task, float decay, float weight, Stream& stream) {
   require_aligned_elements(task.gradient, task.type, "compensate");
   if (stream.device().is_cuda()) return cuda::compensate(task, decay, weight, stream);

@@ -331,8 +331,7 @@ std::string note_on_memory(const TrainOptions& o) {
     if (!codec.is_ternary() || codec.value("rounding") == "nearest") continue;
     return codec.given +
            " with error feedback: codes drawn without bias can leave out more than they send, so that what workers "
-           "keep "
-           "grows to many times the gradient (residual_norm); rounding=nearest does not";
+           "keep grows to many times the gradient (residual_norm); rounding=nearest does not";
   }
   return "";
 }

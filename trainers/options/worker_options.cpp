@@ -106,11 +106,10 @@ void declare_worker_options(OptionSet& options, TrainOptions& o) {
              "bits")
       .needs(own_exchange(o))
       .needs(exchanging_strategy(o))
-      .needs("--num_nodes 2 or more, or --strategy ps, for sums and sparse: one worker sends nothing",
-             [&o] {
-               return (o.downlink_codec != DownlinkCodec::kSums && o.downlink_codec != DownlinkCodec::kSparse) ||
-                      o.num_nodes > 1 || o.strategy == TrainStrategy::kParameterServers;
-             });
+      .needs("--num_nodes 2 or more, or --strategy ps, for sums and sparse: one worker sends nothing", [&o] {
+        return (o.downlink_codec != DownlinkCodec::kSums && o.downlink_codec != DownlinkCodec::kSparse) ||
+               o.num_nodes > 1 || o.strategy == TrainStrategy::kParameterServers;
+      });
   add_choice(options, "reduce", &o.reduce,
              "what the update is given of the workers' gradients: their mean, or their sum")
       .needs(several_workers(o))

@@ -43,18 +43,16 @@ std::vector<MemoryPart> estimate_memory(const NetPlan& plan, const MemoryUse& us
   add(shared, "the averages of the parameters", smaller_net);
   add(shared, "the gradient that is applied", smaller_net);
   add(use.num_slots * shared, "the slots of the optimizer " + use.optimizer, smaller_net);
-  add(num_workers * parameters,
-      fmt::format("the gradients of {} workers, each of the {}", use.num_workers, net), fewer_workers);
+  add(num_workers * parameters, fmt::format("the gradients of {} workers, each of the {}", use.num_workers, net),
+      fewer_workers);
   add(use.memory_buffers * num_workers * parameters,
       fmt::format("what {} workers keep from step to step and what is encoded with it", use.num_workers),
       fewer_workers);
   add(use.has_replicas ? num_workers * parameters : 0,
       fmt::format("the parameters of {} workers, each the {}", use.num_workers, net), fewer_workers);
-  add((2 * num_workers + (use.has_parameters ? 1 : 0)) * state, "moving statistics",
-      fewer_workers);
+  add((2 * num_workers + (use.has_parameters ? 1 : 0)) * state, "moving statistics", fewer_workers);
   add(slices * as_double(slice.activations), "the activations " + computed, "--batch_size");
-  add(slices * as_double(slice.gradients), "the gradients of activations " + computed,
-      "--batch_size");
+  add(slices * as_double(slice.gradients), "the gradients of activations " + computed, "--batch_size");
   add(use.batches_at_once * kFloat * as_double(num_examples * (plan.image.num_elements() + 1)),
       fmt::format("{} batches of {} examples", use.batches_at_once, num_examples), "--batch_size");
   return parts;

@@ -117,8 +117,7 @@ std::string measure_memory(const TrainOptions& o, const ProcessGroup& processes)
   own.steps = added();
   own.peak = peak_resident_bytes();
   std::vector<MemoryStages> of_processes;
-  for (const std::string& bytes :
-       processes.all_gather_strings({reinterpret_cast<const char*>(&own), sizeof(own)})) {
+  for (const std::string& bytes : processes.all_gather_strings({reinterpret_cast<const char*>(&own), sizeof(own)})) {
     std::memcpy(&of_processes.emplace_back(), bytes.data(), sizeof(own));
   }
   return processes.is_chief() ? memory_table(of_processes, memory_limit()) : "";
