@@ -1,4 +1,4 @@
-// As one process; tests/mpi/tools_test.py runs the command as several.
+// The command with a single process; tests/mpi/tools_test.py runs it with several.
 #include "bench/exchange_command.h"
 
 #include <gmock/gmock.h>
@@ -55,7 +55,7 @@ TEST(ExchangeBench, MeasuresAllCodecsByDefault) {
   for (const auto& result : json["results"]) {
     measured.push_back(result["codec"].get<std::string>() + " " + result["exchange"].get<std::string>());
     EXPECT_GT(result["slowest"]["total_seconds"].get<double>(), 0);
-    EXPECT_EQ(result["slowest"]["sent_bytes"], 0);  // one process
+    EXPECT_EQ(result["slowest"]["sent_bytes"], 0);  // single process
   }
   EXPECT_THAT(measured, ElementsAre("fp32 all_gather", "bf16 all_gather", "t2 all_gather", "t5 all_gather",
                                     "fp32 vendor", "bf16 vendor", "fp16 vendor"));
@@ -71,7 +71,7 @@ TEST(ExchangeBench, MeasuresWhatIsAskedFor) {
   }
   EXPECT_THAT(outcome.out, HasSubstr("\n           predicted "));
   EXPECT_THAT(outcome.out, Not(HasSubstr("fp32")));
-  // What nobody named is left out where it does not fit.
+  // Default codecs and exchanges that do not fit the named ones are left out.
   const CommandOutcome ternary = bench({"--num_nodes", "2", "--codec", "t2"});
   EXPECT_THAT(ternary.out, Not(HasSubstr("vendor")));
   const CommandOutcome gathered = bench({"--num_nodes", "2", "--exchange", "all_gather"});

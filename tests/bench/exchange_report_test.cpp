@@ -54,7 +54,7 @@ TEST(ExchangeReport, PredictionsStandUnderWhatWasMeasured) {
   with_link.link = LinkModel{0.001, 12.5e6};
   const std::string text = to_text(with_link, {predicted()});
   EXPECT_THAT(text, HasSubstr("link: 1000.0 us and 100.0 Mbit/s for each process\n"));
-  // On the wire: 6 ms of checks, two latencies and 80 ms.
+  // Wire time: 6 ms for checks, two latencies and 80 ms.
   EXPECT_THAT(
       text,
       HasSubstr(

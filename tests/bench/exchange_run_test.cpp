@@ -68,11 +68,11 @@ TEST(RunExchange, AllRanksGetTheSameResult) {
     EXPECT_GT(times.decode_seconds, 0);
     EXPECT_GT(times.total_seconds, 0);
   }
-  // One of three workers is in process 0, two in process 1: what one sends, the other receives, and no more.
+  // Rank 0 has one of three workers, rank 1 has two. Each receives exactly the bytes that the other sends.
   EXPECT_EQ(of_ranks[0].ranks[1].sent_bytes, 2 * of_ranks[0].ranks[0].sent_bytes);
   EXPECT_EQ(of_ranks[0].ranks[0].received_bytes, of_ranks[0].ranks[1].sent_bytes);
   EXPECT_EQ(of_ranks[0].ranks[1].received_bytes, of_ranks[0].ranks[0].sent_bytes);
-  // What is predicted of bytes is what was sent.
+  // Predicted and sent bytes agree.
   EXPECT_EQ(of_ranks[0].predicted->wire.bytes, of_ranks[0].slowest().sent_bytes);
   EXPECT_EQ(of_ranks[0].predicted->encode_seconds, of_ranks[1].predicted->encode_seconds);
 }
@@ -97,7 +97,7 @@ TEST(RunVendor, MeasuresTheLibrarysAllReduce) {
     EXPECT_GT(times.encode_seconds, 0);
     EXPECT_GT(times.wire_seconds, 0);
     EXPECT_GT(times.decode_seconds, 0);
-    // A reduction by shards among two: half there and half back, of two bytes for each element.
+    // A reduce-scatter and an all-gather of two ranks: half of the elements each, two bytes per element.
     EXPECT_EQ(times.sent_bytes, 2 * 10'100);
     EXPECT_EQ(times.received_bytes, 2 * 10'100);
   }

@@ -43,7 +43,7 @@ TEST(CArrays, AreRefusedByName) {
   EXPECT_TRUE(is_refused(with(&tg_array::data, nullptr), "data is NULL"));
   void* const misaligned = reinterpret_cast<char*>(values.data()) + 2;
   EXPECT_TRUE(is_refused(with(&tg_array::data, misaligned), "not aligned"));
-  // Two bytes are enough for elements of two.
+  // An alignment of two bytes is enough for two-byte elements.
   const tg_array half{misaligned, 3, TG_FP16, TG_CPU, 0, TG_READ_ONLY};
   EXPECT_TRUE(is_ok(statistics_of(half)));
   EXPECT_TRUE(is_ok(statistics_of({nullptr, 0, TG_BF16, TG_CPU, 0, 0})));
@@ -88,7 +88,7 @@ TEST(CArrays, AreTheTensorsOfTheLayout) {
   EXPECT_EQ(out, (std::vector<float>{1, 1, 1, 2, 2, 2, 2, 0, 0, 0}));
 }
 
-/// A DLPack tensor of both kinds.
+/// Versioned and legacy DLPack tensors that view the same values.
 struct Exported {
   std::vector<float> values = std::vector<float>(24, 1.0f);
   std::vector<std::int64_t> shape = {2, 3, 4};
@@ -97,7 +97,7 @@ struct Exported {
 
   Exported() {
     versioned.version = {1, 1};
-    // Would end the test if it were called.
+    // The library must not call the deleter.
     versioned.deleter = [](void*) { FAIL() << "the deleter was called"; };
     versioned.tensor = {values.data(), {1, 0}, 3, {2, 32, 1}, shape.data(), strides.data(), 0};
   }
@@ -138,7 +138,7 @@ TEST(CArrays, ViewDlpackTensors) {
   ASSERT_TRUE(is_ok(tensor.take(&array)));
   EXPECT_EQ(array.type, TG_FP16);
 
-  // Strides of dimensions of one element, and of tensors without any, mean nothing. No dimensions: one element.
+  // Strides of dimensions of size 1 and of empty tensors are ignored. No dimensions: one element.
   tensor = {};
   tensor.shape = {2, 1, 12};
   tensor.strides = {12, 7, 1};

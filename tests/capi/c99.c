@@ -1,4 +1,4 @@
-// The C API from C99: messages by hand, their mean, and an exchange over callbacks with the same bits.
+// The C API from C99: encodes messages, averages them, and compares with an exchange over callbacks: equal bits.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static void aggregate_by_hand(const tg_plan* plan) {
   for (int worker = 0; worker < NUM_WORKERS; ++worker) tg_encoder_destroy(encoders[worker]);
 }
 
-// A transport of one rank, which has nothing to move.
+// Callbacks of a transport with a single rank, which moves no data.
 static int gather(void* self, const uint8_t* message, int64_t bytes, tg_incoming* all) {
   (void)self;
   uint8_t* const place = tg_incoming_add(all, bytes);

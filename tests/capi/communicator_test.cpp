@@ -28,7 +28,7 @@ using testing::sized;
 using testing::Tensors;
 using Bytes = std::vector<std::uint8_t>;
 
-/// A rank that is a thread: what a caller writes to connect processes. Fails as told to.
+/// One rank as a thread: the callbacks that a caller implements to connect processes, with faults on request.
 class Rank {
  public:
   Rank(std::shared_ptr<Meeting> meeting, int rank) : meeting_(std::move(meeting)), rank_(rank) {}
@@ -60,15 +60,15 @@ class Rank {
 
   int num_released = 0;
   int num_calls = 0;
-  int fails_at = -1;      // which call
-  int result = 1;         // what that returns
-  int num_messages = -1;  // that are added in place of those of all ranks
-  int damage = 0;         // bytes that are left away of each message
+  int fails_at = -1;      // index of the call that fails, -1: none
+  int result = 1;         // return value of the failing call
+  int num_messages = -1;  // messages to return, -1: one per rank
+  int damage = 0;         // bytes cut off each message
 
  private:
   static Rank& of(void* self) { return *static_cast<Rank*>(self); }
 
-  /// Shows something of this rank's to all, and looks at that of each.
+  /// Publishes a pointer of this rank to all ranks and calls `look` with each rank's pointer.
   template <class Look>
   int exchange(void* mine, const Look& look) {
     if (num_calls++ == fails_at) return result;
@@ -122,7 +122,7 @@ class Rank {
 
 constexpr int kWorkers = 5;
 
-/// A step of this rank's workers, with all tensors at once.
+/// Exchanges all tensors of this rank's workers in one step.
 tg_status run_step(const CExchange& exchange, const std::vector<Tensors>& gradients, Tensors& mean,
                    std::uint64_t step) {
   tg_exchange_info info = sized<tg_exchange_info>();
@@ -138,7 +138,6 @@ tg_status run_step(const CExchange& exchange, const std::vector<Tensors>& gradie
   return status == TG_OK ? tg_exchange_finish(exchange.get(), nullptr) : status;
 }
 
-/// Calls body(rank's number, rank) in a thread for each rank.
 template <class Body>
 void for_each_rank(int size, const Body& body) {
   const auto meeting = std::make_shared<Meeting>(size);
@@ -147,7 +146,7 @@ void for_each_rank(int size, const Body& body) {
     threads.emplace_back([&, number] {
       Rank rank(meeting, number);
       body(number, rank);
-      meeting->abort();  // a rank that still waits has failed
+      meeting->abort();  // unblocks ranks that still wait for a failed one
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -195,8 +194,8 @@ TEST(CCommunicator, CallbacksThatFailEndTheCall) {
   const Layout layout = testing::mixed_layout();
   const CPlan plan = testing::c_plan(layout, kWorkers, "");
   const std::vector<Tensors> gradients = testing::worker_gradients(layout, kWorkers);
-  // Scalers are gathered, then the gradient is gathered or scattered. integer_sum gathers the tensor without elements,
-  // which is fp32, and adds codes; ternary on the way back agrees on the largest sums.
+  // Scalers are gathered first; the gradient is then gathered or scattered. integer_sum gathers the tensor without
+  // elements, which is fp32, and sums codes. A ternary downlink also all-reduces the maxima of the sums.
   struct Case {
     const char* options;
     int call;
@@ -257,7 +256,7 @@ TEST(CCommunicator, GivesNoRoomForMoreMessagesThanRanks) {
   ops.all_gather = [](void*, const std::uint8_t*, std::int64_t, tg_incoming* all) {
     EXPECT_EQ(tg_incoming_add(all, -1), nullptr);
     EXPECT_STREQ(tg_last_error(), "a message of -1 bytes");
-    if (!testing::kIsSanitized) {  // a sanitizer ends programs that ask for so much
+    if (!testing::kIsSanitized) {  // a sanitizer aborts on allocations of that size
       EXPECT_EQ(tg_incoming_add(all, std::int64_t{1} << 60), nullptr);
       EXPECT_STREQ(tg_last_error(), "out of memory");
     }
@@ -297,7 +296,7 @@ TEST(CCommunicator, RefusesOperationsByName) {
   EXPECT_TRUE(is_refused(refused([](Ops& o) { o.all_reduce_sum = nullptr; }), "all_reduce_sum is NULL"));
   EXPECT_TRUE(is_refused(refused([](Ops& o) { o.all_reduce_max = nullptr; }), "all_reduce_max is NULL"));
   EXPECT_EQ(rank.num_released, 0);
-  // More ranks than workers.
+  // More ranks than workers are refused.
   const CCommunicator communicator = rank.communicator();
   tg_exchange* made = nullptr;
   EXPECT_TRUE(is_refused(

@@ -1,4 +1,4 @@
-"""libterngrad.so from Python by ctypes, with nothing compiled: a gradient to a message and back, and the list of codecs.
+"""Uses libterngrad.so from Python by ctypes, without compiling: encodes a gradient and lists the codecs.
 
 Arguments: the library."""
 

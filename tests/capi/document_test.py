@@ -1,4 +1,4 @@
-"""Compiles the programs of docs/c-api.md, and runs those that are whole.
+"""Compiles the programs of docs/c-api.md and runs the complete ones.
 
 Arguments: the C compiler, the library."""
 
@@ -11,7 +11,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMPILER = LIBRARY = None
-# What the document leaves to the reader.
+# Declarations that the document leaves to the reader.
 PRELUDE = """
 #include <stddef.h>
 #include <terngrad.h>

@@ -29,7 +29,7 @@ using Numbers = std::vector<std::int32_t>;
 constexpr int kWorkers = 4;
 const Numbers kAll = {0, 1, 2, 3, 4, 5, 6};
 
-/// Exchanges some tensors of all workers.
+/// Exchanges the given tensors of all workers.
 tg_status part(const CExchange& exchange, const Numbers& tensors, const std::vector<Tensors>& gradients, Tensors& mean,
                tg_report* report = nullptr) {
   std::vector<tg_array> arrays;
@@ -40,7 +40,7 @@ tg_status part(const CExchange& exchange, const Numbers& tensors, const std::vec
                           c_arrays(mean.values, tensors).data(), report);
 }
 
-/// A step in two parts.
+/// Runs one step as two parts.
 tg_report exchange_step(const CExchange& exchange, const std::vector<Tensors>& gradients, Tensors& mean,
                         std::uint64_t step) {
   tg_report report = sized<tg_report>();
@@ -101,7 +101,7 @@ TEST(CExchange, HasTheBitsAndBytesOfTheLibrarys) {
       }
       expected_report = expected.finish();
       Tensors out = testing::blank_tensors(layout);
-      Tensors& mean = step == 2 ? gradients[1] : out;  // also in place
+      Tensors& mean = step == 2 ? gradients[1] : out;  // step 2: in place
       const tg_report report = exchange_step(exchange, gradients, mean, step);
       EXPECT_TRUE(testing::same_bits(whole.values, mean)) << text;
       EXPECT_EQ(report.sent_bytes, expected_report.sent_bytes());
@@ -198,7 +198,7 @@ TEST(CExchange, RefusesPartsByName) {
   tg_report report{};
   EXPECT_TRUE(is_refused(part(exchange, {0}, gradients, mean, &report), "report.struct_size is 0"));
   EXPECT_TRUE(is_refused(tg_exchange_finish(exchange.get(), &report), "report.struct_size is 0"));
-  // None of that has ended the step.
+  // The refused calls did not end the step.
   report = sized<tg_report>();
   EXPECT_TRUE(is_ok(part(exchange, {0, 3}, gradients, mean, &report)));
   EXPECT_GT(report.sent_bytes, 0);
@@ -238,7 +238,7 @@ TEST(CExchange, SaysWhatIsNotFinite) {
   for (const float value : mean.values[3]) ASSERT_TRUE(std::isfinite(value));
 }
 
-/// What an exchange shows of its workers' state.
+/// Per-worker state of an exchange (residuals, velocities, factors) by worker and name.
 struct State {
   std::map<std::pair<std::int32_t, std::string>, std::vector<float>> values;
   std::uint64_t fingerprint = 0;
@@ -271,12 +271,12 @@ struct State {
 TEST(CExchange, ContinuesFromARestoredState) {
   const Layout layout = testing::mixed_layout();
   const std::pair<const char*, std::size_t> codecs[] = {
-      // Of all tensors but the one that is fp32 and the one without elements.
+      // All tensors except the fp32 one and the empty one.
       {"terngrad_ef", kWorkers * 5},
       {"signum", kWorkers * 5},
       {"ternary", 0},
-      {"dgc:density=0.1", kWorkers * (5 + 7)},            // residuals, and velocities of all
-      {"powersgd:rank=1,min_ratio=1", kWorkers * 1 + 1},  // of the only matrix, whose Q all ranks have
+      {"dgc:density=0.1", kWorkers * (5 + 7)},            // residuals, and velocities of all tensors
+      {"powersgd:rank=1,min_ratio=1", kWorkers * 1 + 1},  // residuals of the only matrix, and Q, common to all ranks
   };
   for (const auto& [codec, num_states] : codecs) {
     const CPlan plan = testing::c_plan(layout, kWorkers, std::string("codec=") + codec + " codec_for=plain=fp32");
@@ -289,7 +289,7 @@ TEST(CExchange, ContinuesFromARestoredState) {
     EXPECT_EQ(state.values.size(), num_states) << codec;
     const CExchange resumed = testing::c_exchange(plan, nullptr, "");
     std::vector<tg_named_array> arrays = state.arrays();
-    // As if several ranks' states were given: what they have alike is there twice.
+    // As if the states of several ranks were combined: shared arrays appear twice.
     if (!arrays.empty() && arrays[0].worker < 0) arrays.push_back(arrays[0]);
     ASSERT_TRUE(is_ok(state.restore(resumed, arrays))) << codec;
     Tensors again = testing::blank_tensors(layout);

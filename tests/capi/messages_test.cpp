@@ -56,7 +56,7 @@ tg_status decode(const CPlan& plan, const Bytes& message, Tensors& out, std::uin
   return status;
 }
 
-/// The messages of all workers of a plan, once through C and once through the library.
+/// The messages of all workers of a plan, encoded through the C API and through the C++ library.
 struct Sent {
   Layout layout = testing::mixed_layout();
   std::vector<Tensors> gradients = testing::worker_gradients(layout, kWorkers);
@@ -98,7 +98,7 @@ struct Sent {
       expected.emplace_back(bytes.begin(), bytes.end());
     }
   }
-  /// @param out  of the layout
+  /// @param out  tensors of the layout
   tg_status aggregate(Tensors& out, std::uint64_t step = kStep) const {
     std::vector<const std::uint8_t*> data;
     std::vector<std::int64_t> bytes;
@@ -192,7 +192,7 @@ TEST(CMessages, AreRefusedBeforeAnythingIsWritten) {
   EXPECT_TRUE(fails(decode(testing::c_plan(sent.layout, kWorkers, "codec=fp8"), right, out), TG_COMMUNICATION,
                     "layout fingerprint"));
   EXPECT_EQ(out.values, testing::blank_tensors(sent.layout).values);
-  // From any address.
+  // Messages need no alignment.
   Bytes shifted(right.size() + 1);
   std::ranges::copy(right, shifted.begin() + 1);
   const std::vector<tg_array> arrays = c_arrays(out.values);
@@ -214,7 +214,7 @@ TEST(CEncoder, NeedsWhatTheCodecShares) {
   const CPlan plan = testing::c_plan(layout, 2, "");
   const CEncoder encoder = testing::c_encoder(plan, 1, "");
   Bytes message;
-  std::vector<float> scalers(6);  // of seven tensors one is empty
+  std::vector<float> scalers(6);  // six of the seven tensors are not empty
   EXPECT_TRUE(is_refused(encode(encoder, gradient, message), "no gradient was measured"));
   EXPECT_TRUE(is_refused(tg_encoder_scalers(encoder.get(), scalers.data(), 6), "no gradient was measured"));
   EXPECT_TRUE(is_refused(tg_encoder_set_scalers(encoder.get(), 0, scalers.data(), 6), "no gradient was measured"));

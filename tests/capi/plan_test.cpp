@@ -159,7 +159,7 @@ TEST(CPlan, FillsInWhatFits) {
     EXPECT_TRUE(is_refused(tg_plan_get_info(plan.get(), &out), "out.struct_size is " + std::to_string(size)));
     EXPECT_EQ(out.num_workers, 0);
   }
-  // Of a later version: what this one does not know becomes 0, and what is behind it stays.
+  // A caller with a later, larger struct: unknown fields become 0, and memory behind the struct stays untouched.
   struct {
     tg_plan_info info;
     std::uint64_t later;

@@ -35,7 +35,7 @@ TEST(CStatus, KeepsTheLastErrorOfEachThread) {
     EXPECT_TRUE(is_refused(tg_stream_cpu(0, &stream), "num_threads must be from 1 to 4096, got 0"));
     EXPECT_EQ(stream, nullptr);
   }).join();
-  // A success does not touch it.
+  // A successful call keeps the last error.
   tg_stream* stream = nullptr;
   EXPECT_EQ(tg_stream_cpu(2, &stream), TG_OK);
   tg_stream_destroy(stream);

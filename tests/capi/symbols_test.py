@@ -1,4 +1,4 @@
-"""What libterngrad.so exports: capi/symbols.txt, which is what its header declares, and nothing else.
+"""libterngrad.so exports exactly the symbols of capi/symbols.txt, and its header declares exactly them.
 
 Arguments: nm, the library."""
 
@@ -16,7 +16,7 @@ class Symbols(unittest.TestCase):
     def test_the_library_exports_the_list(self):
         lines = subprocess.run([NM, "-D", "--defined-only", LIBRARY], check=True, capture_output=True, text=True).stdout.splitlines()
         exported = sorted(line.split()[-1] for line in lines)
-        # A symbol that is missing here breaks programs: the SONAME has to change. One that is new: TG_ABI_VERSION grows.
+        # A removed symbol breaks programs and needs a new SONAME; an added one needs a larger TG_ABI_VERSION.
         self.assertEqual(exported, (CAPI / "symbols.txt").read_text().split())
 
     def test_the_header_declares_the_list(self):

@@ -1,5 +1,5 @@
-// Embedding example: the mean of two workers' gradients, exchanged in 2 bits per element. The tensors belong to the
-// caller; the library sees them through a table of pointers.
+// Embedding example: averages the gradients of two workers at 2 bits per element. The caller owns the tensors; the
+// library accesses them through a table of pointers.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -32,8 +32,8 @@ Gradient random_gradient(unsigned seed) {
   return gradient;
 }
 
-/// Whether every element of `mean` is k * s / N with a whole k in [-N, N], where `sent` holds what one worker sent: -s,
-/// 0 or s.
+/// True if every element of `mean` is k * s / N with an integer k in [-N, N]. @param sent  one worker's decoded
+/// gradient: -s, 0 or s per element
 bool is_ternary_mean(const std::vector<float>& mean, const std::vector<float>& sent) {
   float s = 0;
   for (const float value : sent) s = std::fmax(s, std::fabs(value));
@@ -55,8 +55,7 @@ int main() {
   terngrad::CompressedAllReduceOptions options;
   options.codecs.codec = "ternary:clip_factor=2.5";
   options.seed = 1;
-  // Both workers live in this process. For workers in several processes pass a terngrad::Communicator over your own
-  // transport in place of this one.
+  // Both workers are in this process. For several processes pass a terngrad::Communicator over your transport instead.
   const terngrad::WorkerGroup workers = terngrad::make_worker_group(kNumWorkers, terngrad::make_self_communicator());
   terngrad::CompressedAllReduce all_reduce(layout, workers, options);
 

@@ -1,5 +1,5 @@
-// What clipping at 2.5 standard deviations does to gradients whose distribution is known: Wen et al., NIPS 2017,
-// section 3.3 and the integrals below. Tolerances are six standard errors of the sample (false alarm 2e-9 each).
+// Clipping statistics at 2.5 standard deviations for known gradient distributions (Wen et al., NIPS 2017, section 3.3)
+// against the integrals below. Tolerances are six standard errors of the sample: false-alarm rate 2e-9 each.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,7 +26,7 @@ const std::size_t kElements = testing::scaled<std::size_t>(1 << 22, 1 << 18);
 double density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * kPi); }
 double upper_tail(double x) { return std::erfc(x / std::sqrt(2.0)) / 2; }
 
-/// Moments of a unit Gaussian g and m = min(|g|, c): closed forms by parts.
+/// Moments of a unit Gaussian g and m = min(|g|, c), integrated by parts.
 struct ClippedGaussian {
   double clipped = 2 * upper_tail(kClip);                                           // P(|g| > c)
   double mean = 2 * (density(0) - density(kClip)) + 2 * kClip * upper_tail(kClip);  // E[m]
@@ -66,22 +66,22 @@ TEST(ClosedForms, GaussianGradientsShowThem) {
   const ClippedGaussian form;
   const TensorTelemetry found = sample(testing::gaussian(kElements, 5, 0.37));
   const auto n = static_cast<double>(kElements);
-  // A fraction p of n: p (1 - p) / n. The scaler's own error moves it by density * c * (relative error of sigma,
-  // 1 / sqrt(2 n)), which is less; both together are below twice the first.
+  // A sample fraction p of n has variance p (1 - p) / n. The error of the scaler shifts p by density * c * (relative
+  // error of sigma, 1 / sqrt(2 n)), which is less; both together are below twice the first deviation.
   const double clipped_error = 2 * std::sqrt(form.clipped * (1 - form.clipped) / n);
   EXPECT_NEAR(found.clip_fraction, form.clipped, 6 * clipped_error);
   EXPECT_NEAR(found.zero_fraction, 1 - form.mean / kClip, 6 * 2 * 0.5 / std::sqrt(n));
-  // Length and angle are smooth functions of means over n elements of g^2, m^2 and g m, whose excess over each other
-  // sits in the clipped few: its deviation is below E[(g^2 - m^2)^2]^(1/2) < 0.5, and half of that in the length.
+  // Norm and angle are smooth functions of the means of g^2, m^2 and g m over n elements. These differ only in the few
+  // clipped elements: the deviation is below E[(g^2 - m^2)^2]^(1/2) < 0.5, and half of that for the norm.
   EXPECT_NEAR(found.kept_norm, std::sqrt(form.square), 6 * 0.25 / std::sqrt(n));
-  // d(angle) = d(cos) / sin(angle) with sin(2.75 degrees) = 0.048 and d(cos) below 0.05 / sqrt(n).
+  // d(angle) = d(cos) / sin(angle), with sin(2.75 degrees) = 0.048 and d(cos) below 0.05 / sqrt(n).
   const double angle = std::acos(form.product / std::sqrt(form.square)) * 180 / kPi;
   EXPECT_NEAR(found.clip_angle_degrees, angle, 6 * (0.05 / 0.048) / std::sqrt(n) * 180 / kPi);
 }
 
 TEST(ClosedForms, AsymmetricLevelsHaveTheErrorOfEachSide) {
-  // |g| is uniform up to 4 on the positive side and up to 1 on the negative one. The error of an element is |g| (s -
-  // |g|) in the mean over draws: s^2 / 6 in the mean over a side up to its own s, s / 2 - 1 / 3 over one up to 1.
+  // g| is uniform in [0, 4] on the positive side and in [0, 1] on the negative one. The expected squared error of an
+  // element is |g| (s - |g|): on average s^2 / 6 where |g| reaches s, and s / 2 - 1 / 3 where |g| reaches 1.
   Layout layout;
   layout.add("w", {static_cast<std::int64_t>(kElements)});
   testing::Tensors tensors = testing::blank_tensors(layout);
@@ -101,15 +101,15 @@ TEST(ClosedForms, AsymmetricLevelsHaveTheErrorOfEachSide) {
     }
     return error;
   };
-  // A squared error has a deviation below 4, its sides 0.197 s^2; s is off by a 1e-5th.
+  // A squared error has a deviation below 4, its mean per side 0.197 s^2; s is accurate to 1e-5.
   const double tolerance = 6 * 4 / std::sqrt(static_cast<double>(kElements));
   EXPECT_NEAR(error_of({.levels = TernaryLevels::kAsymmetric}), (16.0 / 6 + 1.0 / 6) / 2, tolerance);
   EXPECT_NEAR(error_of({}), (16.0 / 6 + 4.0 / 2 - 1.0 / 3) / 2, tolerance);
 }
 
 TEST(ClosedForms, ThcHasTheErrorOfAClippedGaussian) {
-  // Elements beyond c = 2.154 deviations lose 2 ((1 + c^2) Q(c) - c phi(c)) of the power; those below are drawn between
-  // levels c / 7 apart, whose distance from the level below is near to uniform: (c / 7)^2 / 6 each.
+  // Clipping beyond c = 2.154 deviations loses 2 ((1 + c^2) Q(c) - c phi(c)) of the power. Elements below c are rounded
+  // between levels c / 7 apart; their offset from the level below is almost uniform, which adds (c / 7)^2 / 6 each.
   constexpr double kReach = 2.154;
   const double clipping = 2 * ((1 + kReach * kReach) * upper_tail(kReach) - kReach * density(kReach));
   const double drawing = (1 - 2 * upper_tail(kReach)) * std::pow(kReach / 7, 2) / 6;
@@ -134,11 +134,11 @@ TEST(ClosedForms, ThcHasTheErrorOfAClippedGaussian) {
     }
     return error / power;
   };
-  // A squared error has a deviation below 0.1 of the power of an element, in which the scaler's, whose relative error
-  // is 1 / sqrt(2 x 512) in each block, hardly counts: (dE / dc)^2 is near 0.
+  // The deviation of a squared error is below 0.1 of an element's power. The scaler's relative error of 1 / sqrt(2 x
+  // 512) per block, which is negligible: (dE / dc)^2 is near 0.
   const double tolerance = 6 * 0.1 / std::sqrt(static_cast<double>(kElements)) + 2e-4;
   EXPECT_NEAR(error_of(testing::gaussian(kElements, 9, 0.1)), clipping + drawing, tolerance);
-  // Sums of 1024 elements of a heavier tail are near to Gaussian, too.
+  // Rotation sums 1024 elements, which is nearly Gaussian for a heavier tail, too.
   EXPECT_NEAR(error_of(testing::laplace(kElements, 10)), clipping + drawing, tolerance);
 }
 
@@ -148,8 +148,8 @@ TEST(ClosedForms, LaplaceGradientsAreSparser) {
   const double zeros = 1 - b * (1 - std::exp(-kClip / b)) / kClip;
   EXPECT_NEAR(zeros, 0.725, 5e-4);
   const TensorTelemetry found = sample(testing::laplace(kElements, 6));
-  // The scaler's relative error is sqrt((kurtosis - 1) / 4n) = 1.12 / sqrt(n), times 0.25 for the zeros; the draws'
-  // 0.45 / sqrt(n).
+  // Relative error of the scaler: sqrt((kurtosis - 1) / 4n) = 1.12 / sqrt(n), times 0.25 for the zeros. Error of the
+  // draws: 0.45 / sqrt(n).
   EXPECT_NEAR(found.zero_fraction, zeros, 6 * (0.28 + 0.45) / std::sqrt(static_cast<double>(kElements)));
 }
 

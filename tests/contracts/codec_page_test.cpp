@@ -1,4 +1,4 @@
-// The table of measured bits and errors in docs/codecs.md is what the codecs do.
+// The measured bits and errors in the table of docs/codecs.md match the codecs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ constexpr std::int64_t kElements = 1 << 19;
 
 struct Measured {
   std::string spec;
-  double bits = 0;   // that a worker sends, by element
+  double bits = 0;   // bits that a worker sends per element
   double error = 0;  // |Q(g) - g|^2 / |g|^2
 };
 
@@ -30,7 +30,7 @@ std::string row_text(const Measured& row) {
   return text;
 }
 
-/// The rows "| `spec` | bits | error |" of the page.
+/// Rows "| `spec` | bits | error |" of docs/codecs.md.
 std::vector<Measured> rows_of_the_page() {
   std::ifstream file("docs/codecs.md");
   EXPECT_TRUE(file) << "the working directory is not the project's";
@@ -45,10 +45,10 @@ std::vector<Measured> rows_of_the_page() {
   return rows;
 }
 
-/// Of two workers that gather each other's messages.
+/// Measures a codec with two workers that all-gather their messages.
 Measured measured(const std::string& spec) {
   Layout layout;
-  // Factors are of matrices.
+  // Low-rank codecs need a matrix.
   const bool is_low_rank = make_codec(spec, {})->low_rank().has_value();
   layout.add("w",
              is_low_rank ? std::vector<std::int64_t>{1024, kElements / 1024} : std::vector<std::int64_t>{kElements});
@@ -73,7 +73,7 @@ Measured measured(const std::string& spec) {
   return {spec, 8.0 * static_cast<double>(report.workers().sent) / 2 / static_cast<double>(kElements), error / square};
 }
 
-// Elements are of the mathematical library, whose last bits may differ: not the printed digits are compared.
+// Gradients use the C math library, whose last bits vary: compares with tolerances, not the printed digits.
 TEST(CodecPage, BitsAndErrorsAreThoseOfTheCodecs) {
   std::set<std::string> codecs;
   for (const Measured& row : rows_of_the_page()) {

@@ -1,10 +1,10 @@
-// Gradient descent with compressed gradients on a problem whose optimum is known: quadratics
+// Gradient descent with compressed gradients on quadratics with a known optimum:
 //
-//   f_k(x) = sum over i of h_ki (x_i - a_ki)^2 / 2,  h log-uniform in [0.1, 1], n = 1024,  of N = 4 workers k,
+//   f_k(x) = sum over i of h_ki (x_i - a_ki)^2 / 2,  h log-uniform in [0.1, 1], n = 1024,  for N = 4 workers k,
 //
-// by x -= rate mean of what the workers send. Where all a_k are equal every worker's gradient is 0 at the optimum, so
-// noise that is relative to the gradient leaves with it. Where they differ it stays. Bounds are 10 times what a
-// simulation in float64 gave, at least 1e-6: what float32 leaves.
+// with the update x -= rate * (mean of the decoded gradients). If all a_k are equal, every worker's gradient is 0 at
+// the optimum, so noise that is relative to the gradient vanishes there. If they differ, the noise stays. Bounds are 10
+// times the distances of a float64 simulation, and at least 1e-6 for float32 rounding.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,13 +23,14 @@ namespace {
 constexpr std::size_t kElements = 1024;
 constexpr std::size_t kWorkers = 4;
 
-/// A codec with its rate and steps, and the simulated distances to the optimum over the first one.
+/// A codec with its learning rate and steps. Final distances to the optimum, relative to the initial ones, are
+/// simulated.
 struct Row {
   const char* spec;
   double rate;
   int steps;
-  double equal;   // all a_k are one
-  double differ;  // every worker has its own
+  double equal;   // all a_k equal
+  double differ;  // a_k differ between workers
   const char* memory = "none";
 };
 
@@ -91,7 +92,7 @@ std::unique_ptr<GradientExchange> make_exchange(const Layout& layout, const char
   return std::make_unique<MemoryAllReduce>(layout, workers, options, Buckets{{0}}, kept);
 }
 
-/// Distance to the optimum over that of x = 0, where descent begins.
+/// Distance to the optimum after descent, relative to the distance at the start x = 0.
 double descend(const Row& row, const Problem& problem) {
   Layout layout;
   layout.add("x", {kElements});
@@ -116,7 +117,7 @@ double descend(const Row& row, const Problem& problem) {
 
 double bound(double simulated) { return std::max(10 * simulated, 1e-6); }
 
-/// x after steps along the gradient of eps |x1 + x2| + |x1 - x2|, times a rate that falls, as `codec` sends it
+/// x1 + x2| after descent along the gradient of eps |x1 + x2| + |x1 - x2| with a decaying rate, compressed by `codec`
 /// (Karimireddy et al., ICML 2019, counterexample 2): with signs alone x1 + x2 never changes.
 double sum_after_descent(const char* codec, const char* memory) {
   constexpr double kEps = 0.5;
@@ -139,7 +140,7 @@ double sum_after_descent(const char* codec, const char* memory) {
   return std::fabs(x1 + x2);
 }
 
-// The signs of both gradients are opposite wherever x is, so without error feedback their sum stays.
+// The two components have opposite signs everywhere, so without error feedback their sum stays.
 TEST(Convergence, SignsNeedErrorFeedback) {
   EXPECT_NEAR(sum_after_descent("sign", "none"), 2, 1e-9);
   EXPECT_LT(sum_after_descent("sign", "ef"), 0.1);
@@ -154,7 +155,7 @@ TEST_P(Convergence, ToTheOptimumThatAllWorkersShare) {
 TEST_P(Convergence, NearTheOptimumOfWorkersThatDiffer) {
   const double found = descend(GetParam(), Problem(/*equal=*/false));
   EXPECT_LT(found, bound(GetParam().differ));
-  EXPECT_GT(found, GetParam().differ / 10);  // noise that a codec must have
+  EXPECT_GT(found, GetParam().differ / 10);  // the codec's noise prevents exact convergence
 }
 
 INSTANTIATE_TEST_SUITE_P(Codecs, Convergence, ::testing::ValuesIn(kRows), [](const auto& instance) {

@@ -1,5 +1,5 @@
-// Contracts B1 and B2 between the CPU and GPUs: random layouts, options and gradients, hostile ones among them, give
-// the same mean, on one rank and on several.
+// Contracts B1 and B2 between CPU and GPU: random layouts, options and gradients, special values included, give the
+// same mean on one rank and on several.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using testing::DeviceExchange;
 using testing::Tensors;
 using CudaSameBits = testing::CudaTest;
 
-/// How many to try: a few thousand take a GPU seconds and the emulation an hour.
+/// Number of random layouts. A few thousand take seconds on a GPU and an hour in the emulation.
 int num_layouts() {
   const char* text = std::getenv("TERNGRAD_RANDOM_LAYOUTS");
   return text == nullptr ? 25 : std::atoi(text);
@@ -35,7 +35,7 @@ T one_of(Random& random, const T (&choices)[n]) {
   return choices[random() % n];
 }
 
-/// Sizes from 0 to tens of thousands, small ones as often as large ones, many of them beside a multiple of a chunk.
+/// Tensor sizes from 0 to tens of thousands, log-uniform; many are next to a multiple of a chunk.
 Layout random_layout(Random& random) {
   Layout layout;
   const auto num_tensors = 1 + random() % 8;
@@ -81,7 +81,7 @@ CompressedAllReduceOptions random_options(Random& random) {
   return options;
 }
 
-/// Normal values; in every third set some are replaced by special ones.
+/// Normal values; a third of the gradients also have special values.
 Tensors random_gradient(const Layout& layout, Random& random) {
   Tensors tensors = testing::gaussian_tensors(layout, random(), std::exp2(static_cast<double>(random() % 40) - 20));
   if (random() % 3 != 0) return tensors;
@@ -125,7 +125,7 @@ void expect_same_mean(std::uint64_t seed) {
   ASSERT_TRUE(testing::same_bits(expected.values, cuda.mean.read(layout, cuda.stream))) << what;
 }
 
-/// As one of several ranks, each of which has at least one worker. Where codes add up, by integer_sum as well.
+/// Compares the means of several ranks, each with at least one worker; for summable codecs with integer_sum, too.
 void expect_same_mean_of_ranks(std::uint64_t seed) {
   Random random(seed);
   const Layout layout = random_layout(random);

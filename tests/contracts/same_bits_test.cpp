@@ -1,5 +1,5 @@
-// Contract B1 on the CPU: equal gradient bits give equal statistics, scalers, codes, payloads and results with every
-// SIMD target, any number of threads, any alignment and any place of the tensors.
+// Contract B1 on the CPU: equal gradient bits give equal statistics, scalers, codes, payloads and results for every
+// SIMD target, number of threads, alignment and placement of tensors.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -61,13 +61,13 @@ CompressedAllReduceOptions random_options(std::uint64_t seed) {
   return options;
 }
 
-/// Where a worker's tensors lie.
+/// Placement of a worker's tensors in memory: one flat buffer, or with odd gaps.
 enum class Place { kFlat, kOdd };
 
-/// Every byte of every message, and every bit of the mean.
+/// All message bytes and the bits of the mean.
 struct Outcome {
   std::vector<std::vector<std::vector<std::uint8_t>>> messages{kWorkers};
-  std::vector<std::uint32_t> sent;  // of all workers, decoded
+  std::vector<std::uint32_t> sent;  // decoded messages of all workers
   std::vector<std::uint32_t> mean;
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
@@ -77,7 +77,7 @@ Outcome run(const Layout& layout, CompressedAllReduceOptions options, int thread
   std::vector<TensorTable> tables;
   const auto add_table = [&](auto fill) {
     const auto room = static_cast<std::size_t>(layout.flat_elements() + 17 * layout.num_segments() + 17);
-    std::vector<float>& values = memory.emplace_back(room, 1e30f);  // what must not be read
+    std::vector<float>& values = memory.emplace_back(room, 1e30f);  // the gaps between tensors must not be read
     std::vector<float*> pointers;
     std::size_t at = 0;
     for (const Segment& segment : layout.segments()) {
@@ -102,7 +102,7 @@ Outcome run(const Layout& layout, CompressedAllReduceOptions options, int thread
   options.num_threads = threads;
   CompressedAllReduce exchange(layout, make_worker_group(kWorkers, make_self_communicator()), options);
   Outcome outcome;
-  std::mutex mutex;  // workers may be encoded side by side
+  std::mutex mutex;  // workers may be encoded concurrently
   exchange.set_message_filter([&](int worker, std::span<std::uint8_t> message) {
     const std::lock_guard lock(mutex);
     outcome.messages[static_cast<std::size_t>(worker)].emplace_back(message.begin(), message.end());

@@ -1,5 +1,5 @@
-// Statistical tests of the draws and of stochastic rounding. Seeds are fixed, so each passes or fails for good; the
-// false-alarm rates say how likely a correct implementation was to fail on the day the seeds were chosen.
+// Statistical tests of the random draws and of stochastic rounding. Seeds are fixed, so results are reproducible. The
+// false-alarm rates are the probability that a correct implementation failed for the chosen seeds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,16 +21,16 @@ namespace terngrad::unbiasedness_test {
 namespace {
 
 constexpr std::size_t kElements = 65536;
-/// Family-wise: over all elements, both tails and all groups of one test.
+/// Family-wise false-alarm rate of one test: all elements, both tails and all groups.
 constexpr double kFalseAlarms = 1e-6;
 
-/// Counts of non-zero codes of each element over many steps, and their number of codes with a wrong sign.
+/// Number of non-zero codes per element over many steps, and number of codes with a wrong sign.
 struct Counts {
   std::vector<std::uint32_t> nonzero = std::vector<std::uint32_t>(kElements, 0);
   std::size_t wrong_signs = 0;
 };
 
-/// Elements of all magnitudes below s: a quarter uniform, the rest spread over 20 octaves, some exactly 0 or s.
+/// Elements of all magnitudes up to s: a quarter uniform, the rest log-uniform over 20 octaves, some exactly 0 or s.
 std::vector<float> gradient_of(std::uint64_t seed, float s) {
   std::mt19937_64 random(seed);
   std::vector<float> gradient(kElements);
@@ -71,17 +71,18 @@ Counts count_codes(std::span<const float> gradient, std::vector<float> scalers, 
   return counts;
 }
 
-/// Bound on the probability that a sum of n independent 0/1 draws of mean probability p is as far from n p as k, on
-/// k's side: exp(-n KL(k/n, p)), Chernoff's bound on the exact binomial tail, which by Hoeffding (1956) also holds
-/// where the probabilities differ. Rejecting when the bound is below a level keeps false alarms below that level.
+/// Bound on the tail probability of a sum of n independent 0/1 draws with mean probability p, at k on k's side of n p:
+/// exp(-n KL(k/n, p)). This is Chernoff's bound on the binomial tail; by Hoeffding (1956) it also holds for different
+/// probabilities. Rejecting when the bound is below a level keeps the false-alarm rate below that level.
 double tail_bound(double k, double n, double p) {
   const double q = k / n;
   const auto term = [](double a, double b) { return a == 0 ? 0 : a * std::log(a / b); };
   return std::exp(-n * (term(q, p) + term(1 - q, 1 - p)));
 }
 
-/// What contradicts that element i is non-zero with probability |g_i| / s; empty if nothing does. Every element by
-/// itself, and elements of an octave of probability together, which shows biases that are small but shared.
+/// Tests that element i is non-zero with probability |g_i| / s. Tests each element, and the sum over each octave of
+/// probability, which detects small common biases.
+/// @returns a description of the first contradiction, empty if there is none
 std::string contradiction(const Counts& counts, std::span<const float> gradient, float s, int num_draws) {
   const double n = num_draws;
   struct Octave {
@@ -94,7 +95,7 @@ std::string contradiction(const Counts& counts, std::span<const float> gradient,
     octave.count += counts.nonzero[i];
     octave.expected += n * p;
     octave.draws += n;
-    // Two tails of every element take half of the false alarms.
+    // Single elements with two tails each use half of the false-alarm rate.
     if (tail_bound(counts.nonzero[i], n, p) < kFalseAlarms / 4 / static_cast<double>(gradient.size())) {
       return "element " + std::to_string(i) + " with p = " + std::to_string(p) + " was non-zero " +
              std::to_string(counts.nonzero[i]) + " of " + std::to_string(num_draws) + " times";
@@ -121,8 +122,8 @@ TEST(Unbiasedness, EveryElementIsNonZeroWithItsProbability) {
   }
 }
 
-/// The same elements, those of the negative side by an exact factor smaller: asymmetric levels with scalers in this
-/// ratio have the same probabilities.
+/// Scales negative elements by an exact factor: asymmetric levels with scalers in this ratio have the same
+/// probabilities.
 constexpr float kNegativeSide = 0.25f;
 std::vector<float> with_shorter_side(std::vector<float> gradient) {
   for (float& g : gradient) g *= std::signbit(g) ? kNegativeSide : 1.0f;
@@ -135,13 +136,13 @@ TEST(Unbiasedness, HoldsForEachSideOfAsymmetricLevels) {
   const Counts counts = count_codes(with_shorter_side(gradient), {1, kNegativeSide}, 0, num_draws);
   EXPECT_EQ(counts.wrong_signs, 0u);
   EXPECT_EQ(contradiction(counts, gradient, 1, num_draws), "");
-  // The scaler of the other side would be noticed.
+  // Swapped scalers must be detected.
   const Counts swapped = count_codes(with_shorter_side(gradient), {kNegativeSide, 1}, 0, num_draws);
   EXPECT_NE(contradiction(swapped, gradient, 1, num_draws), "");
 }
 
 TEST(Unbiasedness, HoldsWithSharedAndWithOwnScalers) {
-  // c = 0: sharing max gives every worker the largest maximum, none its own.
+  // c = 0: sharing max gives all workers the largest maximum, sharing none each its own.
   const int num_draws = testing::scaled(1024, 64);
   Stream stream(Device::cpu(), 1);
   std::vector<std::vector<float>> workers;
@@ -188,7 +189,7 @@ TEST(Unbiasedness, OfTheWholeExchangeWithSharingMaxAndNone) {
       exchange.exchange(tables, mean.table, static_cast<std::uint64_t>(step));
       for (std::size_t i = 0; i < total.size(); ++i) total[i] += static_cast<double>(mean.values[0][i]);
     }
-    // Hoeffding: every one of n = kWorkers * num_steps terms spans s at most, since the sign of a code is fixed, so
+    // Hoeffding: each of the n = kWorkers * num_steps terms has range s at most, since the sign of a code is fixed, so
     // P(|mean - expected| >= d) <= 2 exp(-2 n d^2 / s^2).
     const double d = max * std::sqrt(std::log(2 * 300 * 2 / kFalseAlarms) / (2.0 * kWorkers * num_steps));
     for (std::size_t i = 0; i < total.size(); ++i) {
@@ -199,7 +200,7 @@ TEST(Unbiasedness, OfTheWholeExchangeWithSharingMaxAndNone) {
   }
 }
 
-/// Counts under another rounding rule: non-zero(r16, t).
+/// Counts with another rounding rule: nonzero(r, t) for a draw r of 16 bits and t = |g| / s * 65536.
 Counts count_with(std::span<const float> gradient, float s, int num_draws,
                   const std::function<bool(std::uint32_t, float)>& nonzero) {
   Counts counts;
@@ -221,22 +222,22 @@ TEST(Unbiasedness, TestRejectsRoundingThatIncludesTheTie) {
   const int num_draws = testing::scaled(256, 128);
   const std::vector<float> gradient = gradient_of(1, 1);
   const Counts counts = count_with(gradient, 1, num_draws, [](std::uint32_t r, float t) {
-    return static_cast<float>(r) <= std::floor(t);  // 2^-16 too often
+    return static_cast<float>(r) <= std::floor(t);  // too frequent by 2^-16
   });
   EXPECT_NE(contradiction(counts, gradient, 1, num_draws), "");
 }
 
 TEST(Unbiasedness, TestRejectsRoundingWithoutRefinement) {
-  const int num_draws = 1024;  // 27 non-zeros expected from 2^-17 up to 2^-16, where this rounding gives none
+  const int num_draws = 1024;  // 27 non-zeros expected from 2^-17 up to 2^-16; this rounding has none there
   const std::vector<float> gradient = gradient_of(1, 1);
   const Counts counts = count_with(gradient, 1, num_draws, [](std::uint32_t r, float t) {
-    return static_cast<float>(r) < std::floor(t);  // 2^-17 too rarely on average, never below 2^-16
+    return static_cast<float>(r) < std::floor(t);  // too rare by 2^-17 on average, never non-zero below 2^-16
   });
   EXPECT_NE(contradiction(counts, gradient, 1, num_draws), "");
 }
 
 TEST(Unbiasedness, TestRejectsDrawsOfEightBits) {
-  const int num_draws = 1024;  // 28 non-zeros are then missing below p = 2^-16
+  const int num_draws = 1024;  // 28 non-zeros are missing below p = 2^-16
   const std::vector<float> gradient = gradient_of(1, 1);
   const Counts counts = count_with(gradient, 1, num_draws, [](std::uint32_t r, float t) {
     return static_cast<float>(r & 0xff) < std::floor(t / 256);
@@ -256,14 +257,14 @@ void expect_variance(std::span<const float> gradient, const Counts& counts, cons
     const auto s = static_cast<double>(scalers[std::signbit(gradient[i]) ? 1 : 0]);
     const double p = magnitude / s;
     const double q = counts.nonzero[i] / n;
-    found += s * s * q * (1 - q) * n / (n - 1);  // the unbiased sample variance of s * code
+    found += s * s * q * (1 - q) * n / (n - 1);  // unbiased sample variance of s * code
     expected += magnitude * (s - magnitude);
-    // Variance of a Bernoulli sample variance: m4 / n - m2^2 (n - 3) / (n (n - 1)).
+    // Variance of the sample variance of Bernoulli draws: m4 / n - m2^2 (n - 3) / (n (n - 1)).
     const double m2 = p * (1 - p);
     const double m4 = m2 * (1 - 3 * m2);
     error_squares += s * s * s * s * (m4 / n - m2 * m2 * (n - 3) / (n * (n - 1)));
   }
-  EXPECT_NEAR(found, expected, 6 * std::sqrt(error_squares));  // six standard errors: false alarm 2e-9
+  EXPECT_NEAR(found, expected, 6 * std::sqrt(error_squares));  // six standard errors: false-alarm rate 2e-9
 }
 
 TEST(Unbiasedness, VarianceIsMagnitudeTimesDistanceToTheScaler) {
@@ -290,7 +291,7 @@ TEST(Draws, AreUniformByChiSquare) {
   for (const std::uint32_t count : histogram) {
     chi_square += (count - expected) * (count - expected) / expected;
   }
-  // 65535 degrees of freedom: nearly normal, mean 65535, variance 2 * 65535. Six deviations either way: 2e-9.
+  // 65535 degrees of freedom: nearly normal, mean 65535, variance 2 * 65535. Six deviations on both sides: 2e-9.
   EXPECT_NEAR(chi_square, 65535, 6 * std::sqrt(2.0 * 65535));
 }
 
@@ -303,10 +304,10 @@ TEST(Draws, AreUniformInEveryBit) {
     for (std::size_t bit = 0; bit < 128; ++bit) ones[bit] += words[bit / 32] >> (bit % 32) & 1;
   }
   const auto n = static_cast<double>(num_blocks);
-  for (const double count : ones) EXPECT_NEAR(count, n / 2, 6.5 * std::sqrt(n) / 2);  // 128 bits: 1e-8 in all
+  for (const double count : ones) EXPECT_NEAR(count, n / 2, 6.5 * std::sqrt(n) / 2);  // 128 bits: 1e-8 in total
 }
 
-/// Fair coins as +1 and -1: codes of elements at half the scaler, where the draw alone decides with probability 1/2.
+/// Fair coins as +1 and -1: elements at half the scaler, whose codes are non-zero with probability 1/2.
 std::vector<double> coins(std::uint64_t step, std::uint32_t worker) {
   const std::vector<float> gradient(kElements, 0.5f);
   const float s = 1;
@@ -324,7 +325,7 @@ std::vector<double> coins(std::uint64_t step, std::uint32_t worker) {
   return result;
 }
 
-/// Products of independent fair coins are independent fair coins, so by Hoeffding P(|sum| >= t) <= 2 exp(-t^2 / 2n).
+/// Products of independent fair coins are independent fair coins: Hoeffding gives P(|sum| >= t) <= 2 exp(-t^2 / 2n).
 double correlation_bound(double n, int num_tests) { return std::sqrt(2 * n * std::log(2 * num_tests / kFalseAlarms)); }
 
 TEST(Draws, OfNeighboursAreIndependent) {

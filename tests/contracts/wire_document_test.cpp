@@ -1,4 +1,4 @@
-// The worked example of docs/wire-format.md, read from the document: text and code cannot drift apart.
+// Compares the worked example of docs/wire-format.md, read from the document, with the encoder's messages.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -14,8 +14,7 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-/// The hex dumps of the section "Example", in order: lines of an offset and up to 16 bytes, each dump beginning at
-/// 0000.
+/// Hex dumps of the section "Example", in order. A line has an offset and up to 16 bytes; a dump starts at offset 0000.
 std::vector<Bytes> dumps_of_the_example() {
   std::ifstream file("docs/wire-format.md");
   std::vector<Bytes> dumps;

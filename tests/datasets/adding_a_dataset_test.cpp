@@ -1,4 +1,4 @@
-// That docs/adding-a-dataset.md shows the code which is compiled here: adding_a_dataset/ and optdigits_test.cpp.
+// Checks that docs/adding-a-dataset.md shows the code of adding_a_dataset/ and optdigits_test.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ std::string text_of(const char* path) {
   return text.str();
 }
 
-/// The C++ that a document shows, block by block.
+/// C++ code blocks of a document.
 std::vector<std::string> code_blocks(const std::string& document) {
   const std::string opening = "```cpp\n";
   std::vector<std::string> blocks;
@@ -53,7 +53,7 @@ TEST_F(AddingADataset, TheDocumentShowsTheFilesThatAreCompiled) {
   EXPECT_EQ(blocks_[2], text_of("tests/datasets/sets/optdigits_test.cpp"));
 }
 
-// The lines elsewhere cannot be compiled without the set in the registry. They must look as those of sets that are.
+// Registry lines do not compile without the set in the registry; they must look like those of other sets.
 TEST_F(AddingADataset, TheLinesElsewhereAreAsThoseOfOtherSets) {
   const std::string entry = with_replaced(blocks_[3], "optdigits", "mnist");
   const std::size_t first = entry.find_first_not_of(' ');

@@ -15,7 +15,7 @@ ConstantImages set_of(std::int64_t num_examples) {
   return {"set", {.height = 1, .width = 1, .channels = 1, .num_classes = 2, .num_examples = num_examples}, 1};
 }
 
-/// Position p of the joint stream holds permutation(p / 30)[p mod 30], for every range of workers.
+/// Position p of the joint stream has example permutation(p / 30)[p mod 30], for all ranges of workers.
 TEST(BatchOrder, FollowsThePermutationsOfTheEpochs) {
   const ConstantImages set = set_of(30);
   for (const std::int64_t per_worker : {1, 3, 20}) {

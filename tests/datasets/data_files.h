@@ -1,4 +1,4 @@
-// What the tests of readers share: a temporary folder, packed bytes and the message of an expected DataError.
+// Helpers for tests of readers: temporary folder, compression, message of an expected DataError.
 #pragma once
 
 #include "kernels/runtime/errors.h"
@@ -20,7 +20,7 @@ namespace terngrad {
 
 using Bytes = std::vector<std::uint8_t>;
 
-/// A folder of its own, removed at the end.
+/// A temporary folder, removed by the destructor.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -84,7 +84,7 @@ inline Bytes xz(const Bytes& content, std::uint32_t preset = 1, lzma_check check
   return packed;
 }
 
-/// The message of the DataError that `body` throws; a failure if it throws none.
+/// Message of the DataError that `body` throws; fails the test if it throws none.
 template <class Body>
 std::string data_error(Body&& body) {
   try {

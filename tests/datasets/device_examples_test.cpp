@@ -1,4 +1,4 @@
-// Training examples in device memory against those of a Pipeline with the same options, bit by bit.
+// Training examples in device memory against a Pipeline with the same options, bit for bit.
 #include "datasets/device_examples.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ Batch batch_on(const DeviceExamples& examples, const Dataset& set, Stream& strea
           to_host<std::int32_t>({examples.labels(), count}, stream)};
 }
 
-/// Prepares and runs steps one after the other, told by the host.
+/// Prepares and runs steps one after the other, submitted by the host.
 void expect_steps(DeviceExamples& examples, const Dataset& set, const std::vector<Batch>& expected,
                   std::uint64_t expected_from, std::uint64_t first_step, int count, Stream& stream) {
   examples.prepare(first_step, count);
@@ -66,7 +66,7 @@ class CudaDeviceExamples : public testing::CudaTest, public ::testing::WithParam
 const PipelineOptions kOptions[] = {
     {.batch_size = 1, .seed = 5},
     {.batch_size = 7, .seed = 1, .num_threads = 2},
-    {.batch_size = 40, .seed = 2},  // several epochs in a batch
+    {.batch_size = 40, .seed = 2},  // several epochs per batch
     {.batch_size = 12, .num_workers = 4, .first_local_worker = 1, .num_local_workers = 2, .seed = 3},
     {.batch_size = 6, .num_workers = 3, .first_local_worker = 2, .seed = 4, .first_step = 1000, .prefetch_batches = 1},
 };
@@ -118,12 +118,12 @@ TEST_P(CudaDeviceExamples, AnyStepsMayBePrepared) {
   const PipelineOptions options{.batch_size = 8, .seed = 6, .first_step = 3};
   const std::vector<Batch> expected = expected_batches(set, {.batch_size = 8, .seed = 6}, 24);
   const auto examples = make_device_examples(set, options, 4, stream);
-  // Again, overlapping, backwards, and around the end of the ring beside slots that are kept.
+  // Repeated, overlapping and earlier steps, and steps around the end of the ring.
   for (const auto& [first, count] :
        {std::pair(3, 3), std::pair(3, 3), std::pair(4, 4), std::pair(20, 4), std::pair(0, 2), std::pair(21, 3)}) {
     expect_steps(*examples, *set, expected, 0, static_cast<std::uint64_t>(first), count, stream);
   }
-  EXPECT_THROW(examples->submit({.step = 1}), InvalidArgument);  // its slot holds step 21 now
+  EXPECT_THROW(examples->submit({.step = 1}), InvalidArgument);  // the slot holds step 21
   EXPECT_THROW(examples->submit({.step = 24}), InvalidArgument);
 }
 
@@ -178,7 +178,7 @@ TEST_F(CudaDeviceExamplesOfSets, StreamedErrorArrivesAtItsStepAndStays) {
   std::vector<std::uint32_t> order;
   epoch_permutation(1, 0, 50, order);
   const auto set = std::make_shared<VisitedImages>(50, 3);
-  set->bad_index = order[23];  // in step 4 of batches of 5
+  set->bad_index = order[23];  // step 4 with batches of 5
   Stream stream(Device::cuda());
   const auto examples = make_device_examples(set, {.batch_size = 5, .num_threads = 2}, 6, stream);
   const std::vector<Batch> expected = expected_batches(set, {.batch_size = 5}, 4);
@@ -189,7 +189,7 @@ TEST_F(CudaDeviceExamplesOfSets, StreamedErrorArrivesAtItsStepAndStays) {
   EXPECT_THROW(examples->submit({.step = 4}), InvalidArgument);
   expect_steps(*examples, *set, expected, 0, 1, 3, stream);
 
-  // A step whose slot was wanted by one that failed is forgotten.
+  // A failed step releases the slot that it replaced.
   const auto two = make_device_examples(set, {.batch_size = 5}, 2, stream);
   expect_steps(*two, *set, expected, 0, 2, 2, stream);
   EXPECT_THROW(two->prepare(4, 1), DataError);
@@ -198,7 +198,7 @@ TEST_F(CudaDeviceExamplesOfSets, StreamedErrorArrivesAtItsStepAndStays) {
   EXPECT_TRUE(batch_on(*two, *set, stream) == expected[3]);
 }
 
-/// Of the largest sets only what a step needs is on the device: nothing that large is allocated here.
+/// Only the examples of a step are on the device: no large allocation here.
 TEST_F(CudaDeviceExamplesOfSets, LargeSetsAreStreamed) {
   const Stream stream(Device::cuda());
   const auto placement_of = [&](std::int64_t num_examples) {
@@ -210,7 +210,7 @@ TEST_F(CudaDeviceExamplesOfSets, LargeSetsAreStreamed) {
   EXPECT_EQ(placement_of(10), ExamplesPlacement::kResident);
 }
 
-/// An offer of images that are smaller than the windows.
+/// A set that offers windows larger than its images.
 TEST_F(CudaDeviceExamplesOfSets, ImpossibleCropsAreRefused) {
   class Wrong final : public Dataset {
    public:
@@ -241,7 +241,7 @@ TEST_F(CudaDeviceExamplesOfSets, ImpossibleCropsAreRefused) {
   }
 }
 
-/// The published sets, a few batches of each.
+/// A few batches of a published data set.
 void expect_real_set(const std::string& name, const std::string& data_dir, Subset subset, ExamplesPlacement placement) {
   if (!std::filesystem::exists(data_dir)) GTEST_SKIP() << "no " << name << " in " << data_dir;
   const std::shared_ptr<const Dataset> set = make_dataset(name, {.data_dir = data_dir, .subset = subset});

@@ -1,8 +1,8 @@
-// terngrad_dump_preprocessing IMAGES OUT SIZE VISITS: what each preprocessing makes of the JPEG and PNG files below the
-// folder IMAGES, written to the folder OUT for scripts/dev/check_preprocessing.py. Files: images.txt (a line per image:
-// height, width, path), sorted by path; pixels.u8, their pixels [height, width, 3]; NAME.f32 of each preprocessing, for
-// image i: visits {.seed = kSeed, .epoch = 0 to VISITS - 1} of training to example i, then evaluation, each [SIZE,
-// SIZE, 3]. Images of odd number have two objects, kObjects.
+// terngrad_dump_preprocessing IMAGES OUT SIZE VISITS: applies each preprocessing to the JPEG and PNG files below the
+// folder IMAGES and writes the results to the folder OUT for scripts/dev/check_preprocessing.py. Files: images.txt (one
+// line per image: height, width, path), sorted by path; pixels.u8, the pixels [height, width, 3]; NAME.f32 for each
+// preprocessing, for image i: training visits {.seed = kSeed, .epoch = 0 to VISITS - 1} of example i, then evaluation,
+// each [SIZE, SIZE, 3]. Odd images have two objects, kObjects.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -27,7 +27,7 @@ constexpr std::uint64_t kSeed = 20'170'522;
 constexpr std::array kObjects = {BoundingBox{.x_min = 0.1f, .y_min = 0.15f, .x_max = 0.3f, .y_max = 0.4f},
                                  BoundingBox{.x_min = 0.55f, .y_min = 0.5f, .x_max = 0.95f, .y_max = 0.85f}};
 
-/// A file of OUT.
+/// An output file in OUT.
 class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path) : path_(path), stream_(path, std::ios::binary) {}

@@ -1,4 +1,4 @@
-// JPEG and PNG files for the tests of readers, written by libjpeg and libpng.
+// Writes JPEG and PNG files by libjpeg and libpng, for tests of readers.
 #pragma once
 
 #include <cstddef>
@@ -16,20 +16,20 @@
 namespace terngrad {
 
 struct JpegSettings {
-  J_COLOR_SPACE colours = JCS_RGB;  // of the pixels handed in
+  J_COLOR_SPACE colours = JCS_RGB;  // color space of the input pixels
   int channels = 3;
   bool progressive = false;
   int quality = 95;
-  int horizontal_sampling = 0;  // of the first component, beside 1 of the others; 0: libjpeg's choice
+  int horizontal_sampling = 0;  // first component relative to the others; 0: libjpeg's default
   int vertical_sampling = 0;
-  int restart_rows = 0;  // rows of blocks between restart markers, 0: none
+  int restart_rows = 0;  // block rows between restart markers, 0: none
 };
 
-/// A JPEG image of pixels [height, width, channels].
+/// Encodes pixels [height, width, channels] as JPEG.
 inline Bytes jpeg(const Bytes& pixels, int height, int width, const JpegSettings& settings = {}) {
   jpeg_compress_struct z{};
   jpeg_error_mgr errors{};
-  z.err = jpeg_std_error(&errors);  // ends the process on an error, which a test may
+  z.err = jpeg_std_error(&errors);  // ends the process on an error
   jpeg_create_compress(&z);
   unsigned char* out = nullptr;
   unsigned long out_bytes = 0;
@@ -65,10 +65,10 @@ struct PngSettings {
   int bit_depth = 8;
   bool interlaced = false;
   std::vector<png_color> palette = {};
-  double gamma = 0;  // 0: none stated
+  double gamma = 0;  // 0: not stated
 };
 
-/// A PNG image of packed rows.
+/// Encodes packed rows as PNG.
 inline Bytes png(const std::vector<Bytes>& rows, int width, const PngSettings& settings = {}) {
   Bytes result;
   png_structp writer = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
@@ -97,7 +97,7 @@ inline Bytes png(const std::vector<Bytes>& rows, int width, const PngSettings& s
   return result;
 }
 
-/// A smooth colour image [height, width, 3], which JPEG keeps well.
+/// A smooth image [height, width, channels], which JPEG changes little.
 inline Bytes smooth_pixels(int height, int width, int channels) {
   Bytes pixels;
   for (int row = 0; row < height; ++row) {

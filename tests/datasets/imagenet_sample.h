@@ -1,4 +1,4 @@
-// A few real photographs, where they are there.
+// Real photographs for tests, where available.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace terngrad {
 inline constexpr const char* kImageNetSample = "../shared/data/imagenet-sample/images";
 inline constexpr std::size_t kImageNetSampleImages = 39;
 
-/// The JPEG files, sorted; none where the folder is not there.
+/// The JPEG files, sorted; empty if the folder does not exist.
 inline std::vector<std::filesystem::path> imagenet_sample() {
   std::vector<std::filesystem::path> files;
   if (!std::filesystem::exists(kImageNetSample)) return files;

@@ -1,4 +1,4 @@
-// .npy files for the tests of readers.
+// .npy files for tests of readers.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace terngrad {
 
-/// "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }"
+/// Header text, e.g. "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }".
 inline std::string npy_header(const std::string& type, const std::string& shape) {
   return "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
 }
 
-/// Magic, version, the header's length, the header with a newline, the data.
+/// Magic, version, length of the header, header with a newline, data.
 inline Bytes npy_file(std::string header, const Bytes& data, int version = 1) {
   header += '\n';
   Bytes bytes = {0x93, 'N', 'U', 'M', 'P', 'Y', static_cast<std::uint8_t>(version), 0};

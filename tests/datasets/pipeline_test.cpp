@@ -18,7 +18,7 @@
 namespace terngrad::pipeline_test {
 namespace {
 
-/// Examples that say who they are: an image is {index, epoch, seed}, a label the index.
+/// Examples that identify themselves: an image is {index, epoch, seed}, a label the index.
 class NumberedExamples : public Dataset {
  public:
   explicit NumberedExamples(std::int64_t num_examples) : num_examples_(num_examples) {}
@@ -56,7 +56,7 @@ class NumberedExamples : public Dataset {
   std::int64_t num_examples_;
 };
 
-/// Images and labels of one worker in one step, copied out.
+/// Copy of one worker's images and labels of one step.
 struct Slice {
   std::vector<float> images;
   std::vector<std::int32_t> labels;
@@ -87,7 +87,7 @@ std::vector<std::vector<Slice>> take(std::int64_t num_examples, const PipelineOp
   return take(pipeline, options, num_steps);
 }
 
-/// Joint order of the examples: workers joined within each step.
+/// Labels of all workers, joined within each step.
 std::vector<std::int32_t> joint_labels(const std::vector<std::vector<Slice>>& steps) {
   std::vector<std::int32_t> labels;
   for (const auto& workers : steps) {
@@ -97,7 +97,7 @@ std::vector<std::int32_t> joint_labels(const std::vector<std::vector<Slice>>& st
 }
 
 TEST(Pipeline, FollowsThePermutationsOfTheEpochs) {
-  // 7 does not divide 30: batches span epochs. A batch of 64 spans several.
+  // 30 is not a multiple of 7: batches span epochs. A batch of 64 spans several.
   for (const std::int64_t batch_size : {1, 7, 30, 64}) {
     const int num_steps = static_cast<int>(4 * 30 / batch_size);
     const auto steps = take(30, {.batch_size = batch_size, .seed = 11}, num_steps);
@@ -198,7 +198,7 @@ TEST(Pipeline, ErrorArrivesAtItsStepAndStays) {
   epoch_permutation(1, 0, 50, order);
   for (const int num_threads : {1, 3}) {
     const auto set = std::make_shared<NumberedExamples>(50);
-    set->bad_index = order[23];  // in step 4 of batches of 5
+    set->bad_index = order[23];  // step 4 with batches of 5
     Pipeline pipeline(set, {.batch_size = 5, .num_threads = num_threads});
     for (std::uint64_t step = 0; step < 4; ++step) EXPECT_EQ(pipeline.next().step, step);
     EXPECT_THROW(pipeline.next(), DataError);
@@ -241,7 +241,7 @@ TEST(Pipeline, TakesWhatIsReadyWithoutWaiting) {
   const auto set = std::make_shared<NumberedExamples>(10);
   const PipelineOptions options{.batch_size = 3, .prefetch_batches = 4};
   Pipeline pipeline(set, options);
-  // Its one thread reads for the fourth when three batches are ready.
+  // When three batches are ready, the only thread reads the fourth.
   while (set->num_reads < 10) std::this_thread::yield();
   const auto expected = take(10, options, 3);
   for (std::size_t step = 0; step < 3; ++step) {
@@ -254,7 +254,7 @@ TEST(Pipeline, TakesWhatIsReadyWithoutWaiting) {
   EXPECT_EQ(pipeline.next().step, 3u);
 }
 
-/// Of a step that cannot be prepared, and of one that cannot be yet.
+/// Steps whose preparation fails, and steps that are not ready.
 TEST(Pipeline, HasNothingReadyWhereItWouldThrowOrWait) {
   std::vector<std::uint32_t> order;
   epoch_permutation(1, 0, 10, order);
@@ -280,7 +280,7 @@ TEST(Pipeline, AWindowShuffleReadsShards) {
     for (std::size_t i = 0; i < 12; ++i)
       EXPECT_EQ(batch.labels[i], static_cast<std::int32_t>(order[step % 5 * 12 + i]));
   }
-  // Every example of the batches and of the one behind them was announced.
+  // All examples of these batches and of the next one were announced.
   EXPECT_GE(set->num_hints, 16 * 12);
   set->shards = {20, 30};
   EXPECT_THROW(Pipeline(set, options), InvalidArgument);
@@ -288,7 +288,7 @@ TEST(Pipeline, AWindowShuffleReadsShards) {
   EXPECT_THROW(Pipeline(set, options), InvalidArgument);
 }
 
-/// Large images, of which the first is read only once another is being read.
+/// Large images; reading the first one waits until another one is being read.
 class LargeImages final : public Dataset {
  public:
   const std::string& name() const override { return name_; }
@@ -309,7 +309,7 @@ class LargeImages final : public Dataset {
 };
 
 TEST(Pipeline, ThreadsShareABatch) {
-  // One batch has all examples: were it one thread's, it would wait for ever.
+  // One batch has all examples: a single thread would wait forever.
   Pipeline pipeline(std::make_shared<LargeImages>(), {.batch_size = 2, .num_threads = 2, .prefetch_batches = 1});
   EXPECT_EQ(pipeline.next().labels.size(), 2u);
 }

@@ -1,4 +1,4 @@
-// Small sets of records for tests.
+// Small record files for tests.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace terngrad {
 
-/// An image of one colour in each channel, which tells images apart.
+/// A single-colour image; the colour identifies it.
 inline DecodedImage plain_image(int height, int width, int channels, int value) {
   return {.height = height,
           .width = width,
@@ -23,12 +23,12 @@ inline DecodedImage plain_image(int height, int width, int channels, int value) 
           .pixels = Bytes(static_cast<std::size_t>(height * width * channels), static_cast<std::uint8_t>(value))};
 }
 
-/// A PNG image of 12 x 10 whose bytes say `value`.
+/// A PNG image of 12 x 10 with all pixels `value`.
 inline ImageExample png_example(std::int32_t label, int value) {
   return {.encoded = encode_png(plain_image(12, 10, 3, value)), .height = 12, .width = 10, .label = label};
 }
 
-/// Writes shards of a subset, each with its records.
+/// Writes shards of a subset, each with the given records.
 inline void write_shards(const TemporaryFolder& folder, Subset subset,
                          const std::vector<std::vector<ImageExample>>& shards) {
   for (std::size_t s = 0; s < shards.size(); ++s) {
@@ -39,7 +39,6 @@ inline void write_shards(const TemporaryFolder& folder, Subset subset,
   }
 }
 
-/// Changes a byte of a file.
 inline void damage(const std::filesystem::path& path, std::streamoff at) {
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
   file.seekg(at);

@@ -39,13 +39,13 @@ TEST(Shuffle, DependsOnSeedAndEpochOnly) {
   EXPECT_EQ(reused, order);
 }
 
-// The order is part of what makes runs repeatable over versions.
+// Runs must be reproducible across versions, including the order.
 TEST(Shuffle, GoldenOrder) {
   EXPECT_EQ(permutation(1, 0, 10), (std::vector<std::uint32_t>{8, 1, 5, 2, 3, 7, 6, 9, 0, 4}));
   EXPECT_EQ(permutation(1, 1, 10), (std::vector<std::uint32_t>{4, 8, 0, 9, 5, 7, 3, 1, 2, 6}));
 }
 
-// 24 orders of 4 in 24,000 epochs: chi-square with 23 degrees of freedom is above 65.2 with probability 6e-6.
+// 24 orders of 4 in 24,000 epochs: chi-square with 23 degrees of freedom exceeds 65.2 with probability 6e-6.
 TEST(Shuffle, AllOrdersAreEquallyLikely) {
   std::map<std::vector<std::uint32_t>, int> counts;
   for (std::uint64_t epoch = 0; epoch < 24'000; ++epoch) ++counts[permutation(5, epoch, 4)];
@@ -86,10 +86,10 @@ TEST(WindowPermutation, VisitsEveryExampleOnce) {
 }
 
 TEST(WindowPermutation, AWindowOfOneReadsShardsInTurn) {
-  // One reader: shards one after the other, each from its first example on.
+  // One reader: shards one after the other, each from its first example.
   const std::vector<std::uint32_t> alone = window_order({3, 3, 3}, 1, 1);
   for (std::size_t i = 0; i < 9; ++i) EXPECT_EQ(alone[i] % 3, i % 3);
-  // Two readers take turns; a third shard follows where one is at its end.
+  // Two readers in turns; the third shard starts when one ends.
   const std::vector<std::uint32_t> two = window_order({4, 4, 4}, 2, 1);
   for (std::size_t i = 0; i < 8; ++i) {
     EXPECT_EQ(two[i] % 4, i / 2);
@@ -111,7 +111,7 @@ TEST(WindowPermutation, DrawsAnewForEveryEpochAndMovesWithinTheWindow) {
     ASSERT_LT(early, 100);
     moved += std::abs(static_cast<double>(early));
   }
-  // A place in the window is kept for 100 draws on average.
+  // An example stays in the window for 100 draws on average.
   EXPECT_GT(moved / static_cast<double>(drawn.size()), 40);
   EXPECT_LT(moved / static_cast<double>(drawn.size()), 130);
 }

@@ -1,4 +1,4 @@
-// A set of stored RGB images of which read() takes windows, as CIFAR-10 does, of any size.
+// A set of stored RGB images of any size of which read() takes windows, like CIFAR-10.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace terngrad::testing {
 
-/// Images of side `source_size` with random bytes; every fourth one has a single colour, whose deviation is 0.
+/// Images of side `source_size` with random bytes; every fourth one has a single colour (deviation 0).
 inline std::vector<std::uint8_t> random_images(std::int64_t count, int source_size) {
   const std::int64_t bytes = std::int64_t{kAugmentedChannels} * source_size * source_size;
   std::vector<std::uint8_t> planar(static_cast<std::size_t>(count * bytes));

@@ -1,5 +1,5 @@
-// Uploads of streamed sets beside the steps that run. Where streams defer (SIMT_STREAMS) nothing runs before the host
-// waits, so that a wait that is missing is seen in the batches.
+// Uploads of streamed sets, concurrent with running steps. With deferred streams (SIMT_STREAMS) nothing runs until the
+// host waits, so a missing wait changes the batches.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -25,11 +25,11 @@ using testing::to_host;
 using testing::VisitedImages;
 
 constexpr int kMaxSteps = 3;
-constexpr int kPrefetched = 9;  // batches that the host has ready: more than a test takes at once
+constexpr int kPrefetched = 9;  // batches that the host prefetches: more than a test takes at once
 constexpr std::int64_t kBatch = 4;
 const PipelineOptions kOptions{.batch_size = kBatch, .seed = 7, .prefetch_batches = kPrefetched};
 
-/// Steps whose batches are copied away in the order of the stream, without the host.
+/// Runs steps and copies their batches in stream order, without waiting on the host.
 class Stepper {
  public:
   explicit Stepper(std::uint64_t num_steps)
@@ -37,7 +37,7 @@ class Stepper {
         images_(static_cast<std::int64_t>(num_steps) * batch_values(), stream.device()),
         labels_(static_cast<std::int64_t>(num_steps) * kBatch, stream.device()) {}
 
-  /// Returns once `count` batches after the `taken` ones are ready: when the one thread reads for the next.
+  /// Waits until `count` batches after the first `taken` are ready, that is, the thread reads the next one.
   void await_ready(std::int64_t taken, std::int64_t count) const {
     while (set->num_reads <= (taken + count) * kBatch) std::this_thread::yield();
   }
@@ -91,12 +91,12 @@ TEST_F(CudaStreamedExamples, AreUploadedBesideTheBurstBefore) {
     run.submit(step, kMaxSteps);
     run.await_ready(static_cast<std::int64_t>(step) + kMaxSteps, kMaxSteps);
     run.examples->prefetch();
-    run.examples->prefetch();  // there is nothing more to do
+    run.examples->prefetch();  // does nothing
   }
   run.expect_batches();
 }
 
-/// Bursts are of any length, and steps that were uploaded early may be left out or come again.
+/// Bursts vary in length; steps that were uploaded early may be skipped or repeated.
 TEST_F(CudaStreamedExamples, MayBePreparedInPartsAndAgain) {
   Stepper run(12);
   run.set->num_reads = 0;
@@ -118,12 +118,12 @@ TEST_F(CudaStreamedExamples, MayBePreparedInPartsAndAgain) {
 TEST_F(CudaStreamedExamples, ThatAreUploadedEarlyAreStillToBePrepared) {
   Stepper run(2 * kMaxSteps + 1);
   run.set->num_reads = 0;
-  run.examples->prefetch();  // before any step is asked for there is nothing to continue
+  run.examples->prefetch();  // nothing to continue before the first step
   run.examples->prepare(0, kMaxSteps);
   run.await_ready(kMaxSteps, kMaxSteps);
   run.examples->prefetch();
   EXPECT_THROW(run.examples->submit({.step = kMaxSteps}), InvalidArgument);
-  run.submit(0, kMaxSteps);  // are there still
+  run.submit(0, kMaxSteps);  // are still there
   run.examples->prepare(kMaxSteps, kMaxSteps);
   run.submit(kMaxSteps, kMaxSteps);
   run.examples->prepare(2 * kMaxSteps, 1);
@@ -131,7 +131,7 @@ TEST_F(CudaStreamedExamples, ThatAreUploadedEarlyAreStillToBePrepared) {
   run.expect_batches();
 }
 
-/// A pipeline whose batches are taken continues to read: so uploads ahead are seen from outside.
+/// Counts reads of the pipeline, which continues when batches are taken, to observe uploads ahead.
 TEST_F(CudaStreamedExamples, TakeAsManyBatchesAheadAsABurstHas) {
   Stepper run(1);
   run.set->num_reads = 0;
@@ -139,7 +139,7 @@ TEST_F(CudaStreamedExamples, TakeAsManyBatchesAheadAsABurstHas) {
   run.await_ready(1, kMaxSteps + 2);
   run.examples->prefetch();
   const std::int64_t taken = 1 + kMaxSteps;
-  // A ring of kPrefetched + 1 slots, of which one is with the consumer.
+  // The ring has kPrefetched + 1 slots, one of them held by the consumer.
   while (run.set->num_reads < (taken + kPrefetched) * kBatch) std::this_thread::yield();
   EXPECT_EQ(run.set->num_reads, (taken + kPrefetched) * kBatch);
 }
@@ -161,7 +161,7 @@ TEST_F(CudaStreamedExamples, AnErrorOfAStepThatIsReadAheadWaitsForIt) {
   run.expect_batches();
 }
 
-/// Uploads read memory of theirs, and write it.
+/// The destructor must wait for uploads, which use its memory.
 TEST_F(CudaStreamedExamples, MayEndWhileTheyAreUploaded) {
   for (int turn = 0; turn < 3; ++turn) {
     Stepper run(kMaxSteps);

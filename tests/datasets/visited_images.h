@@ -1,4 +1,4 @@
-// A set that is streamed to GPUs, and the batches that a Pipeline makes of a set.
+// A data set that is streamed to GPUs, and the batches that a Pipeline makes of a set.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace terngrad::testing {
 
-/// Images that depend on index, element, epoch and seed; not offered in any other way.
+/// Images that depend on index, element, epoch and seed; available only through read().
 class VisitedImages final : public Dataset {
  public:
   VisitedImages(std::int64_t num_examples, int width) : num_examples_(num_examples), width_(width) {}
@@ -50,7 +50,7 @@ struct Batch {
   bool operator==(const Batch&) const = default;
 };
 
-/// Batches of steps [options.first_step, + num_steps).
+/// Batches of steps options.first_step to options.first_step + num_steps - 1.
 inline std::vector<Batch> expected_batches(const std::shared_ptr<const Dataset>& set, const PipelineOptions& options,
                                            int num_steps) {
   Pipeline pipeline(set, options);

@@ -1,4 +1,4 @@
-"""Tests of what is said of the paper's claims, on results made up here."""
+"""Tests of the statements about the paper's claims, on invented results."""
 
 import unittest
 
@@ -66,7 +66,7 @@ class Claims(unittest.TestCase):
 
     def test_lanes_have_whole_bits(self):
         cell = cells.Cell("text-claims", "text-bits-down-n8", {}, paper={"downlink_ratio": 7.83, "confidence": "D"})
-        # 17 values take 5 bits, of which 12 fit into 64.
+        # 17 values need 5 bits; a word of 64 bits holds 12 of them.
         self.assertEqual(claims.findings(experiment(cell), [])[0].ours, f"{32 * 12 / 64:.2f}x in lanes of whole bits")
 
     def test_what_is_not_recorded_says_nothing(self):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the command line: where options may stand, what help shows, and what is refused."""
+"""Tests of the command line: positions of options, contents of help, and errors."""
 
 import pathlib
 import re
@@ -10,7 +10,7 @@ from scaffold import DRIVER, ROOT, run_driver
 from terngrad_experiments import cli
 
 FOLDERS = ("out", "recipes", "results", "programs", "data")
-# Each command with what it needs at least.
+# Each command with its required arguments.
 COMMANDS = {"list": (), "run": (), "status": (), "table": ("fig3",), "plot": ("fig3",), "report": (), "import": ("run",),
             "readme": (), "check": ()}
 

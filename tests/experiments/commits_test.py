@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the choice of results by their commit, and of what tables, plots and reports say of it."""
+"""Tests of choosing results by commit, and of commits in tables, plots and reports."""
 
 import json
 import unittest
@@ -26,7 +26,7 @@ class Choice(unittest.TestCase):
         early["recorded"], late["recorded"] = "2026-05-02T00:00:00Z", "2026-06-01T00:00:00Z"
         for order in ([early, late], [late, early]):
             self.assertEqual(commits.newest(order), "bbbb2222")
-        # Of an earlier version: by the start of its run.
+        # Results of earlier versions have no time of recording: the start of the run counts.
         self.assertEqual(commits.newest([late, result(3, "cccc3333", "2026-07-01T00:00:00Z")]), "cccc3333")
         self.assertEqual(commits.newest([late, result(3, "cccc3333")]), "bbbb2222")
 

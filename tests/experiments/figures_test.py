@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of what is drawn of an experiment: curves over steps and over an option, on results made up here."""
+"""Tests of drawing an experiment: curves over steps and over an option, on invented results."""
 
 import math
 import unittest
@@ -47,11 +47,11 @@ class OverWorkers(unittest.TestCase):
         series = self.series(seeds_of("fig3/momentum-n2-ternary", 0.99, 0.992) + seeds_of("fig3/momentum-n64-ternary", 0.98))
         ours, paper = series["ours, ternary"], series["paper, ternary"]
         self.assertEqual([x for x, y in ours.points if not math.isnan(y)], [2, 64])
-        for found, expected in zip(ours.band[0], (2, 99.0, 99.2)):  # of two seeds their range
+        for found, expected in zip(ours.band[0], (2, 99.0, 99.2)):  # range of two seeds
             self.assertAlmostEqual(found, expected)
         self.assertEqual((paper.marker, paper.line, paper.error), ("hollow", False, 0.01))
         self.assertEqual(len(paper.points), 6)
-        # A bar for each, and no line from 2 to 64 workers, for those in between were not run.
+        # Bars without a line from 2 to 64 workers, because the numbers in between were not run.
         self.assertTrue(ours.bars)
         self.assertEqual([x for x, *_ in ours.band], [2, 64])
         self.assertEqual([x for x, _ in ours.points], [2, 4, 8, 16, 32, 64])
@@ -85,7 +85,7 @@ class OverBytes(unittest.TestCase):
 
     def test_a_cell_is_a_mark_at_its_bytes_in_the_colour_of_its_curve(self):
         results = (self.runs("codecs/qsgd-4", (4e6, 4.2e6), 0.99, 0.992) + self.runs("codecs/qsgd-8", (6e6,), 0.993)
-                   + self.runs("codecs/topk-1", (1e5,), 0.98) + seeds_of("codecs/sign", 0.98))  # whose bytes are not known
+                   + self.runs("codecs/topk-1", (1e5,), 0.98) + seeds_of("codecs/sign", 0.98))  # without bytes
         plot, = figures.plots_of(self.experiment, results)
         series = {one.name: one for one in plot.series}
         self.assertEqual(set(series), {"qsgd-4 (2 seeds)", "qsgd-8 (1 seed)", "topk-1 (1 seed)"})
@@ -189,7 +189,7 @@ class OverSteps(unittest.TestCase):
 
 
 class Histograms(unittest.TestCase):
-    """Figure 2, of runs with a thirtieth of the steps."""
+    """Figure 2, from runs with a thirtieth of the steps."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of what is kept of histograms.jsonl, and of the figure that is drawn of it."""
+"""Tests of the histograms kept from histograms.jsonl, and of their figure."""
 
 import json
 import math
@@ -23,7 +23,7 @@ def power_limits():
 
 
 def line(step, kind, tensor, values):
-    """As the trainer writes it: buckets by powers of 1.1, empty ones at the ends left out."""
+    """A line as the trainer writes it: buckets by powers of 1.1, without empty ones at the ends."""
     limits = power_limits()
     counts = [0] * len(limits)
     for value in values:
@@ -81,12 +81,12 @@ class Kept(InFolder):
         self.write(gradient_lines(100, "fc3/weights", 20_000, self.generator))
         (one,) = histograms.histograms_of(self.folder)["fc3/weights"]
         self.assertEqual(one["limit"], 0.025)
-        # Three values, 68.2 % of them 0, as of every Gaussian clipped at 2.5 deviations.
+        # Three values, 68.2 % of them 0, as for any Gaussian clipped at 2.5 standard deviations.
         self.assertEqual([index for index, value in enumerate(one["sent"]) if value], [0, MIDDLE, histograms.NUM_BUCKETS - 1])
         self.assertAlmostEqual(one["sent"][MIDDLE], 0.682, delta=0.015)
-        # Of two workers' mean there are five.
+        # The mean of two workers has five values.
         self.assertEqual(sum(value > 0 for value in one["mean"]), 5)
-        # 1.24 % of the gradient are beyond, and are at the ends of what is clipped.
+        # 1.24 % of the gradient are clipped, which moves them to the end buckets.
         self.assertAlmostEqual(1 - sum(one["gradient"]), 0.0124, delta=0.004)
         self.assertGreater(one["clipped"][0], 3 * one["clipped"][1])
         width = 2 * 0.025 / histograms.NUM_BUCKETS
@@ -127,7 +127,7 @@ class Kept(InFolder):
             return {index: value for index, value in enumerate(histograms.rebinned([(low, high, 2)], limit, 2)) if value}
         last = histograms.NUM_BUCKETS - 1
         self.assertEqual(filled(0.5, 0.5 + 1e-16), filled(0.5, 0.5))
-        self.assertEqual(filled(1e-17, 1.1e-17), {MIDDLE: 1.0})  # the same place except for rounding
+        self.assertEqual(filled(1e-17, 1.1e-17), {MIDDLE: 1.0})  # same bucket up to rounding
         self.assertEqual(filled(-1.0, -1.00001), {0: 1.0})       # limits have five digits
         self.assertEqual(filled(1.00001, 1.0), {last: 1.0})
         self.assertEqual(filled(2.0, 1.5), {})

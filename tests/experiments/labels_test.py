@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the labels of test images, as the data sets' files have them."""
+"""Tests of reading the labels of test images from the data sets' files."""
 
 import gzip
 import struct

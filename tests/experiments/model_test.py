@@ -1,4 +1,4 @@
-"""Tests of figure 5 and of the cluster model: tables and drawings of the recipe, files of clusters, and single formulas."""
+"""Tests of figure 5 and the cluster model: tables and plots of the recipe, cluster files, and single formulas."""
 
 import csv
 import io
@@ -63,7 +63,7 @@ class Tables(unittest.TestCase):
         self.assertEqual(section.header[3:], ("8", "64", "512", "4,096", "32,768", "100,000"))
         row = self.row(section, "(b)", "vgg_a", "t2, downlink t2")
         self.assertEqual([cell.endswith("*") for cell in row[3:]], [False, False, True, True, True, True])
-        # As it was before it was written in Python.
+        # Values of the implementation before the one in Python.
         self.assertEqual(self.row(section, "(a)", "alexnet", "t2, downlink sums in lanes")[3:],
                          ("2.48", "2.50", "1.93*", "1.67*", "1.36*", "1.36*"))
 
@@ -142,7 +142,7 @@ class Model(InFolder):
         step = cluster_model.predict(cluster, net, t2, cluster_model.Plan("servers", "fp32"), 4)
         exchanged = []
         for coded, plain, tensors in ((900000, 100000, 3), (500000, 0, 1)):
-            up, down = 2 * (coded * 2 + plain * 32) / 8, (coded + plain) * 4  # two workers a machine
+            up, down = 2 * (coded * 2 + plain * 32) / 8, (coded + plain) * 4  # two workers per machine
             scalers = 2 * 2e-6 + 4 * tensors / 5e9 + 2 * 1e-4 + 2 * 4 * tensors / 1e9
             exchanged.append(scalers + 2 * 2e-6 + (up + down) / 2 / 5e9 + 2 * 1e-4 + (up + down) / 1e9)
         ready = 0.1 - 0.1 * 2 / 3 * 0.5

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests terngrad_experiments.plots: what matplotlib is told to draw, and the files."""
+"""Tests terngrad_experiments.plots: the calls to matplotlib, and the files."""
 
 import math
 import unittest
@@ -15,7 +15,7 @@ def plot_of(*series, **more):
 
 
 def axes_of(*series, **more):
-    """The axes of one plot."""
+    """Axes of a drawing with one plot."""
     return plots.drawing([[plot_of(*series, **more)]], 1).figure.axes[0]
 
 

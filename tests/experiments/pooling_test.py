@@ -30,7 +30,7 @@ def cell(values, first_seed=1):
 
 
 def shaped(num, middle=0.0, deviation=1.0, first_seed=1):
-    """Of that many seeds, with exactly this mean and standard deviation."""
+    """A cell of `num` seeds with exactly this mean and standard deviation."""
     values = [float(k) for k in range(num)]
     scale = deviation / statistics.sample_deviation(values)
     return cell([middle + scale * (value - (num - 1) / 2) for value in values], first_seed)
@@ -70,8 +70,9 @@ class Freedom(unittest.TestCase):
         self.assertAlmostEqual(pooling.effective_freedom(cells), 3, delta=1e-9)
 
     def test_by_hand(self):
-        # Deviations from the cells' means: (-1, 0, 1) and (0, -1, 1). Means of seeds -0.5, -0.5, 1: M = 2 * 1.5 / 2 = 1.5; the
-        # rest (-0.5, 0.5, 0) and (0.5, -0.5, 0): R = 1 / 2. Freedom 4 * (1.5 + 0.5)^2 / (2 * (1.5^2 + 0.5^2)) = 3.2.
+        # Deviations from the cells' means: (-1, 0, 1) and (0, -1, 1). Means of seeds -0.5, -0.5, 1: M = 2 * 1.5 / 2 =
+        # 1.5; residuals (-0.5, 0.5, 0) and (0.5, -0.5, 0): R = 1 / 2. Degrees of freedom: 4 * (1.5 + 0.5)^2 / (2 *
+        # (1.5^2 + 0.5^2)) = 3.2.
         self.assertAlmostEqual(pooling.effective_freedom([cell([1, 2, 3]), cell([11, 10, 12])]), 3.2, delta=1e-12)
 
     def test_seeds_that_not_all_have_count_in_proportion(self):
@@ -129,19 +130,19 @@ class Pool(unittest.TestCase):
 
 
 class Simulated(unittest.TestCase):
-    """Accuracies of a table as figure 3's: 14 cells of 3 seeds, deviations 0.04, multiples of one image of 10,000."""
+    """Accuracies as in the table of figure 3: 14 cells of 3 seeds, deviation 0.04, in multiples of one image of 10,000."""
 
     def setUp(self):
         self.generator = random.Random(2017)
 
     def table(self, num_cells=14, num_seeds=3, together=0.0):
-        """together: correlation of the runs of one seed."""
+        """@param together  correlation between runs with the same seed"""
         of_seed = [self.generator.gauss(0, 1) for _ in range(num_seeds)]
         return [cell([round(99 + 0.04 * (math.sqrt(together) * one + math.sqrt(1 - together) * self.generator.gauss(0, 1)), 2)
                       for one in of_seed]) for _ in range(num_cells)]
 
     def missed(self, **more):
-        """The part of the tables that are pooled whose interval misses, and the part that is not pooled."""
+        """(fraction of pooled tables whose interval misses the mean, fraction of tables that are not pooled)"""
         found = [(table, pooling.pool(table, 0.01)) for table in (self.table(**more) for _ in range(1500))]
         intervals = [statistics.mean_interval(list(table[0].values()), deviation=one.deviation)
                      for table, one in found if one.deviation]
@@ -157,8 +158,8 @@ class Simulated(unittest.TestCase):
         self.assertGreater(above, 0.8)
 
     def test_runs_that_rise_and_fall_together_miss_somewhat_more(self):
-        """The honest expectation is 7 % of 6000 tables, not 5 %; at correlations from 0 to 1 it is 4 to 8 %. By the sum of the
-        degrees of freedom it would be 10 %. The bound leaves three standard errors of 1500 tables."""
+        """In 6000 tables 7 % of the intervals miss, not 5 %; for correlations from 0 to 1, 4 to 8 %. With the sum of
+        the degrees of freedom, 10 %. The bound leaves three standard errors of 1500 tables."""
         missed, _ = self.missed(together=0.7)
         self.assertGreater(missed, 0.05)
         self.assertLess(missed, 0.09)
@@ -172,7 +173,7 @@ class Simulated(unittest.TestCase):
         self.assertGreater(refused / 300, 0.95)
 
     def test_a_gap_is_found_with_the_power_that_is_promised(self):
-        # In standard deviations, unpaired with one deviation of both: 3.0, 2.0 and 1.3 are found 4 of 5 times.
+        # In standard deviations, unpaired with one common deviation: 3.0, 2.0 and 1.3 are found in 4 of 5 cases.
         for num, gap in [(3, 3.0), (5, 2.0), (10, 1.3)]:
             found = []
             for _ in range(2000):

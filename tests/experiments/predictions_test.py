@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of McNemar's test on the predictions of pairs of runs."""
+"""Tests of McNemar's test on the predictions of paired runs."""
 
 import array
 import pathlib
@@ -12,7 +12,7 @@ LABELS = bytes([1, 2, 3, 4])
 
 
 class OfLabels:
-    """In place of labels.Labels."""
+    """Replaces labels.Labels."""
 
     def of(self, dataset):
         return LABELS if dataset == "mnist" else None
@@ -90,7 +90,7 @@ class Predictions(InFolder):
             run["predictions_sha256"] = predictions.digest_of(run["predictions"])
         self.assertRegex(runs[1]["predictions_sha256"], "^[0-9a-f]{16}$")
         baselines = {seed: self.run_of(f"f{seed}", 1, 0, 0, 4) for seed in (1, 2)}
-        self.write("t1", [0, 2, 3, 4])  # as many are right
+        self.write("t1", [0, 2, 3, 4])  # same number of right predictions
         found, (problem,) = predictions.compare_if_possible(runs, baselines, "mnist", OfLabels())
         self.assertEqual([one.seed for one in found.seeds], [2])
         self.assertRegex(problem, "^seed 1: no predictions: .*t1 is of another run, sha256 [0-9a-f]{16} in place of ")

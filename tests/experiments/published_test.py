@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests that the recipes have the paper's numbers, its settings, and what it leaves open."""
+"""The recipes have the paper's numbers and settings, and list the assumed ones."""
 
 import math
 import unittest
@@ -7,7 +7,7 @@ import unittest
 from recipe_folder import FOLDER, fields_of
 from terngrad_experiments import paper_model, recipes
 
-# Wen et al., tables 1 to 3: (workers, batch, steps, rate) and top-1, top-5 in percent.
+# Wen et al., tables 1 to 3: (workers, batch, steps, learning rate) and top-1, top-5 in percent.
 TABLE1 = {"b128-n2-float": ((2, 128, 300000), 86.56), "b128-n2-ternary": ((2, 128, 300000), 85.64),
           "b2048-n16-float": ((16, 2048, 18750), 83.19), "b2048-n16-ternary": ((16, 2048, 18750), 82.80)}
 TABLE2 = {"n2-float": ((2, 256, 370000, 0.01), 0.5, (57.33, 80.56)),
@@ -20,11 +20,11 @@ TABLE2 = {"n2-float": ((2, 256, 370000, 0.01), 0.5, (57.33, 80.56)),
 TABLE3 = {"n2-float": ((2, 128, 600000, 0.04), 4e-5, 0.2, 88.30), "n2-ternary": ((2, 128, 600000, 0.04), 1e-5, 0.08, 86.77),
           "n4-float": ((4, 256, 300000, 0.08), 4e-5, 0.2, 87.82), "n4-ternary": ((4, 256, 300000, 0.08), 1e-5, 0.08, 85.96),
           "n8-float": ((8, 512, 300000, 0.10), 4e-5, 0.2, 89.00), "n8-ternary": ((8, 512, 300000, 0.10), 2e-5, 0.08, 86.47)}
-# Figure 3: the float line, then 2 to 64 workers.
+# Figure 3: the float baseline, then 2 to 64 workers.
 WORKERS = (2, 4, 8, 16, 32, 64)
 FIGURE3 = {"momentum": ("momentum", 0.01, 99.20, (99.22, 99.09, 99.11, 99.26, 99.35, 99.21)),
            "vanilla": ("gd", 0.1, 99.25, (99.23, 99.09, 99.03, 99.20, 99.22, 99.17))}
-# Figure 5: images/s with fp32 and ternary gradients, and their ratio at 1 to 512 GPUs as it was computed from the chart.
+# Figure 5: images/s with fp32 and ternary gradients, and their ratio computed from the chart, for 1 to 512 GPUs.
 FIGURE5 = {
     ("a", "alexnet"): ((394, 758, 1503, 719, 830, 1667, 3251, 6542, 13043, 25709),
                        (387, 768, 1536, 2189, 3459, 6833, 13626, 26959, 53126, 99417),
@@ -44,7 +44,7 @@ FIGURE5 = {
                      (95, 194, 388, 716, 1410, 2760, 5520, 11139, 22176, 44254),
                      (.88, .94, .95, 1.77, 1.96, 2.15, 2.07, 2.17, 2.16, 2.18))}
 DOWNLINK = {2: 13.78, 4: 10.09, 8: 7.83, 16: 6.34, 64: 4.56, 128: 4.00, 512: 3.20}
-# Options that terngrad_train refuses without the codec ternary, and without any codec.
+# Options that terngrad_train refuses without the codec ternary.
 OF_TERNARY = {"clip_factor", "scaler", "clip_scope", "ternary_format", "block_size", "size_to_binarize", "quantize_logits"}
 
 
@@ -146,7 +146,7 @@ class Published(unittest.TestCase):
         self.assertEqual([(point.x, point.y, point.error, point.confidence) for point in points],
                          [(n, y, 0.01, "A") for n, y in zip(WORKERS, FIGURE3["momentum"][3])])
         (line,) = experiment.paper_points(experiment.curves[1])
-        self.assertEqual((line.x, line.y, line.error), (None, 99.20, 0.01))  # of no number of workers: it is drawn across
+        self.assertEqual((line.x, line.y, line.error), (None, 99.20, 0.01))  # no x: a line across the plot
 
     def test_variants_of_figure_3_leave_float_cells_alone(self):
         experiment = self.experiments["fig3"]
@@ -240,7 +240,7 @@ class Published(unittest.TestCase):
     def test_ternary_cells_have_baselines_and_float_cells_no_options_of_codecs(self):
         for experiment in self.experiments.values():
             for cell in (each for each in experiment.all_cells() if each.options):
-                # The float runs of these are others than the baseline's, or take other rates.
+                # Their float runs have other baselines or learning rates.
                 if cell.options.get("strategy") != "async" and cell.options.get("codec") not in ("signsgd", "signum"):
                     self.assertEqual(recipes.compresses(cell.options), cell.baseline is not None, cell.full_name)
                 if not recipes.compresses(cell.options):

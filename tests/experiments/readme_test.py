@@ -1,4 +1,4 @@
-"""Tests that the README's table and figures are what the records say, and how they are made."""
+"""The README's table and figures match the records; tests of their generator."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""What tests of recipes share: the project's own recipes, and a folder for recipes made up by a test."""
+"""Shared by tests of recipes: the project's recipes, and a folder for a test's own recipes."""
 
 from scaffold import ROOT, InFolder
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests that the reader refuses what is unknown, missing or does not fit, in one line that names the place."""
+"""The recipe reader refuses unknown, missing and inconsistent entries in one line that names the place."""
 
 import unittest
 
@@ -9,7 +9,7 @@ from terngrad_experiments import recipes
 
 class Refusals(Folder):
     def refuse(self, text, *parts):
-        """The recipe is refused in one line that has the parts."""
+        """Expects an error in one line that contains the parts."""
         path = self.write(text)
         with self.assertRaises(recipes.RecipeError) as caught:
             recipes.load_all(self.folder)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of recipes' cells: patterns, variants, views, scale and command lines."""
+"""Tests of recipe cells: patterns, variants, views, scale and command lines."""
 
 import json
 import unittest

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the report: what its page has, what it says of what is not there, and that the project's own is of its records."""
+"""Tests of the report: its contents, its text for missing results, and that the committed report matches the records."""
 
 import dataclasses
 import html.parser
@@ -10,7 +10,7 @@ from recipe_folder import FOLDER
 from scaffold import EXPERIMENT, ROOT, InFolder, full_results, result, run_driver
 from terngrad_experiments import figures, page, recipes, report, store, table_text, tables
 
-# What needs the files of data sets, which the tests may be without.
+# Needs the data sets' files, which may be absent.
 OF_LABELS = re.compile(r'<section class="labels">.*?</section>', re.DOTALL)
 
 
@@ -125,7 +125,7 @@ class Recorded(InFolder):
         made = self.folder / "report.html"
         code, _, error = run_driver("report", "-o", made, "--out", self.folder / "none")
         self.assertEqual((code, error), (0, ""))
-        # Drawings are told by the digest of what they draw, for their bytes depend on the version of matplotlib.
+        # Drawings are compared by digests of their data, because their bytes depend on the version of matplotlib.
         texts = [re.sub('src="data:[^"]*"', "", path.read_text(encoding="utf-8")) for path in (made, ROOT / "experiments/results/report.html")]
         if "no test on the same images" in texts[0]:
             texts = [OF_LABELS.sub("", text) for text in texts]

@@ -1,4 +1,4 @@
-"""Tests of what is recorded of a run's folder."""
+"""Tests of the record of a run's folder."""
 
 import json
 import pathlib

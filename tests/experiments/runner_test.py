@@ -1,4 +1,4 @@
-"""Tests of the runner with a stand-in trainer: order, resuming after every way to die, failures, and two drivers on one folder."""
+"""Tests of the runner with a fake trainer: order, resuming after any kind of kill, failures, and two drivers on one folder."""
 
 import json
 import os
@@ -231,7 +231,7 @@ class Runner(InFolder):
         self.assertEqual((code, text), (2, "terngrad_experiment: --jobs_per_gpu 4: needs --device cuda\n"))
 
     def add_evaluation(self, kind=None):
-        """A stand-in for terngrad_eval, and the labels of a data set of 1000 images."""
+        """Adds a fake terngrad_eval, and the labels of a data set of 1000 images."""
         shutil.copy(HERE / "stand_in_eval.py", self.folder / "bin" / "terngrad_eval")
         recipe = self.folder / "recipes" / "small.toml"
         recipe.write_text(recipe.read_text().replace('dataset = "synthetic"', 'dataset = "mnist"'))
@@ -305,7 +305,7 @@ class Runner(InFolder):
         self.assertEqual((code, text, self.results()), (0, "", lines))
 
     def test_a_run_that_cannot_be_recorded_is_named_and_the_others_go_on(self):
-        for seeds in ("1-2", "1"):  # at the end of its run, and of a run that has ended before
+        for seeds in ("1-2", "1"):  # at the end of its run, and for a run that ended before
             curves = [ZeroDivisionError("division by zero"), {}]
             with mock.patch.object(run_folder, "curves_of", side_effect=curves):
                 code, text = self.run_here("run", "small/float", "--seeds", seeds, "--jobs", "1")

@@ -1,4 +1,4 @@
-"""What tests of experiments share: the package on the path, a folder of their own, the command line, and results made up."""
+"""Shared by tests of experiments: the package on the path, temporary folders, the command line, and invented results."""
 
 import contextlib
 import io
@@ -31,7 +31,7 @@ EXPERIMENT = cells.Experiment("table1", "CifarNet <on> CIFAR-10", "table", "Wen 
 
 
 def run_driver(*words):
-    """(exit code, standard output, standard error) of terngrad_experiment in this process."""
+    """Runs terngrad_experiment in this process. @returns (exit code, stdout, stderr)"""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -42,26 +42,26 @@ def run_driver(*words):
 
 
 def done_run(cell, seed, top1, scale="1", **others):
-    """The line of a run that is done."""
+    """The store's line of a finished run."""
     return {"schema": 1, "cell": cell, "scale": scale, "seed": seed, "status": "done", "options": {}, "identity": "sha256:0",
             "commit": "abc", "backend": "cpu", "steps": 300, "max_steps": 300, "final": {"top1": top1}, "curves": {},
             "tensors": {}, **others}
 
 
 def result(cell, seed, top1, scale="1", **others):
-    """The line of a run with a machine and a curve."""
+    """The store's line of a finished run with a machine and a curve."""
     curves = {"test_top1": [[100, top1 - 0.1], [300, top1]]}
     return done_run(cell, seed, top1, scale, **{"machine": {"cpu": "a <cpu>", "cores": 2}, "curves": curves, **others})
 
 
 def full_results():
-    """Three seeds of both cells of EXPERIMENT."""
+    """Three seeds for both cells of EXPERIMENT."""
     return [result("table1/float", seed, top1) for seed, top1 in ((1, 0.8641), (2, 0.8624), (3, 0.8658))] + \
            [result("table1/ternary", seed, top1) for seed, top1 in ((1, 0.8570), (2, 0.8549), (3, 0.8591))]
 
 
 class InFolder(unittest.TestCase):
-    """Tests that have `folder` for themselves."""
+    """A test case with its own temporary `folder`."""
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()

@@ -28,10 +28,10 @@ class Smoke(InFolder):
         ternary = next(line for line in results if line["cell"] == "smoke/n2-ternary")
         self.assertGreater(ternary["bytes"]["ratio"], 10)
         self.assertEqual(ternary["steps"], 60)
-        # What the claims of the paper's text are measured by, under the names of metrics.jsonl.
+        # Measurements for the paper's claims, under the names of metrics.jsonl.
         clipped = ternary["tensors"]["conv2/weights"]
         self.assertTrue(0 < clipped["clip_angle_degrees"] < 30 and 0.8 < clipped["kept_norm"] < 1, clipped)
-        # Figure 2: of two workers' ternary codes the mean has five values.
+        # Figure 2: the mean of two workers' ternary codes has five values.
         for tensor in ("conv2/weights", "fc3/weights"):
             kinds = ternary["histograms"][tensor][-1]
             filled = {kind: [fraction for fraction in kinds[kind] if fraction > 0] for kind in histograms.KINDS}
@@ -46,16 +46,16 @@ class Smoke(InFolder):
         self.assertIn("<svg", self.experiment("plot", "smoke"))
         self.experiment("report", "smoke", "-o", self.folder / "report.html")
         self.assertIn("smoke", (self.folder / "report.html").read_text())
-        # The defaults that imports go by are those of the command.
+        # The import's defaults are those of the command.
         identity = importing.compared_values(run_folder.read_config(self.folder / "out" / "runs/smoke/n2-float/seed-1"))
         for name, value in importing.DEFAULTS.items():
             self.assertTrue(importing.same_value(value, identity[name]), f"{name}: {value}, the command has {identity[name]}")
-        # A run is found again by its options alone.
+        # The import finds a run's cell by its options alone.
         text = self.experiment("import", self.folder / "out" / "runs/smoke/n2-ternary/seed-1", "--into", self.folder / "again.jsonl")
         self.assertIn("smoke/n2-ternary seed 1, done", text)
         (again,) = store.read(self.folder / "again.jsonl")
         original = next(line for line in results if (line["cell"], line["seed"]) == ("smoke/n2-ternary", 1))
-        # Only the driver evaluates and takes the time.
+        # Only the driver evaluates and records the time.
         changing = {"seconds": 0, "predictions": None, "predictions_sha256": None, "recorded": None}
         self.assertEqual(*(line | changing for line in (original, again)))
 

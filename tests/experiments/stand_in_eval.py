@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A stand-in for terngrad_eval: predictions of 1000 images, whose classes are 0 to 9 in turn, that make the accuracy of a run of
-the stand-in trainer. A run is wrong on images in a row, from the number of its seed on, with ternary gradients from the end
-backwards.
+"""A fake terngrad_eval: writes predictions of 1000 images with classes 0 to 9 in turn, with the accuracy of a run of
+the fake trainer. The wrong predictions are consecutive images: from the number of the seed on, or, with ternary
+gradients, from that distance before the end backwards.
 
-STAND_IN_EVAL: "old" for a command without --predictions, "fail" for one that fails, "slow"
-for one that does not end by itself.
+STAND_IN_EVAL: "old" for a command without --predictions, "fail" for one that fails, "slow" for one that does not end by
+itself.
 """
 
 import array

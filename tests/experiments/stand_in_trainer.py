@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A stand-in for terngrad_train: counts steps into metrics.jsonl, can be killed and resumed, and fails when it is told to.
+"""A fake terngrad_train: counts steps into metrics.jsonl, can be killed and resumed, and can fail on request.
 
-STAND_IN_SECONDS: of a step. STAND_IN_FAIL: "once" or "always", after half of the steps.
+STAND_IN_SECONDS: seconds per step. STAND_IN_FAIL: "once" or "always", after half of the steps.
 """
 
 import json
@@ -36,7 +36,7 @@ def main():
                    if name not in ("train_dir", "data_dir", "threads", "device", "resume", "eval_steps", "telemetry_steps", "save_iter")}
         decides["num_workers"] = decides.pop("num_nodes", "1")
         decides["codec"] = {"1": "ternary"}.get(decides.pop("grad_bits", "32"), "fp32")
-        # As the trainer does: whole or not at all.
+        # Atomic, as in the trainer.
         (folder / "config.tmp").write_text(json.dumps({
             "identity": decides, "history": [{"time": "2026-01-01T00:00:00Z", "commit": "0123456789ab", "version": "0.0.1",
                                               "device": "cpu", "machine": {"cpu_model": "none", "usable_cores": 1}}]}))
@@ -46,7 +46,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: stopped.append(True))
     done = int(state.read_text()) if state.exists() else 0
     lines = (folder / "metrics.jsonl").read_text().splitlines(keepends=True) if (folder / "metrics.jsonl").exists() else []
-    # What was written after the state is done again, as the trainer does.
+    # Lines after the saved state are dropped and written again, as in the trainer.
     (folder / "metrics.tmp").write_text("".join(line for number, line in enumerate(lines, 1) if number <= done))
     (folder / "metrics.tmp").rename(folder / "metrics.jsonl")
     with open(folder / "metrics.jsonl", "a", encoding="utf-8") as metrics:

@@ -11,7 +11,7 @@ import unittest
 import scaffold  # noqa: F401  (puts the package on the path)
 from terngrad_experiments import statistics
 
-# Student's t, as printed in any table: degrees of freedom, then the quantiles of 0.95, 0.975 and 0.995.
+# Student's t from printed tables: degrees of freedom, quantiles 0.95, 0.975 and 0.995.
 T_TABLE = [
     (1, 6.3138, 12.7062, 63.6567),
     (2, 2.9200, 4.3027, 9.9248),
@@ -27,7 +27,7 @@ CIFAR_TERNARY = [73.54, 73.63, 73.86]
 
 
 def shaped(num, middle=0.0, deviation=1.0):
-    """That many values with exactly this mean and standard deviation."""
+    """`num` values with exactly this mean and standard deviation."""
     values = [float(k) for k in range(num)]
     scale = deviation / statistics.sample_deviation(values)
     return [middle + scale * (value - (num - 1) / 2) for value in values]
@@ -38,7 +38,7 @@ def draw(generator, num, middle=0.0, deviation=1.0):
 
 
 def binomial_tails(first, second):
-    """2 P(X <= min) of a fair coin, at most 1, in exact fractions."""
+    """Two-sided sign test: 2 P(X <= min) for a fair coin, at most 1, in exact fractions."""
     num = first + second
     below = sum(fractions.Fraction(math.comb(num, k), 2**num) for k in range(min(first, second) + 1))
     return float(min(fractions.Fraction(1), 2 * below))
@@ -110,7 +110,7 @@ class MeanAndDeviation(unittest.TestCase):
 
 
 class HalfWidths(unittest.TestCase):
-    """Of 3, 5 and 10 seeds, in standard deviations: what a user may expect of them."""
+    """Half widths for 3, 5 and 10 seeds, in standard deviations."""
 
     def test_table(self):
         rows = [(3, "2.48", "2.27", "4.97"), (5, "1.24", "1.46", "3.04"), (10, "0.72", "0.94", "2.37")]
@@ -168,7 +168,7 @@ class HalfWidths(unittest.TestCase):
 
 
 class Recorded(unittest.TestCase):
-    """The recorded runs of experiments/results, and what was said of them."""
+    """The recorded runs of experiments/results and their published statistics."""
 
     def test_deviations(self):
         for values, expected in [(MNIST_FLOAT, "0.04"), (MNIST_TERNARY, "0.03"), (CIFAR_FLOAT, "0.11"), (CIFAR_TERNARY, "0.17"),
@@ -200,7 +200,8 @@ class Recorded(unittest.TestCase):
 
 class Unpaired(unittest.TestCase):
     def test_welch_by_hand(self):
-        # Means 3 and 6, variances of the means 2.5 / 5 and 4 / 3: t = -3 / sqrt(11 / 6), freedom (11/6)^2 / (1/16 + 8/9).
+        # Means 3 and 6, variances of the means 2.5 / 5 and 4 / 3: t = -3 / sqrt(11 / 6); degrees of freedom (11/6)^2 /
+        # (1/16 + 8/9).
         comparison = statistics.compare_unpaired([1.0, 2.0, 3.0, 4.0, 5.0], [4.0, 6.0, 8.0])
         self.assertEqual((comparison.counts, comparison.difference), ((5, 3), -3))
         self.assertAlmostEqual(comparison.standard_error, math.sqrt(11 / 6), delta=1e-14)

@@ -1,4 +1,4 @@
-"""Tests of the results' store: superseding lines, torn lines, several writers."""
+"""Tests of the result store: superseding lines, torn lines, several writers."""
 
 import json
 import multiprocessing
@@ -34,7 +34,7 @@ class Store(InFolder):
         store.append(self.path, result(1, commit="def", top1=0.6))
         store.append(self.path, result(1, top1=0.7))
         self.assertEqual([(line["commit"], line["final"]["top1"]) for line in store.read(self.path)], [("def", 0.6), ("abc", 0.7)])
-        self.assertEqual(len(self.path.read_text().splitlines()), 3)  # none is edited
+        self.assertEqual(len(self.path.read_text().splitlines()), 3)  # lines are never changed
 
     def test_a_dirty_build_does_not_supersede_a_clean_one(self):
         for is_dirty in (False, True):
@@ -127,7 +127,7 @@ class Store(InFolder):
 
 
 def places_in(value, place=()):
-    """Of all values below `value`, of lists those of the first three items."""
+    """Paths of all values below `value`; for lists, only of the first three items."""
     items = value.items() if isinstance(value, dict) else enumerate(value[:3]) if isinstance(value, list) else ()
     for key, item in items:
         yield (*place, key)

@@ -1,4 +1,4 @@
-"""Tests of tables and of imported runs on results made up."""
+"""Tests of tables and imported runs on invented results."""
 
 import csv
 import dataclasses
@@ -76,14 +76,14 @@ class Table(unittest.TestCase):
         self.assertEqual(len(rows["table1/float"].values), 2)
         self.assertIsNotNone(rows["table1/float"].interval)
         rows = self.rows([line for line in results if line["seed"] < 2 or line["cell"] == "table1/ternary"])
-        self.assertIsNone(rows["table1/float"].interval)  # and of one cell with several seeds nothing is pooled
+        self.assertIsNone(rows["table1/float"].interval)  # and a single cell with several seeds is not pooled
         self.assertIsNone(rows["table1/ternary"].pooled)
 
     def test_gaps_are_of_the_seeds_that_both_have(self):
         results = [line for line in full_results() if (line["cell"], line["seed"]) != ("table1/float", 2)]
         row = self.rows(results)["table1/ternary"]
         self.assertAlmostEqual(row.gap.difference, ((85.70 - 86.41) + (85.91 - 86.58)) / 2)
-        self.assertIsNone(row.gap.interval)  # two pairs say nothing of their spread
+        self.assertIsNone(row.gap.interval)  # two pairs do not show their spread
 
     def test_a_cell_without_runs_has_a_row(self):
         self.assertIn("not run", table_text.to_text(tables.make_table(EXPERIMENT, [])))
@@ -138,7 +138,7 @@ class Table(unittest.TestCase):
 
 
 class Views(unittest.TestCase):
-    """Cells that look at runs of other cells."""
+    """Cells that show runs of other cells."""
 
     def setUp(self):
         looks = [cells.Cell("fig4", name, {}, runs_of=(of,)) for name, of in
@@ -211,7 +211,7 @@ class Importing(unittest.TestCase):
         self.assertEqual((found.scale, found.options["max_steps"]), ("1/30", 10))
 
     def test_a_part_of_the_steps_may_be_rounded(self):
-        # 300 / 7 is 42.9; 41 steps are of no part.
+        # 300 / 7 is 42.9; no fraction 1/k of 300 rounds to 41.
         self.assertEqual(importing.find_cell({"table1": EXPERIMENT}, self.config(max_steps="43"))[0].scale, "1/7")
         for steps in ("41", "301", "0"):
             found, why = importing.find_cell({"table1": EXPERIMENT}, self.config(max_steps=steps))
@@ -231,7 +231,7 @@ class Importing(unittest.TestCase):
         self.assertIsNotNone(importing.find_cell({"table1": EXPERIMENT}, self.config())[0])
 
     def test_a_spec_or_preset_is_compared_with_what_the_run_was_given(self):
-        # What a preset stands for is in the identity.
+        # The identity records the expanded preset.
         cell = cells.Cell("codecs", "efsignsgd", {"net": "lenet", "codec": "efsignsgd"})
         identity = {"net": "lenet", "codec": "sign", "codec_memory": "ef:decay=1"}
         given = {"codec": "efsignsgd", "codec_memory": "auto", "clip_factor": 0.0, "block_size": 32768}
@@ -240,7 +240,7 @@ class Importing(unittest.TestCase):
         self.assertEqual(differences(codec="sign"), ["codec sign in place of efsignsgd"])
         self.assertEqual(differences(codec_memory="none"), ["--codec_memory none beside --codec efsignsgd"])
         self.assertEqual(importing.differences(cell, {"identity": identity}), ["codec sign in place of efsignsgd"])
-        # Without a spec the memory is compared as every option.
+        # Without a spec the memory is compared like any option.
         plain = cells.Cell("codecs", "ternary", {"grad_bits": 1})
         self.assertEqual(importing.differences(plain, {"identity": {"codec": "ternary", "codec_memory": "ef:decay=1"}}),
                          ["--codec_memory ef:decay=1 in place of the default none"])

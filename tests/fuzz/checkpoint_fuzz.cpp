@@ -1,4 +1,4 @@
-// A safetensors file, which may be a checkpoint.
+// Input: a safetensors file, which may be a checkpoint.
 #include "trainers/checkpoint/checkpoint.h"
 
 #include <vector>

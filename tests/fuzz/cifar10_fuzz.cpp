@@ -1,4 +1,4 @@
-// A choice of augmentation, then CIFAR-10 records.
+// Input: an augmentation choice, then CIFAR-10 records.
 #include "datasets/sets/cifar10.h"
 
 #include <cmath>

@@ -1,7 +1,5 @@
-// A choice of codec and one of exchange (fuzz_codec.h), a choice of tampering, then bytes. Tampering 0: they are what
-// comes in place of a worker's message, checksums as they are; 1: the same, checksums put right; 2: they are
-// exclusive-ored with the scalers and codes of the message, which all else lets through; 3: they are codes by
-// themselves.
+// Input: codec and exchange (fuzz_codec.h), kind of tampering, then data. Kinds 0 to 2: tampered_message() of
+// fuzz_exchange.h replaces a message of an exchange. Kind 3: the data is one tensor's payload.
 #include "tests/fuzz/fuzz_codec.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// The text of a codec spec, as --codec and --codec_for give it: read by itself, by a reader with keys of every type,
-// and by the codecs of the registry.
+// Input: a codec spec as for --codec and --codec_for. It is parsed alone, by a reader with keys of every type, and by
+// the codecs of the registry.
 #include "compress/plan/codec_registry.h"
 
 #include "tests/fuzz/fuzz_input.h"

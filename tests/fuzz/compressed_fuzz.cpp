@@ -1,4 +1,4 @@
-// Choice 0: a .gz file; 1: a .xz file. At most 1 MiB once unpacked.
+// Input: choice 0: a .gz file; 1: a .xz file. At most 1 MiB after decompression.
 #include "datasets/formats/compressed_file.h"
 #include "tests/fuzz/fuzz_input.h"
 

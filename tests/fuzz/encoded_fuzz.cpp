@@ -1,4 +1,4 @@
-// A .tgrd file: an encoded gradient by itself. Choice 0: as it is; 1: the checksums of its message are put right first.
+// Input: a .tgrd file (an encoded gradient). Choice 0: unchanged; 1: the checksums of its message are repaired first.
 #include "trainers/inspect/encoded_file.h"
 
 #include <algorithm>

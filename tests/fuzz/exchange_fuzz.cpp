@@ -1,6 +1,4 @@
-// A choice of exchange (fuzz_exchange.h), a choice of tampering, then bytes. Tampering 0: they are what comes in place
-// of a worker's message, checksums as they are; 1: the same, checksums put right; 2: they are exclusive-ored with the
-// scalers and codes of the message, which all else lets through.
+// Input: exchange (fuzz_exchange.h), kind of tampering, then data for tampered_message().
 #include "tests/fuzz/fuzz_exchange.h"
 
 #include <cmath>

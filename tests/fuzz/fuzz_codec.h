@@ -1,4 +1,4 @@
-// What comes in place of a worker's message or codes, with any codec of the registry.
+// Decodes fuzzed messages and payloads with any codec of the registry.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace terngrad::fuzz {
 
-/// Of each codec its defaults, then words of its keys, each alone, that lead to another format.
+/// Specs that cover every record format: each codec's defaults, then single key=word options that change the format.
 inline std::vector<std::string> specs_of_every_format() {
   std::vector<std::string> specs;
   std::set<std::pair<int, int>> known;  // wire id and format
@@ -27,7 +27,7 @@ inline std::vector<std::string> specs_of_every_format() {
       const auto codec = make_codec(spec, {});
       if (known.emplace(codec->wire_id(), codec->record_format(PayloadForm::kNatural)).second) specs.push_back(spec);
     } catch (const InvalidArgument&) {
-      // The word needs another value of another key.
+      // This word is valid only together with another key.
     }
   };
   for (const std::string& name : codec_names()) {
@@ -39,12 +39,12 @@ inline std::vector<std::string> specs_of_every_format() {
   return specs;
 }
 
-/// Which codec and exchange an input is for: two bytes, of which each pair stands for one.
+/// Codec and exchange that two input bytes select.
 struct CodecChoice {
-  std::string spec;           // the first byte, modulo their number: a spec of every format
-  bool scatters;              // bit 0 of the second: scatter_reduce
-  std::size_t tampered_call;  // bits 1, 2: the collective whose message is tampered with: scalers, gradients, means
-  int segment;                // bit 3: whose codes are given: 10000 elements or 3
+  std::string spec;           // first byte, modulo the number of specs
+  bool scatters;              // second byte, bit 0: scatter_reduce
+  std::size_t tampered_call;  // bits 1, 2: index of the tampered collective (scalers, gradients, means)
+  int segment;                // bit 3: segment of read_codes(), with 10000 elements or 3
 };
 
 inline const std::vector<std::string>& fuzzed_specs() {
@@ -59,24 +59,24 @@ inline CodecChoice codec_choice(std::uint8_t codec, std::uint8_t exchange) {
           .segment = (exchange & 8u) != 0 ? 2 : 0};
 }
 
-/// An exchange of two workers, all tensors with that codec. @param mean  out: [layout.flat_elements()]
+/// Exchanges the gradients of two workers, all tensors with this codec. @param mean  out: [layout.flat_elements()]
 /// @throws CommunicationError if the tampered message is refused
 inline void tampered_exchange(const CodecChoice& choice, const Tamper& tamper, std::vector<float>& mean) {
   CompressedAllReduceOptions options;
-  // Both rounds of low rank are exchanges of fp32.
+  // Both rounds of a low-rank codec send fp32.
   options.codecs.codec = make_codec(choice.spec, {})->low_rank() ? "fp32" : choice.spec;
   options.algorithm = choice.scatters ? ExchangeAlgorithm::kScatterReduce : ExchangeAlgorithm::kAllGather;
-  // Numbers that come in place of a mean may be anything; those of codecs that can overflow are looked at.
+  // The exchange checks means only if the codec can overflow: tampered fp32 means of a summable codec would pass.
   if (make_codec(choice.spec, {})->traits().summable) options.downlink_codec = DownlinkCodec::kSums;
   tampered_exchange(options, choice.tampered_call, tamper, mean);
 }
 
-/// Checks a slice of these codes, decodes it and aggregates it with itself. @throws CommunicationError if it is refused
+/// Checks a payload, decodes it and averages two copies of it. @throws CommunicationError if it is refused
 inline void read_codes(const CodecChoice& choice, std::span<const std::uint8_t> codes) {
   const Layout& layout = message_layout();
   const auto codec = make_codec(choice.spec, {.num_workers = 2});
   const Slice slice{choice.segment, 0, layout.segment(choice.segment).num_elements};
-  // Exactly as long, so that one byte too far is noticed; new gives the alignment that codes have.
+  // Allocates exactly the payload, so that sanitizers detect an overrun; new gives the alignment of payloads.
   const auto payload = std::make_unique<std::uint8_t[]>(codes.size());
   std::memcpy(payload.get(), codes.data(), codes.size());
   const auto num_scalers = static_cast<std::size_t>(codec->scaler_range(slice).count);

@@ -1,4 +1,4 @@
-// An exchange of two workers, or of two processes of four, one of whose messages is tampered with on its way.
+// Exchanges between two workers, or two processes with eight workers, in which one message is tampered with.
 #pragma once
 
 #include <algorithm>
@@ -20,14 +20,14 @@
 
 namespace terngrad::fuzz {
 
-/// Which exchange an input is for: each byte stands for one.
+/// Exchange that an input byte selects.
 struct ExchangeChoice {
   TernaryFormat format;         // bits 0, 1: t2, t5, tmask, trans
-  bool scatters;                // bit 2: scatter_reduce, whose means travel back as sums of codes
-  bool own_scalers;             // bit 3: no shared scaler; the mean then goes back as bf16
-  bool blocks;                  // bit 4: a scaler for each 4096 elements
-  std::size_t tampered_call;    // bits 5, 6: the collective whose message is tampered with: scalers, gradients, means;
-                                // 3: the gradients of processes, which add the floats of their workers
+  bool scatters;                // bit 2: scatter_reduce, whose means return as sums of codes
+  bool own_scalers;             // bit 3: no shared scaler; the mean returns as bf16
+  bool blocks;                  // bit 4: a scaler per 4096 elements
+  std::size_t tampered_call;    // bits 5, 6: index of the tampered collective (scalers, gradients, means);
+                                // 3: the floats that processes add for their workers
   const char* codec_of_biases;  // bit 7: fp32 or bf16
 };
 
@@ -44,7 +44,7 @@ inline ExchangeChoice exchange_choice(std::uint8_t byte) {
 
 using Tamper = std::function<std::vector<std::uint8_t>(std::span<const std::uint8_t> message)>;
 
-/// A group of one process that hands every message over as it is, except for the last one of one collective.
+/// A group of one process that returns all messages unchanged, except for the last message of one collective.
 class TamperingCommunicator final : public Communicator {
  public:
   TamperingCommunicator(std::size_t tampered_call, Tamper tamper)
@@ -78,8 +78,8 @@ class TamperingCommunicator final : public Communicator {
   std::size_t num_calls_ = 0;
 };
 
-/// What comes in place of a message. @param tampering  0: these bytes, checksums as they are; 1: the same, checksums
-/// put right; 2: the message with its scalers and codes exclusive-ored with them, checksums put right
+/// Tampered version of a message. @param tampering  0: the input bytes; 1: the input bytes with repaired checksums; 2:
+/// the message with scalers and codes XORed with the input, and repaired checksums
 inline std::vector<std::uint8_t> tampered_message(std::span<const std::uint8_t> message,
                                                   std::span<const std::uint8_t> input, int tampering) {
   std::vector<std::uint8_t> bytes(input.begin(), input.end());
@@ -104,12 +104,12 @@ inline ExchangeReport tampered_exchange(CompressedAllReduceOptions options, std:
   options.run_id = kMessageContext.run_id;
   auto communicator = std::make_shared<TamperingCommunicator>(tampered_call, tamper);
   CompressedAllReduce exchange(layout, make_worker_group(2, std::move(communicator)), options);
-  exchange.set_message_filter([](int, std::span<std::uint8_t>) {});  // its own messages are read, too
+  exchange.set_message_filter([](int, std::span<std::uint8_t>) {});  // makes it read its own messages, too
   const std::vector<TensorTable> gradients(2, TensorTable(layout, gradient.data()));
   return exchange.exchange(gradients, TensorTable(layout, mean.data()), kMessageContext.step);
 }
 
-/// The same of an exchange of ternary codes.
+/// Same with ternary codes.
 inline ExchangeReport tampered_exchange(const ExchangeChoice& choice, const Tamper& tamper, std::vector<float>& mean) {
   CompressedAllReduceOptions options;
   options.codecs.rules = {parse_codec_rule(std::string("b=") + choice.codec_of_biases)};
@@ -124,7 +124,7 @@ inline ExchangeReport tampered_exchange(const ExchangeChoice& choice, const Tamp
   return tampered_exchange(options, choice.tampered_call, tamper, mean);
 }
 
-/// One of two processes with workers of equal gradients.
+/// One of two processes whose workers have equal gradients.
 class SummingRank {
  public:
   SummingRank(const Layout& layout, const CodecPlan& plan, const std::vector<WorkerRange>& ranks, int rank,
@@ -142,7 +142,7 @@ class SummingRank {
     NonfiniteReport nonfinite;
     for (const auto& coder : coders_) {
       coder->measure(gradients, {kMessageContext.step, nullptr}, stream);
-      // All workers have the same scalers.
+      // Equal gradients: all workers have the same scalers.
       const std::span<float> own = coder->local_row(workers.first_local_worker);
       for (int worker = 0; worker < workers.num_workers; ++worker) {
         if (worker != workers.first_local_worker) std::ranges::copy(own, coder->local_row(worker).begin());
@@ -156,7 +156,7 @@ class SummingRank {
     Stream stream(Device::cpu(), 1);
     transport_.append(rows_, coders_, 0, kMessageContext, out, stream);
   }
-  /// @param mean  out: [layout.flat_elements()], what is not finite as zero
+  /// @param mean  out: [layout.flat_elements()], slices with non-finite values are set to zero
   void read(const Parcels& parcels, std::vector<float>& mean) {
     Stream stream(Device::cpu(), 1);
     transport_.read(parcels, rows_, coders_, kMessageContext, stream);
@@ -175,8 +175,8 @@ class SummingRank {
   std::vector<std::unique_ptr<Coder>> coders_;
 };
 
-/// Eight workers' equal gradients of message_layout() in two processes, which add what travels as floats. The last
-/// message, a sum, is tampered with. @param mean  out: [layout.flat_elements()], what is not finite as zero
+/// Eight workers with equal gradients of message_layout() in two processes, which add floats before they send. The last
+/// message, a sum, is tampered with. @param mean  out: [layout.flat_elements()], as in SummingRank::read()
 /// @throws CommunicationError if the tampered message is refused
 inline void tampered_sums(const ExchangeChoice& choice, const Tamper& tamper, std::vector<float>& mean) {
   constexpr int kWorkers = 8;
@@ -199,7 +199,7 @@ inline void tampered_sums(const ExchangeChoice& choice, const Tamper& tamper, st
   reader.read(received, mean);
 }
 
-/// What the choice says.
+/// Runs the exchange that `choice` selects.
 inline void tampered(const ExchangeChoice& choice, const Tamper& tamper, std::vector<float>& mean) {
   if (choice.tampered_call == 3) return tampered_sums(choice, tamper, mean);
   tampered_exchange(choice, tamper, mean);

@@ -1,5 +1,5 @@
-// What the fuzz targets share. A target must survive every input: it may refuse one by the documented exceptions only,
-// so any other exception, sanitizer report, time-out or use of gigabytes is a finding.
+// Shared by all fuzz targets. A target must survive every input: it may refuse one only by its documented exceptions,
+// so any other exception, sanitizer report, timeout or use of gigabytes is a finding.
 #pragma once
 
 #include "kernels/runtime/errors.h"
@@ -9,12 +9,12 @@
 #include <cstdlib>
 #include <span>
 
-/// libFuzzer's entry, which a target defines.
+/// Entry point of libFuzzer, defined by each target.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace terngrad::fuzz {
 
-/// Runs `parse`; a refusal by `Refusal` is a fine way out.
+/// Runs `parse` and swallows exceptions of type `Refusal`.
 template <class Refusal, class Parse>
 void survive(const Parse& parse) {
   try {
@@ -23,12 +23,12 @@ void survive(const Parse& parse) {
   }
 }
 
-/// Ends the process, which libFuzzer reports, unless a promise of the parser holds.
+/// Aborts, which libFuzzer reports, if a guarantee of the parser does not hold.
 inline void require(bool holds) {
   if (!holds) std::abort();
 }
 
-/// Takes the first byte of an input, by which targets choose between variants; 0 if there is none.
+/// Removes and returns the first input byte, which selects a variant; 0 if the input is empty.
 inline std::uint8_t take_choice(std::span<const std::uint8_t>& input) {
   if (input.empty()) return 0;
   const std::uint8_t choice = input[0];

@@ -1,4 +1,4 @@
-// The layout and context that fuzzed messages are read with.
+// Layout and context for fuzzed messages.
 #pragma once
 
 #include "compress/wire/wire_format.h"

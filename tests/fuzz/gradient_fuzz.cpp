@@ -1,4 +1,4 @@
-// A file that holds gradients. Choice 0: .npy, 1: .safetensors.
+// Input: a gradient file. Choice 0: .npy, 1: .safetensors.
 #include "tests/fuzz/fuzz_input.h"
 #include "trainers/inspect/gradient_file.h"
 

@@ -1,4 +1,4 @@
-// Choice 0: an IDX image file; 1: a label file of 10 classes.
+// Input: choice 0: an IDX image file; 1: a label file with 10 classes.
 #include "datasets/formats/idx.h"
 #include "tests/fuzz/fuzz_input.h"
 

@@ -1,4 +1,4 @@
-// A tf.train.Example. What is accepted can be written, and comes back.
+// Input: a tf.train.Example. Accepted examples survive a round trip.
 #include <string>
 
 #include "datasets/formats/image_example.h"

@@ -1,4 +1,4 @@
-// What the fuzz targets of image decoders share.
+// Shared by the fuzz targets of image decoders.
 #pragma once
 
 #include "datasets/formats/decoded_image.h"
@@ -9,12 +9,12 @@
 
 namespace terngrad::fuzz {
 
-/// Reads a header and decodes what it announces, if that is small: the image must be as the header says.
+/// Reads a header and decodes the image if it is small: its shape must match the header.
 template <class ReadHeader, class Decode>
 void decode_image(std::span<const std::uint8_t> input, const ReadHeader& read_header, const Decode& decode) {
   survive<DataError>([&] {
     const ImageHeader header = read_header("input", input);
-    // A few bytes may honestly stand for millions of pixels; they would only make this slow.
+    // A few bytes may encode millions of pixels, which would only be slow.
     if (std::int64_t{header.height} * header.width > 1 << 18) return;
     const int channels = header.is_grey ? 1 : 3;
     const DecodedImage image = decode("input", input, channels);

@@ -1,4 +1,4 @@
-// A JPEG file. What decodes as a whole also does in parts, to the same pixels.
+// Input: a JPEG file. If the whole image decodes, so does each box, to the same pixels.
 #include "datasets/formats/jpeg_image.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace {
 
 using namespace terngrad;
 
-/// A part of an image that the input's last bytes choose.
+/// Box inside the image, chosen by the last bytes of the input.
 ImageBox some_box(std::span<const std::uint8_t> input, const ImageHeader& header) {
   const auto below = [&](std::size_t i, int count) { return input[input.size() - 1 - i] * count / 256; };
   ImageBox box{.top = below(0, header.height), .left = below(1, header.width)};
@@ -37,7 +37,7 @@ void decode_part(std::span<const std::uint8_t> input) {
     decode_jpeg_box("input", input, box, part);
     has_part = true;
   });
-  // Damage below the part only the whole shows.
+  // Damage below the box is found only by decoding the whole image.
   const DecodedImage whole = decode_jpeg("input", input, 3);
   fuzz::require(has_part && part.height == box.height && part.width == box.width && is_part_of(part, box, whole));
 }

@@ -1,4 +1,4 @@
-// Writes the inputs that the fuzz targets start from: DIR/<target>/<name>, small files of every kind.
+// Writes the seed inputs of the fuzz targets, small files of every kind, to DIR/<target>/<name>.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -36,7 +36,7 @@ class Corpus {
     stream.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     if (!stream.flush()) throw std::runtime_error("cannot write " + (folder_ / target / name).string());
   }
-  /// An input that begins with a choice.
+  /// Adds an input that begins with a choice byte.
   void add(const std::string& target, const std::string& name, std::uint8_t choice, Bytes bytes) {
     bytes.insert(bytes.begin(), choice);
     add(target, name, bytes);
@@ -114,7 +114,7 @@ void add_message(Corpus& corpus) {
   corpus.add("message", "repaired", 1, {message.begin(), message.end()});
 }
 
-/// For each exchange the message that is to be tampered with, and a start for changes of its codes.
+/// Adds for each exchange the message to tamper with, and an input that modifies its codes.
 void add_exchanges(Corpus& corpus) {
   for (unsigned choice = 0; choice < 256; ++choice) {
     Bytes message;
@@ -126,7 +126,7 @@ void add_exchanges(Corpus& corpus) {
           return message;
         },
         mean);
-    if (message.empty()) continue;  // there is no such collective
+    if (message.empty()) continue;  // no such collective
     const std::string name = std::to_string(choice);
     message.insert(message.begin(), {static_cast<std::uint8_t>(choice), 1});
     corpus.add("exchange", "message_" + name, message);
@@ -134,7 +134,7 @@ void add_exchanges(Corpus& corpus) {
   }
 }
 
-/// For each codec, and each exchange of it, the message that is to be tampered with; then codes by themselves.
+/// Adds for each codec and each of its exchanges the message to tamper with; then payloads alone.
 void add_codecs(Corpus& corpus) {
   for (std::size_t codec = 0; codec < fuzz::fuzzed_specs().size(); ++codec) {
     for (unsigned exchange = 0; exchange < 8; ++exchange) {
@@ -149,13 +149,13 @@ void add_codecs(Corpus& corpus) {
             return message;
           },
           mean);
-      if (message.empty()) continue;  // there is no such collective
+      if (message.empty()) continue;  // no such collective
       const std::string name = std::to_string(codec) + "_" + std::to_string(exchange);
       message.insert(message.begin(), {first, second, 1});
       corpus.add("codec", "message_" + name, message);
       corpus.add("codec", "changes_" + name, {first, second, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1});
     }
-    // Zeros that are as long as the codes of 10000 elements, and of 3.
+    // Zeros of the payload's length for 10000 elements, and for 3.
     for (const std::uint8_t exchange : {std::uint8_t{0}, std::uint8_t{8}}) {
       const fuzz::CodecChoice choice = fuzz::codec_choice(static_cast<std::uint8_t>(codec), exchange);
       const std::int64_t count = fuzz::message_layout().segment(choice.segment).num_elements;
@@ -187,7 +187,7 @@ void add_checkpoint(Corpus& corpus) {
 
 Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
-/// Gradients of two workers, and one of them by every codec.
+/// Adds gradient files of two workers, and one worker's gradient encoded by every codec.
 void add_gradients(Corpus& corpus) {
   const std::vector<std::int64_t> shape = {2, 3};
   const std::vector<float> values = {1, -2, 0.5f, 0, 3, -0.25f};

@@ -1,5 +1,4 @@
-// Choice 0: a message as it is; 1: a message whose checksums are put right first, so that what lies behind them is
-// reached.
+// Input: choice 0: a message; 1: a message whose checksums are repaired first, to reach the checks behind them.
 #include "compress/wire/wire_format.h"
 
 #include <vector>
@@ -11,7 +10,7 @@
 namespace terngrad {
 namespace {
 
-/// Reads every byte that the parser handed out.
+/// Reads every byte that the parser returned.
 void touch(const Message& message) {
   const Layout& layout = fuzz::message_layout();
   unsigned sum = 0;
@@ -34,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace terngrad;
   std::span input(data, size);
   const bool repair = fuzz::take_choice(input) % 2 == 1;
-  // A copy of exactly this size, so that one byte too far is noticed; new gives the alignment that messages need.
+  // A copy of exactly this size, so that sanitizers detect an overrun; new gives the alignment of messages.
   std::vector<std::uint8_t> copy(input.begin(), input.end());
   if (repair) fuzz::repair_checksums(copy);
   fuzz::survive<CommunicationError>([&] {

@@ -1,4 +1,4 @@
-// A .npy file, which may hold labels.
+// Input: a .npy file, which may hold labels.
 #include "datasets/formats/npy.h"
 
 #include "datasets/sets/npy_images.h"

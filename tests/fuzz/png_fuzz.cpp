@@ -1,4 +1,4 @@
-// A PNG file.
+// Input: a PNG file.
 #include "datasets/formats/png_image.h"
 
 #include "tests/fuzz/image_fuzz.h"

@@ -1,4 +1,4 @@
-// An index of records. What is accepted comes back.
+// Input: a record index. Accepted ones serialize to the same bytes.
 #include <algorithm>
 #include <string>
 

@@ -1,4 +1,4 @@
-// Checksums put right, so that fuzzed messages reach what lies behind them.
+// Repairs checksums, so that fuzzed messages reach the checks behind them.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace terngrad::fuzz {
 
-// Offsets in the header, from docs/wire-format.md.
+// Header offsets, from docs/wire-format.md.
 inline constexpr std::size_t kNumRecordsAt = 36;
 inline constexpr std::size_t kPayloadCrcAt = 56;
 inline constexpr std::size_t kHeaderCrcAt = 60;
 
-/// Where the payload of a message begins by what its header says; its end if that is impossible.
+/// Offset of the payload according to the header; the message size if the header is invalid.
 inline std::size_t payload_at(std::span<const std::uint8_t> message) {
   if (message.size() < kWireHeaderBytes) return message.size();
   std::uint32_t num_records = 0;
@@ -24,7 +24,7 @@ inline std::size_t payload_at(std::span<const std::uint8_t> message) {
   return kWireHeaderBytes + num_records * kWireRecordBytes;
 }
 
-/// Writes the checksums that go with a message's bytes, if there are enough for a header.
+/// Recomputes the checksums of a message. Does nothing if it is shorter than a header.
 inline void repair_checksums(std::span<std::uint8_t> message) {
   if (message.size() < kWireHeaderBytes) return;
   const std::size_t payload = payload_at(message);

@@ -1,4 +1,4 @@
-// A file of records. Every record is read twice: in order, and where it was.
+// Input: a TFRecord file. Every record is read sequentially and again by its offset.
 #include <algorithm>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// The ranks that tests were started as. A process joins them once.
+// The process group of the ranks that the test program was launched as. Each process joins it once.
 #pragma once
 
 #include "trainers/launch/process_group.h"

@@ -1,4 +1,4 @@
-// Runs the tests as one rank of several: every rank runs all of them, in the same order.
+// Runs the tests as one of several ranks: every rank runs all tests in the same order.
 #include <gtest/gtest.h>
 
 #include "compress/comm/mpi/mpi_session.h"

@@ -1,4 +1,4 @@
-// A group for what is made of one, and for messages by MPI itself beside it.
+// MPI groups for tests of the classes that use one, or of raw MPI messages beside them.
 #pragma once
 
 #include <mpi.h>
@@ -9,7 +9,7 @@
 
 namespace terngrad::testing {
 
-/// All ranks, by their own communicator whose errors come back. Hosts are host0, host1, ...
+/// All ranks, on their own communicator that returns errors. Hosts are named host0, host1, ...
 inline MpiGroup make_raw_group(double timeout_seconds = 60, std::size_t chunk_bytes = 1 << 20) {
   MpiGroup group;
   group.timeout_seconds = timeout_seconds;

@@ -1,6 +1,6 @@
-"""terngrad_exchange_bench, terngrad_advise and terngrad_train --profile as several processes of one launch.
+"""terngrad_exchange_bench, terngrad_advise and terngrad_train --profile with several processes of one launch.
 
-Arguments: the folder with the programs, then the launcher's command up to the number of ranks."""
+Arguments: the folder of the programs, then the launcher's command up to the number of ranks."""
 
 import json
 import os
@@ -56,7 +56,7 @@ class ExchangeBench(Tool):
         for result in numbers["results"]:
             self.assertEqual(len(result["ranks"]), 2)
             first, second = result["ranks"]
-            # Two workers of equal messages: what one process sends, the other receives.
+            # Two workers with equal messages: each process receives the bytes that the other sends.
             self.assertEqual(first["sent_bytes"], second["received_bytes"])
             self.assertEqual(second["sent_bytes"], first["received_bytes"])
             self.assertGreater(result["slowest"]["bits_per_second"], 0)
@@ -64,7 +64,7 @@ class ExchangeBench(Tool):
         self.assertGreater(fp32, 4 * 1256080)
         self.assertLess(fp32, 4 * 1256080 + 2000)
         self.assertTrue(fp32 > bf16 > t2 > t5)
-        # Half there and half back.
+        # A reduce-scatter and an all-gather of half of the elements each.
         self.assertEqual(vendor, [4 * 1256080, 2 * 1256080, 2 * 1256080])
 
     def test_predicted_bytes_are_those_sent(self):
@@ -118,8 +118,8 @@ class Advise(Tool):
         for codec in numbers["codecs"]:
             self.assertGreater(codec["wire_bytes_per_process"], 0)
             self.assertAlmostEqual(codec["step_seconds"], codec["exchange_seconds"] + compute["seconds"])
-        # A baseline is the faster of ours and the library's. What is recommended is the fastest by the numbers beside it,
-        # or fp32 where little is to be gained.
+        # The baseline is the faster of our exchange and the library's. The recommendation is the fastest codec by the
+        # listed seconds, or fp32 if the gain is small.
         seconds = {(codec["codec"], codec["exchange"]): codec["step_seconds"] for codec in numbers["codecs"]}
         for codec in ["fp32", "bf16"]:
             baseline = numbers["baselines"][codec]
@@ -172,7 +172,7 @@ class Dump(Tool):
                  "--max_steps", "2", "--bucket_mb", "0.2", "--exchange", "all_gather", "--dump_messages", dump, "--train_dir",
                  os.path.join(self.folder, "run"))
         names = os.listdir(dump)
-        # Each rank has two workers, whose floats are added.
+        # Each rank has two workers and sends the sum of their floats.
         self.assertTrue({"step-000000-rank-0-0000-scalers-worker-0.msg", "step-000000-rank-1-0000-scalers-worker-2.msg",
                          "step-000000-rank-1-0001-scalers-worker-3.msg"} <= set(names), sorted(names))
         self.assertTrue(any(name.endswith("sum-worker-2.msg") for name in names), sorted(names))

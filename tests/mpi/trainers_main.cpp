@@ -1,4 +1,4 @@
-// Runs the tests of what trainers make of several ranks: every rank runs all of them, in the same order.
+// Runs the tests of trainers with several ranks: every rank runs all tests in the same order.
 #include <gtest/gtest.h>
 
 #include "tests/mpi/launched_group.h"

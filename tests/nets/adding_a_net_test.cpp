@@ -1,4 +1,4 @@
-// The code of docs/adding-a-net.md, and that it is the same there.
+// The code of docs/adding-a-net.md; also checks that the document shows the same code.
 #include <gtest/gtest.h>
 
 #include <algorithm>

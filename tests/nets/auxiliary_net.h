@@ -5,8 +5,8 @@
 
 namespace terngrad::test {
 
-/// Two auxiliary classifiers, one with a batch norm and a convolution as large as its map, one with dropout, between
-/// the layers that predicting takes; smoothed labels.
+/// Two auxiliary classifiers between the layers of inference: one with a batch norm and a convolution over the whole
+/// map, one with dropout. Labels are smoothed.
 inline NetSpec net_of_three_losses(float keep_prob) {
   const Initializer weights = Initializer::fan_in_uniform();
   const auto convolution = [&](int num_outputs, WindowSize kernel) {

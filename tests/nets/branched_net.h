@@ -1,13 +1,13 @@
-// A small net with everything that a graph can have, described as docs/adding-a-net.md tells.
+// A small net with branches, built as in docs/adding-a-net.md.
 #pragma once
 
 #include "nets/layer_spec.h"
 
 namespace terngrad::test {
 
-/// A strided convolution with batch norm, whose output three layers take: a grouped convolution, a max pool and, past
-/// both of them, the concatenation; then dropout, a grouped 1x1 convolution with a batch norm without gamma, a pool
-/// that takes over no ReLU, and fully connected layers with dropout between them.
+/// A strided convolution with batch norm feeds a grouped convolution, a max pool and the concatenation of both; then
+/// dropout, a grouped 1x1 convolution with a batch norm without gamma, a pool that does not apply a ReLU's gradient,
+/// and fully connected layers with dropout between them.
 inline NetSpec branched_net(float keep_prob) {
   const Initializer weights = Initializer::truncated_normal(0.1f);
   const ConvolutionSpec stem{

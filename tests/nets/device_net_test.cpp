@@ -24,9 +24,9 @@ TEST(DeviceNet, RefusesTheCpu) {
 }
 
 TEST(DeviceNet, SaysWhetherTheBuildHasThem) {
-  // A build that has none says how to get them; one that has names the libraries.
+  // A build without device nets says how to enable them; a build with them names its libraries.
   if (device_nets_unavailable_reason().empty()) {
-    // What may be missing on a machine is named by its major version.
+    // Libraries are identified by major version.
     EXPECT_NE(device_net_libraries_of_build(), "");
     EXPECT_TRUE(device_net_libraries().starts_with(device_net_libraries_of_build() + "."));
   } else {

@@ -1,9 +1,9 @@
-// terngrad_dump_gradients NET FOLDER [NUM_EXAMPLES [SIDE [BATCH [firm]]]]: one step of a net, by name or "branched"
-// (branched_net.h), on made-up examples, written to FOLDER for scripts/dev/compare_pytorch.py. Images have SIDE rows
-// and columns, those of image_of where it is 0 or left out; BATCH, from 1, draws them. Files: layout.txt and
-// state_layout.txt (a line per tensor: name, first element, shape joined by x), and little-endian arrays
+// terngrad_dump_gradients NET FOLDER [NUM_EXAMPLES [SIDE [BATCH [firm]]]]: runs one step of a net (name or "branched",
+// see branched_net.h) on random examples and writes it to FOLDER for scripts/dev/compare_pytorch.py. Images have SIDE
+// rows and columns, by default those of image_of; BATCH (from 1) selects the random images. Files: layout.txt and
+// state_layout.txt (one line per tensor: name, first element, shape joined by x), and little-endian arrays
 // parameters.f32, images.f32 [n, rows, columns, channels], labels.i32 [n], gradients.f32, state.f32 (after the step),
-// logits.f32 [n, 10] and loss.f64 [2], entropy_loss and auxiliary_loss of WorkerLoss. With "firm" see make_relus_firm.
+// logits.f32 [n, 10] and loss.f64 [2] (entropy_loss and auxiliary_loss of WorkerLoss). "firm": see make_relus_firm.
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -41,7 +41,7 @@ void write_layout(const std::filesystem::path& path, const Layout& layout) {
   if (!file.flush()) TERNGRAD_THROW(DataError, "cannot write ", path.string());
 }
 
-/// Small images that pass every layer, with paddings as on those that a net is meant for.
+/// Smallest images that pass through all layers with the usual paddings.
 ImageShape image_of(const std::string& net) {
   static const std::map<std::string, ImageShape> images = {
       {"alexnet", {92, 92, 3}},         {"alexnet_v2", {67, 67, 3}}, {"branched", {9, 9, 4}},
@@ -52,13 +52,13 @@ ImageShape image_of(const std::string& net) {
   return image == images.end() ? ImageShape{32, 32, 3} : image->second;
 }
 
-/// Without dropout: PyTorch draws otherwise.
+/// Without dropout, since PyTorch's draws differ.
 NetSpec spec_of(const std::string& net) {
   return net == "branched" ? test::branched_net(/*keep_prob=*/1) : net_spec(net, {.dropout_keep_prob = 1});
 }
 
-/// Gives batch norms the offsets 8 and -8 in turn: more than their normalized values reach, so that a ReLU behind one
-/// is open or closed for a whole channel, and no rounding decides it.
+/// Sets the offsets of batch norms to 8 and -8 alternately, beyond the range of normalized values: ReLUs after them are
+/// open or closed for whole channels, independent of rounding.
 void make_relus_firm(const Layout& layout, std::span<float> parameters) {
   constexpr float kFar = 8;
   for (const Segment& segment : layout.segments()) {
@@ -71,8 +71,8 @@ void make_relus_firm(const Layout& layout, std::span<float> parameters) {
 
 struct DumpOptions {
   int num_examples = 64;
-  int side = 0;   // of images; 0: see image_of
-  int batch = 1;  // other images for each
+  int side = 0;   // side of images; 0: see image_of
+  int batch = 1;  // selects the images
   bool is_firm = false;
 };
 
@@ -89,7 +89,7 @@ void dump_gradients(const std::string& name, const std::filesystem::path& folder
   const auto count = static_cast<std::size_t>(num_examples);
   std::vector<float> images = test::random_floats(count * static_cast<std::size_t>(image.num_elements()),
                                                   static_cast<std::uint32_t>(options.batch));
-  for (float& pixel : images) pixel *= 16;  // large enough that an LRN's squares show beside its k
+  for (float& pixel : images) pixel *= 16;  // large enough for LRN's squares to matter
   const std::vector<std::int32_t> labels = test::cyclic_labels(num_examples, kClasses);
   auto state = zeros<float>(net->state_layout().flat_elements());
   net->initialize_state(state.span());
@@ -99,7 +99,7 @@ void dump_gradients(const std::string& name, const std::filesystem::path& folder
   net->compute_gradients(parameters.span(), {.images = images, .labels = labels, .states = {&states, 1}},
                          {&gradient, 1}, {&loss, 1});
   std::vector<float> logits(count * kClasses);
-  // The moving statistics are those of the one pass, so these are the logits of training too.
+  // The moving statistics are those of the single step, so these are also the logits of training.
   net->predict(parameters.span(), state.span(), images, num_examples, logits);
 
   std::filesystem::create_directories(folder);

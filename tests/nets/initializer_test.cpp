@@ -48,7 +48,7 @@ TEST(FillTensor, TruncatedNormalHasItsMomentsAndBounds) {
     squares += double{value} * value;
     largest = std::max(largest, std::abs(double{value}));
   }
-  // The variance of a normal cut at 2: 1 - 4 phi(2) / (2 Phi(2) - 1) = 0.8796^2. Five standard errors each way.
+  // Variance of a normal truncated at 2: 1 - 4 phi(2) / (2 Phi(2) - 1) = 0.8796^2. Tolerance: five standard errors.
   const double density = std::exp(-2.0) / std::sqrt(2 * std::acos(-1.0));
   const double true_stddev = kStddev * std::sqrt(1 - 4 * density / (normal_cdf(2) - normal_cdf(-2)));
   EXPECT_NEAR(true_stddev / kStddev, 0.8796, 1e-4);
@@ -70,11 +70,11 @@ TEST(FillTensor, UniformHasItsMomentsAndBounds) {
     squares += double{value} * value;
     ASSERT_LE(std::abs(value), kLimit);
   }
-  // Five standard errors each way; the variance of squares is limit^4 (1/5 - 1/9).
+  // Tolerance: five standard errors; the variance of squares is limit^4 (1/5 - 1/9).
   const double variance = double{kLimit} * kLimit / 3;
   EXPECT_NEAR(sum / kCount, 0, 5 * std::sqrt(variance) / 1024);
   EXPECT_NEAR(squares / kCount, variance, 5 * std::sqrt(1.0 / 5 - 1.0 / 9) * kLimit * kLimit / 1024);
-  // The draws of a truncated normal of the same seed and tensor: one grows with the other.
+  // Uses the same draws as a truncated normal with equal seed and tensor: both increase together.
   const std::vector<float> normal = draw(100, 1, 0);
   for (std::size_t i = 0; i < normal.size(); ++i) EXPECT_EQ(normal[i] > 0, values[i] > 0) << i;
 }
@@ -104,8 +104,8 @@ TEST(FillTensor, ConstantsAndEmptyTensors) {
 }
 
 TEST(FillTensor, GoldenValues) {
-  // From an independent program (Philox and the quantile function of another library), rounded to float; every machine
-  // must repeat them to the bit.
+  // From an independent program (Philox and another library's quantile function), rounded to float; bit-identical on
+  // all machines.
   const std::vector<float> expected = {-0x1.85371p-3f, -0x1.637fcap-1f, 0x1.3bac3p-2f,   -0x1.599288p+0f,
                                        0x1.7cc18ep-4f, -0x1.ea82d8p-1f, -0x1.efa218p+0f, 0x1.0f5466p+0f};
   EXPECT_EQ(draw(expected.size(), 42, 3), expected);

@@ -30,7 +30,7 @@ TEST(PlanNet, SamePaddingPutsTheOddRowAtTheBottom) {
   const LayerPlan even = plan_pool(28, 5, 1, Padding::kSame);  // total 4
   EXPECT_EQ(even.padding.left, 2);
   EXPECT_EQ(even.padding.right, 2);
-  const LayerPlan skipping = plan_pool(7, 1, 3, Padding::kSame);  // windows do not touch: nothing to pad
+  const LayerPlan skipping = plan_pool(7, 1, 3, Padding::kSame);  // windows do not touch: no padding
   EXPECT_EQ(skipping.output.width, 3);
   EXPECT_EQ(skipping.padding.right, 0);
 }
@@ -175,7 +175,7 @@ TEST(PlanNet, WorksOutAGraph) {
   EXPECT_EQ(plan.state_values, (std::vector<float>{0, 1, 0, 0, 1, 0}));
 }
 
-/// A convolution with a ReLU, `second` on top of it, and what takes the logits.
+/// A convolution with a ReLU, then `second`, then the logits.
 NetPlan plan_above_relu(const LayerSpec& second, bool has_other_consumer) {
   const ConvolutionSpec convolution{.num_outputs = 2, .kernel = 1, .activation = Activation::kRelu};
   const LayerSpec third = has_other_consumer ? LayerSpec{"joined", ConcatenationSpec{}, {"second", "first"}}
@@ -221,7 +221,7 @@ TEST(PlanNet, RefusesGraphsThatAreNone) {
   };
   EXPECT_EQ(message({{"a", fc}, {"b", fc, {"a"}}}), "");
   refuses({{"a", fc}, {"b", fc, {"c"}}}, "'c'");
-  refuses({{"a", fc, {"b"}}, {"b", fc, {"a"}}}, "'b'");  // later
+  refuses({{"a", fc, {"b"}}, {"b", fc, {"a"}}}, "'b'");  // a later layer
   refuses({{"a", fc, {"a"}}}, "'a'");
   refuses({{"a", fc}, {"b", fc, {"a", "image"}}}, "net/b] must take one input, takes 2");
   refuses({{"a", fc}, {"a", fc}}, "'a'");

@@ -20,7 +20,7 @@ constexpr ImageShape kLargeImage{224, 224, 3};
 TEST(MakeNet, KnowsTheNamesItLists) {
   EXPECT_THAT(net_names(), ::testing::IsSupersetOf({"alexnet", "googlenet", "lenet", "resnet_20", "vgg_a"}));
   for (const std::string& name : net_names()) {
-    if (plan_net(net_spec(name), kLargeImage, 10).layout.num_elements() > 2'000'000) continue;  // made by other tests
+    if (plan_net(net_spec(name), kLargeImage, 10).layout.num_elements() > 2'000'000) continue;  // tested elsewhere
     const auto net = make_net(name, {28, 28, 1}, 10, {});
     EXPECT_EQ(net->name(), name);
     EXPECT_EQ(net->num_classes(), 10);
@@ -51,7 +51,7 @@ TEST(NetSpecByName, DescribesTheNetOfThatName) {
   EXPECT_THROW(net_spec("lenet6"), InvalidArgument);
 }
 
-// Counted by hand from the originals' sources; those of the ResNets and of VGG-16 are torchvision's and one class more.
+// Counted from the originals' sources; ResNets and VGG-16 as in torchvision, with one more class.
 TEST(NetLayout, HasTheParametersOfTheModel) {
   const std::map<std::string, std::int64_t> expected = {
       {"lenet", 1'256'080},     {"cifar10_alexnet", 1'068'298}, {"alexnet", 60'969'321},

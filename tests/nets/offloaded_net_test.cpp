@@ -24,14 +24,14 @@ constexpr int kWorkers = 3;
 constexpr int kExamples = 2;
 constexpr int kFirst = 4;  // global number of the first worker
 
-/// So many, one after the other; where there are fewer, some again: nets that share one have streams of their own.
+/// `count` GPUs; with fewer GPUs some repeat, since nets on one GPU have their own streams.
 std::vector<Device> gpus(int count) {
   std::vector<Device> gpus;
   for (int i = 0; i < count; ++i) gpus.push_back(Device::cuda(i % num_cuda_devices()));
   return gpus;
 }
 
-/// An offloaded net with what its caller holds in host memory.
+/// An offloaded net with the caller's arrays in host memory.
 struct InHostMemory {
   OffloadedNet net;
   std::vector<float> images;
@@ -49,7 +49,7 @@ struct InHostMemory {
     for (int w = 0; w < kWorkers; ++w) {
       states.emplace_back(static_cast<std::size_t>(net.state_layout().flat_elements()));
       net.initialize_state(states.back());
-      // What is not written shows.
+      // NaN reveals elements that are not written.
       gradients.emplace_back(static_cast<std::size_t>(net.layout().flat_elements()), NAN);
     }
   }
@@ -145,7 +145,7 @@ TEST_F(CudaOffloadedNet, PredictsAsTheNetInDeviceMemory) {
   ours.net.initialize_state(state);
   Stream& stream = other.stream;
   const Buffer<float> state_there = testing::to_device<float>(state, stream);
-  // Fewer after more: buffers are used again.
+  // Fewer images after more: buffers are reused.
   for (const int count : {7, 3}) {
     const auto images = test::random_floats(static_cast<std::size_t>(count * kImage.num_elements()), 5);
     const auto size = static_cast<std::size_t>(count * kClasses);

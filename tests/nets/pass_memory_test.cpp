@@ -41,7 +41,7 @@ TEST(PassMemory, TrainingKeepsEveryOutputAndInferenceThoseStillToBeRead) {
   EXPECT_EQ(distinct.size(), plan.layers.size());
 
   PassMemory inference(plan, kExamples, Mode::kInference, Device::cpu());
-  std::map<const float*, std::size_t> owner;  // who wrote each buffer last
+  std::map<const float*, std::size_t> owner;  // last writer of each buffer
   for (std::size_t l = 0; l < plan.layers.size(); ++l) {
     for (const int input : plan.layers[l].inputs) {
       if (input == kImageIndex) continue;
@@ -54,11 +54,11 @@ TEST(PassMemory, TrainingKeepsEveryOutputAndInferenceThoseStillToBeRead) {
   EXPECT_LT(owner.size(), plan.layers.size());
 }
 
-/// Walks backward and checks that each gradient is whole, and not overwritten, when its layer takes it.
+/// In backward order, each gradient must be complete and not overwritten when its layer reads it.
 TEST(PassMemory, GradientsOfSeveralConsumersAreSummedBeforeTheyAreRead) {
   const NetPlan plan = branched_plan();
   PassMemory memory(plan, kExamples, Mode::kTraining, Device::cpu());
-  std::map<const float*, std::pair<int, int>> content;  // buffer: the layer whose gradient it holds, parts in it
+  std::map<const float*, std::pair<int, int>> content;  // buffer: layer of its gradient, parts added
   content[memory.place(plan.layers.size() - 1).output_gradient] = {static_cast<int>(plan.layers.size()) - 1, 1};
   for (std::size_t l = plan.layers.size(); l-- > 0;) {
     const PassMemory::Place& place = memory.place(l);
@@ -85,7 +85,7 @@ TEST(PassMemory, GradientsOfSeveralConsumersAreSummedBeforeTheyAreRead) {
   }
 }
 
-// Of a layer that only training has, inference keeps nothing, and does not wait for it to free what it takes.
+// Inference keeps no memory for layers of training only, and does not keep their inputs alive.
 TEST(PassMemory, InferenceHasNoPlaceForLayersOfTrainingOnly) {
   const NetPlan plan = plan_net(test::net_of_three_losses(1), {7, 9, 3}, 4);
   PassMemory training(plan, kExamples, Mode::kTraining, Device::cpu());

@@ -16,7 +16,6 @@ using ::testing::HasSubstr;
 
 NetPlan plan() { return plan_net(test::branched_net(0.5f), {9, 8, 4}, 5); }
 
-/// The message of the InvalidArgument that `body` throws.
 template <class Body>
 std::string refusal(const Body& body) {
   try {

@@ -1,5 +1,5 @@
-// Plain double-precision layers that do not take each image by itself, or more than one input: batch norm, dropout,
-// concatenation, sum. Formulas are written out as loops.
+// Double-precision reference of layers over several images or with several inputs: batch norm, dropout, concatenation,
+// sum. Formulas are plain loops.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace terngrad::test {
 
 using Doubles = std::vector<double>;
 
-/// What a pass depends on besides parameters and examples.
+/// Parameters of a pass besides weights and examples.
 struct ReferencePass {
   bool is_training = true;
   std::uint64_t seed = 1;
@@ -40,7 +40,7 @@ inline ChannelStatistics channel_statistics(const Doubles& input, std::size_t ch
   return result;
 }
 
-/// The statistics that a batch norm normalizes with; training moves `state` on.
+/// Statistics for normalization; in training also updates the moving statistics in `state`.
 inline ChannelStatistics batch_norm_statistics(const LayerPlan& plan, const NetPlan& net, const Doubles& input,
                                                const ReferencePass& pass, Doubles& state) {
   const auto channels = static_cast<std::size_t>(plan.output.channels);
@@ -74,8 +74,8 @@ inline Doubles batch_norm_forward(const LayerPlan& plan, const Layout& layout, c
   return output;
 }
 
-/// Gradient of the input in training, where mean and variance depend on every element of their channel; adds those of
-/// beta and gamma to `gradient`.
+/// Input gradient in training, where mean and variance depend on all elements of a channel; adds the gradients of beta
+/// and gamma to `gradient`.
 inline Doubles batch_norm_backward(const LayerPlan& plan, const Layout& layout, const Doubles& parameters,
                                    const Doubles& input, const Doubles& output, Doubles output_gradient,
                                    Doubles& gradient) {
@@ -109,7 +109,7 @@ inline Doubles batch_norm_backward(const LayerPlan& plan, const Layout& layout, 
   return input_gradient;
 }
 
-/// What dropout multiplies each of `count` elements by, from draw `first_draw` on.
+/// Dropout's factors of `count` elements, from draw `first_draw`.
 inline Doubles dropout_factors(const LayerPlan& plan, const ReferencePass& pass, std::int64_t first_draw,
                                std::size_t count) {
   const float keep_prob = std::get<DropoutSpec>(plan.operation).keep_prob;
@@ -126,7 +126,7 @@ inline bool is_rectified_sum(const LayerPlan& plan) {
   return std::get<AddSpec>(plan.operation).activation == Activation::kRelu;
 }
 
-/// Calls visit(the input's element, the output's) for every element that a layer of padded channels copies.
+/// Calls visit(input element, output element) for each element that a layer of padded channels copies.
 template <class Visit>
 void for_each_kept(const LayerPlan& plan, std::size_t num_examples, Visit&& visit) {
   const auto in = static_cast<std::size_t>(plan.input.channels);
@@ -137,7 +137,7 @@ void for_each_kept(const LayerPlan& plan, std::size_t num_examples, Visit&& visi
   }
 }
 
-/// Calls visit(input, its element, output's element) for every element that a concatenation copies.
+/// Calls visit(input, element of the input, output element) for each element that a concatenation copies.
 template <class Visit>
 void for_each_copy(const LayerPlan& plan, std::size_t num_examples, Visit&& visit) {
   const auto channels = static_cast<std::size_t>(plan.output.channels);

@@ -1,4 +1,4 @@
-// A plain double-precision net: the oracle of the tests of layers and nets. Every formula is written out as a loop.
+// Double-precision reference net for tests of layers and nets. Formulas are plain loops.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace terngrad::test {
 
-/// Uniform values in [-1, 1) from stream `stream`; floats, so that both precisions see the same numbers.
+/// Uniform floats in [-1, 1) from stream `stream`, exact in both precisions.
 inline std::vector<float> random_floats(std::size_t count, std::uint32_t stream) {
   const DrawKey key{.seed = 7, .step = 0, .worker = stream, .purpose = DrawPurpose::kSyntheticData};
   std::vector<float> values(count);
@@ -26,7 +26,7 @@ inline std::vector<float> random_floats(std::size_t count, std::uint32_t stream)
 
 inline Doubles widen(std::span<const float> values) { return {values.begin(), values.end()}; }
 
-/// max |a - b| / max |b|, the measure of every comparison here (max |a| where b is zero).
+/// max |a - b| / max |b| (max |a| if b is zero): the error measure of all comparisons.
 inline double relative_difference(std::span<const float> a, std::span<const double> b) {
   double difference = 0;
   double magnitude = 0;
@@ -43,8 +43,8 @@ inline std::vector<std::int32_t> cyclic_labels(int num_examples, int num_classes
   return labels;
 }
 
-/// Calls visit(input index, weights index, output index) for every product of a layer on one image; for a pool the
-/// weights index is 0. Indices count within one image, one tensor and one output image.
+/// Calls visit(input index, weights index, output index) for each product of a layer on one image. Indices are relative
+/// to the image, tensor and output image; pools have weights index 0.
 template <class Visit>
 void for_each_product(const LayerPlan& plan, Visit&& visit) {
   const auto window = [&](int stride, auto&& per_position) {
@@ -86,7 +86,7 @@ void for_each_product(const LayerPlan& plan, Visit&& visit) {
 
 inline bool is_max_pool(const LayerPlan& plan) { return std::holds_alternative<MaxPoolSpec>(plan.operation); }
 
-/// Elements of the image in each output's window.
+/// Number of image elements in each output's window.
 inline Doubles window_sizes(const LayerPlan& plan) {
   Doubles sizes(static_cast<std::size_t>(plan.output.num_elements()), 0.0);
   for_each_product(plan, [&](std::size_t, std::size_t, std::size_t o) { sizes[o] += 1; });
@@ -118,7 +118,7 @@ inline Doubles average_pool_backward(const LayerPlan& plan, const Doubles& outpu
   return input_gradient;
 }
 
-/// k + alpha * sum of squares over the window of channels around each element.
+/// k + alpha * sum of squares over the channel window of each element.
 inline Doubles lrn_bases(const LrnSpec& spec, int num_channels, const Doubles& input) {
   Doubles bases(input.size(), double{spec.k});
   for (std::size_t pixel = 0; pixel < input.size(); pixel += static_cast<std::size_t>(num_channels)) {
@@ -140,7 +140,7 @@ inline Doubles lrn_forward(const LrnSpec& spec, int num_channels, const Doubles&
   return output;
 }
 
-/// By the chain rule, an output at a time: y[c] depends on its own x directly and on each x of its window through s[c].
+/// Chain rule: y[c] depends on x[c] directly, and on all x of its window through s[c].
 inline Doubles lrn_backward(const LrnSpec& spec, int num_channels, const Doubles& input,
                             const Doubles& output_gradient) {
   const Doubles bases = lrn_bases(spec, num_channels, input);
@@ -166,7 +166,7 @@ inline bool has_relu(const LayerPlan& plan) {
   return false;
 }
 
-/// Output of one layer that works on each image by itself.
+/// Output of a layer that processes images independently.
 inline Doubles reference_forward(const LayerPlan& plan, const Layout& layout, const Doubles& parameters,
                                  const Doubles& input) {
   if (std::holds_alternative<AveragePoolSpec>(plan.operation)) return average_pool_forward(plan, input);
@@ -196,7 +196,7 @@ inline Doubles reference_forward(const LayerPlan& plan, const Layout& layout, co
   return output;
 }
 
-/// Gradient of the input; adds those of the layer's tensors to `gradient`.
+/// Input gradient; adds the gradients of the layer's tensors to `gradient`.
 inline Doubles reference_backward(const LayerPlan& plan, const Layout& layout, const Doubles& parameters,
                                   const Doubles& input, const Doubles& output, Doubles output_gradient,
                                   Doubles& gradient) {
@@ -233,7 +233,7 @@ inline Doubles reference_backward(const LayerPlan& plan, const Layout& layout, c
   return input_gradient;
 }
 
-/// Mean softmax cross-entropy against smoothed labels, and `weight` times its gradient by the logits.
+/// Mean softmax cross-entropy with label smoothing, and `weight` times its gradient with respect to the logits.
 inline double reference_loss(const Doubles& logits, std::span<const std::int32_t> labels, Doubles* gradient,
                              double smoothing = 0, double weight = 1) {
   const std::size_t num_examples = labels.size();
@@ -256,14 +256,14 @@ inline double reference_loss(const Doubles& logits, std::span<const std::int32_t
 }
 
 struct ReferenceResult {
-  double loss = 0;            // of the logits
-  double auxiliary_loss = 0;  // of auxiliary losses, weighted
+  double loss = 0;            // main loss
+  double auxiliary_loss = 0;  // weighted sum of auxiliary losses
   Doubles logits;
   Doubles gradient;  // [flat_elements], padding zero
   Doubles state;     // after the pass
 };
 
-/// A whole net, forward and backward.
+/// Reference net: forward and backward.
 class ReferenceNet {
  public:
   ReferenceNet(const NetPlan& plan, const Doubles& parameters, const ReferencePass& pass)
@@ -391,7 +391,7 @@ inline ReferenceResult reference_net(const NetPlan& plan, const Doubles& paramet
   return ReferenceNet(plan, parameters, pass).run(images, labels);
 }
 
-/// The state that a net begins with.
+/// Initial state of a net.
 inline Doubles initial_state(const NetPlan& plan) {
   Doubles state(static_cast<std::size_t>(plan.state_layout.flat_elements()), 0.0);
   for (int index = 0; index < plan.state_layout.num_segments(); ++index) {
@@ -404,8 +404,8 @@ inline Doubles initial_state(const NetPlan& plan) {
   return state;
 }
 
-/// Whether the reference's gradient agrees with central differences of its loss, for some elements of every tensor: the
-/// largest difference relative to the tensor's largest element.
+/// Largest difference between the reference's gradient and central differences of its loss, relative to the tensor's
+/// largest element. Checks some elements of each tensor.
 inline double central_difference_error(const NetPlan& plan, const Doubles& parameters, const Doubles& images,
                                        std::span<const std::int32_t> labels, const ReferencePass& pass = {}) {
   constexpr double kStep = 1e-6;
@@ -413,7 +413,7 @@ inline double central_difference_error(const NetPlan& plan, const Doubles& param
   const Doubles gradient = reference_net(plan, parameters, images, labels, pass).gradient;
   double worst = 0;
   for (const Segment& segment : plan.layout.segments()) {
-    double largest = 1e-3;  // below this, differences of losses round away
+    double largest = 1e-3;  // smaller differences of losses are lost in rounding
     for (std::int64_t i = 0; i < segment.num_elements; ++i) {
       largest = std::max(largest, std::abs(gradient[static_cast<std::size_t>(segment.offset + i)]));
     }

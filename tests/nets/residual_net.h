@@ -1,12 +1,12 @@
-// Small nets with shortcuts: residual units of both kinds, and blocks with the kernels of Inception.
+// Small nets with shortcuts: both kinds of residual units, and blocks with Inception's kernels.
 #pragma once
 
 #include "nets/layer_spec.h"
 
 namespace terngrad::test {
 
-/// A unit whose shortcut is its input, one whose shortcut is every second pixel with channels of zeros behind, a sum of
-/// three without a ReLU, and the average over the whole image.
+/// A unit with an identity shortcut, a unit with a shortcut of every second pixel and zero-padded channels, a sum of
+/// three inputs without ReLU, and a global average pool.
 inline NetSpec residual_net() {
   const Initializer weights = Initializer::scaled_normal(2);
   const auto convolution = [&](int num_outputs, int stride) {
@@ -36,7 +36,7 @@ inline NetSpec residual_net() {
            {"logits", FullyConnectedSpec{.weights = weights}}}};
 }
 
-/// A block of 1 x 5 and 5 x 1 convolutions, one without padding and with a stride, and a 1 x 3 beside a 3 x 1.
+/// 1 x 5 and 5 x 1 convolutions, one of them without padding and with stride, and 1 x 3 beside 3 x 1.
 inline NetSpec rectangular_net() {
   const Initializer weights = Initializer::xavier_uniform();
   const auto convolution = [&](int num_outputs, WindowSize kernel) {

@@ -43,7 +43,7 @@ TEST(SharedBuffers, CountTheirElements) {
   SharedBuffers buffers;
   EXPECT_EQ(buffers.num_elements(), 0);
   buffers.release(buffers.acquire(5));
-  buffers.acquire(7);  // the free one grows
+  buffers.acquire(7);  // the free buffer grows
   buffers.acquire(2);
   EXPECT_EQ(buffers.num_elements(), 9);
 }

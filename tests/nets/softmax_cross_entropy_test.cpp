@@ -17,7 +17,7 @@ TEST(SoftmaxCrossEntropy, UniformLogitsGiveTheLogarithmOfTheNumberOfClasses) {
   std::vector<float> gradient(20, NAN);
   const WorkerLoss loss = softmax_cross_entropy(logits, labels, 10, gradient);
   EXPECT_DOUBLE_EQ(loss.entropy_loss, std::log(10.0));
-  EXPECT_EQ(loss.num_correct, 1);  // the first of equal logits wins
+  EXPECT_EQ(loss.num_correct, 1);  // the first of equal logits counts
   for (std::size_t i = 0; i < 20; ++i) EXPECT_FLOAT_EQ(gradient[i], i == 0 || i == 17 ? -0.45f : 0.05f) << i;
 }
 
@@ -52,7 +52,7 @@ TEST(SoftmaxCrossEntropy, SmoothedLabelsGiveEveryClassAShare) {
   }
   EXPECT_NEAR(loss.entropy_loss, expected, 1e-14);
   EXPECT_EQ(loss.num_correct, 1);
-  // Equal logits of all classes: as without.
+  // Smoothing does not change the loss if all logits are equal.
   const std::vector<float> equal(6, 2.5f);
   EXPECT_DOUBLE_EQ(softmax_cross_entropy(equal, labels, 3, {}, {.label_smoothing = 0.25f}).entropy_loss, std::log(3.0));
 }

@@ -1,4 +1,4 @@
-"""What the Python package says of codecs, plans and runs.
+"""Comparison of codecs, message plans and run directories in the Python package.
 
     tests/python/analysis_test.py build/ci/bin/terngrad_train
 """
@@ -36,14 +36,14 @@ class Compare(unittest.TestCase):
         self.assertEqual(list(rows), specs)
         self.assertEqual((rows["fp32"].snr_db, rows["fp32"].bias), (math.inf, 0))
         self.assertTrue(32 < rows["fp32"].bits_per_element < 33 and 2 < rows["ternary"].bits_per_element < 3)
-        # Draws of unbiased codecs average out as independent ones do; a sign is off by as much each time.
+        # The errors of unbiased codecs average out over independent draws; the error of sign is the same in every draw.
         for unbiased in "ternary", "qsgd:bits=4":
             self.assertLess(rows[unbiased].bias, 1.2 * rows[unbiased].bias_if_unbiased)
         self.assertGreater(rows["sign"].bias, 4 * rows["sign"].bias_if_unbiased)
-        # Clipping at 2.5 deviations is 1.13 % of the gradient, by which the bias exceeds that of draws alone.
+        # Clipping at 2.5 standard deviations loses 1.13 % of the gradient, which adds to the bias.
         self.assertGreater(rows["ternary:clip_factor=2.5"].snr_db, rows["ternary"].snr_db + 2)
         self.assertGreater(rows["bf16"].cosine, 0.9999)
-        # A mean over 8 workers that draw for themselves has an eighth of the noise: 9 dB.
+        # Averaging 8 workers with independent draws divides the noise power by 8: 9 dB.
         for codec in "ternary", "qsgd:bits=4":
             self.assertAlmostEqual(rows[codec].mean_snr_db - rows[codec].snr_db, 10 * math.log10(8), delta=0.5)
         self.assertGreater(rows["ternary"].zero_fraction, 0.5)
@@ -70,7 +70,7 @@ class Plans(unittest.TestCase):
         for codec in "ternary", "qsgd:bits=4", "fp8", "fp32":
             plan = terngrad.Exchange(self.layout, 1, codec).plan()
             message = terngrad.encode({name: gradient_of(1, shape) for name, shape in self.layout.shapes.items()}, codec)
-            # 64 bytes of header; a message ends with its last code, without padding.
+            # The header has 64 bytes; a message ends with its last code, without padding.
             self.assertTrue(0 <= plan.nbytes + 64 - message.nbytes < 8, (codec, plan.nbytes, message.nbytes))
             self.assertEqual(sum(tensor.nbytes_as_fp32 for tensor in plan), terngrad.Exchange(self.layout, 1, "fp32").plan().nbytes)
 
@@ -147,7 +147,7 @@ class Runs(unittest.TestCase):
             run = terngrad.read_run(folder)
             self.assertEqual(run.metrics(), {})
             (path / "metrics.jsonl").write_text('{"kind": "train", "step": 1}\n{"kind": "tra')
-            self.assertEqual(run.metrics()["step"].tolist(), [1])  # the last line is under way
+            self.assertEqual(run.metrics()["step"].tolist(), [1])  # the last line is incomplete
             (path / "metrics.jsonl").write_text('{"kind": "tra\n')
             with self.assertRaisesRegex(terngrad.DataError, "line 1"):
                 run.metrics()
@@ -161,7 +161,7 @@ class Runs(unittest.TestCase):
             self.assertEqual(run.checkpoint_steps(), [7])
 
     def flips_of(self, whole, count):
-        """A file's bytes with one of them changed, in places spread over it."""
+        """Yields copies of the bytes, each with one byte changed, at `count` places."""
         random = numpy.random.default_rng(1)
         for place in random.integers(len(whole), size=count):
             yield whole[:place] + bytes([whole[place] ^ 1 << random.integers(8)]) + whole[place + 1:]

@@ -25,7 +25,7 @@ class Codecs(unittest.TestCase):
             self.assertEqual(codec.name, name)
             self.assertTrue(codec.summary)
             self.assertEqual(len({key.name for key in codec.keys}), len(codec.keys))
-            # Every key is accepted with its default.
+            # Every key accepts its default.
             for key in codec.keys:
                 self.assertEqual(terngrad.Codec(name, **{key.name: key.default}).spec, terngrad.Codec(name).spec)
         self.assertEqual(terngrad.presets()["terngrad_ef"]["memory"], "ef")
@@ -59,7 +59,7 @@ class Codecs(unittest.TestCase):
                 self.assertIs(codec.decode(message, out=out), out)
                 for name in tensors:
                     numpy.testing.assert_array_equal(out[name], decoded[name])
-                # Draws depend on nothing else.
+                # The draws depend on nothing else.
                 self.assertEqual(bytes(codec.encode(tensors, seed=3, step=5)), bytes(message))
         numpy.testing.assert_array_equal(terngrad.Codec("fp32").decode(terngrad.Codec("fp32").encode(tensors))["weights"],
                                          tensors["weights"])
@@ -75,7 +75,7 @@ class Codecs(unittest.TestCase):
             codec = terngrad.Codec(spec)
             self.assertTrue(codec.unbiased)
             decoded = numpy.stack([codec.decode(codec.encode(gradient, step=step)) for step in range(2000)])
-            # Along the signs, as a bias would be, and the variance of that sum over the draws.
+            # The projection on the signs, where a bias would show, and its variance over the draws.
             along = (decoded * numpy.sign(gradient)).sum(1, numpy.float64)
             error = along.mean() - numpy.abs(gradient).sum(dtype=numpy.float64)
             self.assertLess(abs(error), 5 * along.std() / numpy.sqrt(len(along)), spec)
@@ -214,7 +214,7 @@ class Arguments(unittest.TestCase):
         numpy.testing.assert_array_equal(codec.decode(codec.encode(tensor)), tensor)
         half = gradient_of(1).astype(numpy.float16)
         numpy.testing.assert_array_equal(codec.decode(codec.encode(half)), half.astype(numpy.float32))
-        # One row of a matrix is contiguous, and so is what has one row.
+        # A row of a matrix is contiguous, and so is a matrix with one row.
         numpy.testing.assert_array_equal(codec.decode(codec.encode(tensor[3])), tensor[3])
 
     def test_numbers_and_names_are_refused_by_name(self):

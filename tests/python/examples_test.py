@@ -1,4 +1,4 @@
-"""The programs of examples/, ten steps each. Those that need PyTorch are skipped without it."""
+"""Runs the programs of examples/ for ten steps each. Those that need PyTorch are skipped without it."""
 
 import importlib.util
 import lzma
@@ -19,8 +19,8 @@ SKIPPED = 77
 REAL_CIFAR10 = EXAMPLES.parents[1] / "shared/data/cifar-10"
 RECORD_BYTES = 3073
 HAS_TORCH = importlib.util.find_spec("torch") is not None
-# What lightning_ddp.py needs of Lightning, as Lightning 2 has it: one process, which calls the strategy and the callbacks in its
-# order.
+# The parts of Lightning 2 that lightning_ddp.py uses: a single process that calls the strategy and the callbacks in the
+# same order.
 FAKE_LIGHTNING = """
     import torch
     LightningModule = torch.nn.Module
@@ -70,7 +70,7 @@ def start(name, *arguments, **environment):
 
 
 def ended(process):
-    """(exit code, output, what it said on stderr)"""
+    """(exit code, stdout, stderr)"""
     out, err = process.communicate(timeout=200)
     return process.returncode, out, err
 
@@ -99,7 +99,7 @@ class DdpCifar10(unittest.TestCase):
     WORDS = ("--steps", 10, "--batch_size", 16, "--width", 8, "--log_steps", 5, "--test_examples", 20)
 
     def run_ranks(self, *arguments):
-        """What rank 0 printed, of two ranks."""
+        """Runs two ranks. @returns output of rank 0"""
         place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "GLOO_SOCKET_IFNAME": "lo"}
         ranks = [start("ddp_cifar10.py", *self.WORDS, *arguments, RANK=str(rank), **place) for rank in range(2)]
         (code, out, err), (other_code, other_out, other_err) = map(ended, ranks)
@@ -115,7 +115,7 @@ class DdpCifar10(unittest.TestCase):
     def test_two_ranks_learn_with_fewer_bytes(self):
         num_parameters = 176402
         losses, ternary_bytes = self.numbers(self.run_ranks("--synthetic", "--codec", "ternary:clip_factor=2.5"))
-        self.assertLess(losses[1], losses[0] - 0.2)  # of steps 6 to 10, of 1 to 5
+        self.assertLess(losses[1], losses[0] - 0.2)  # mean of steps 6 to 10, of steps 1 to 5
         self.assertLess(ternary_bytes, 4 * num_parameters / 10)
         folder = self.data_folder()
         out = self.run_ranks("--codec", "fp16", *(("--data", folder) if folder else ("--synthetic",)))

@@ -88,7 +88,7 @@ class Exchanges(unittest.TestCase):
         before = target.state_dict()
         state = terngrad.Exchange(LAYOUT, WORKERS, "terngrad_ef").state_dict()
         state[0]["fc"] += 1
-        target.load_state_dict({**before, "memory": "ef:decay=1"})  # the same
+        target.load_state_dict({**before, "memory": "ef:decay=1"})  # an equal memory
         for wrong, word in (({}, "memory None"), ({**state, "memory": "momentum"}, "memory momentum"),
                             ({"memory": "ef", 0: state[0]}, "state of worker 1"),
                             ({**state, 3: {**state[3], "conv": state[3]["conv"].T}}, "worker 3, tensor 'conv'"),
@@ -126,8 +126,9 @@ class Exchanges(unittest.TestCase):
         self.assertGreater(found["zero_fraction"], 0.5)
 
     def test_means_follow_the_gradients_scale(self):
-        # Times a power of two, every mean is the same number times it, whatever is kept from step to step: below scalers of
-        # 2^-86 codes are zeros, and fp8's scaler is 448 times smaller than the largest element. Votes have none.
+        # Scaling gradients by a power of two scales all means exactly, also with state between steps. Exceptions:
+        # scalers below 2^-86 give zero codes, and the scaler of fp8 is 448 times smaller than the largest element.
+        # Votes have no scale.
         layout = terngrad.Layout({"w": (24, 40), "b": (40,)})
         gradients = [{name: numpy.random.default_rng((step, worker)).standard_normal(shape).astype(numpy.float32)
                       for name, shape in layout.shapes.items()} for step in range(3) for worker in range(2)]
@@ -144,7 +145,7 @@ class Exchanges(unittest.TestCase):
                 try:
                     unscaled = means(codec, memory, 1)
                 except terngrad.InvalidArgument:
-                    continue  # a memory that does not go with the codec
+                    continue  # a memory that the codec refuses
                 for power in -100, -74, -40, 40, 100:
                     factor = 1 if codec in ("signsgd", "signum") else 2.0**power
                     scaled = means(codec, memory, 2.0**power)
@@ -321,7 +322,8 @@ class Lifetimes(unittest.TestCase):
         finally:
             ends.set()
             ticker.join()
-        # With the lock held the ticker stands still for all of a call. A busy machine may take a few calls to show it.
+        # If calls held the GIL, the ticker would stand still. On a busy machine a few calls may be needed to see it
+        # tick.
         self.assertGreater(most, 3)
 
     def test_a_second_call_meanwhile_is_refused(self):
@@ -342,10 +344,10 @@ class Lifetimes(unittest.TestCase):
         with self.assertRaises(ConnectionResetError):
             communicator.exchange.exchange(gradients_of(0, range(1)), step=0)
         self.assertIn("in use", communicator.found)
-        # What failed is over, and the step with it.
+        # A failed part ends the step.
         with self.assertRaisesRegex(terngrad.InvalidArgument, "failed"):
             communicator.exchange.finish()
-        # The two know each other, and are collected all the same.
+        # Communicator and exchange refer to each other, and are still collected.
         core = weakref.ref(communicator)
         del communicator
         gc.collect()

@@ -1,5 +1,5 @@
-"""The hook and virtual workers on GPUs that are emulated: "GPUs" have the CPU's memory, kernels run when they are submitted, and
-ranks talk over Gloo. Bits are those of the CPU. Skipped where there is no PyTorch."""
+"""The hook and virtual workers on emulated GPUs: device memory is CPU memory, kernels run synchronously, and ranks
+communicate by Gloo. Results equal the CPU's bits. Skipped without PyTorch."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ CRITERION = torch.nn.CrossEntropyLoss()
 
 
 class Side:
-    """In place of a CUDA stream: the CPU is always done."""
+    """Replaces the CUDA side stream: everything completes at once."""
 
     handle = 0
     used = 0
@@ -46,7 +46,7 @@ class Side:
 
 
 def emulate(gpu):
-    """From now on the CPU is that GPU, or the CPU again (None)."""
+    """Makes the code treat the CPU as this GPU, or as the CPU again (None)."""
     _gpu.index_of = lambda device: gpu
     _gpu.current_stream = lambda device: 0
     _gpu.SideStream = Side
@@ -64,7 +64,7 @@ def train_virtual(num_workers, net, gpu, **options):
     return model, virtual
 
 
-# (codec and options of the state, of DDP, of the net)
+# (codec and options of the state, options of DDP, options of the net)
 CASES = [
     ({"codec": "ternary", "clip_factor": 2.5}, {}, {}),
     ({"codec": "ternary", "algorithm": "integer_sum", "min_elements": 1}, {"bucket_cap_mb": 0.01}, {}),
@@ -99,7 +99,7 @@ def run_bits(rank, size, expect):
 
 
 def run_narrow(rank, size, expect):
-    """Gradients of 16 bits. (Gloo of PyTorch 1.13 moves no bfloat16.)"""
+    """16-bit gradients. (Gloo of PyTorch 1.13 has no bfloat16.)"""
     for spec in "ternary:clip_factor=2.5", "terngrad_ef":
         emulate(None)
         expected = check_package.run_virtual("cpu", spec, torch.float16, size)

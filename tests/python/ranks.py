@@ -1,4 +1,4 @@
-"""Ranks of PyTorch as processes of a test, and what they train. Tests that import it are skipped where there is no PyTorch."""
+"""Runs ranks of PyTorch as processes of a test, with small models to train. Importing it skips the test without PyTorch."""
 
 import contextlib
 import io
@@ -74,21 +74,21 @@ def child(rank, size, folder, checks, arguments):
             failures.append(f"rank {rank}: {text}")
 
     torch.set_num_threads(1)
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # whatever the machine calls itself
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # independent of the host name
     dist.init_process_group("gloo", init_method=f"file://{folder}/init", rank=rank, world_size=size)
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # warnings of DDP
+        with contextlib.redirect_stderr(io.StringIO()):  # silences warnings of DDP
             for check in checks:
                 check(rank, size, expect, *arguments)
     except BaseException:
         failures.append(f"rank {rank}: {traceback.format_exc()}")
     (pathlib.Path(folder) / f"rank-{rank}.json").write_text(json.dumps(failures))
-    os._exit(0)  # whatever a failed exchange has left waiting
+    os._exit(0)  # without waiting for threads of a failed exchange
 
 
 def run_ranks(test, size, *checks, arguments=(), killed=(), seconds=120):
-    """Runs check(rank, size, expect, *arguments) of each of `checks` on every rank, where expect(holds, text) notes what does
-    not hold. @param killed  ranks that end before they have a result. @param seconds  that they may take"""
+    """Runs check(rank, size, expect, *arguments) for each of `checks` on every rank; expect(holds, text) records a
+    failure with its text. @param killed  ranks that end without a result. @param seconds  time limit"""
     with tempfile.TemporaryDirectory() as folder:
         context = torch.multiprocessing.get_context("spawn")
         processes = [context.Process(target=child, args=(rank, size, folder, checks, arguments)) for rank in range(size)]

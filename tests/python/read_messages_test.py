@@ -1,4 +1,4 @@
-"""scripts/read_messages.py on messages of a training: what it prints and writes is what the reference decodes.
+"""Compares the output of scripts/read_messages.py on messages of a training with the reference decoder.
 
     tests/python/read_messages_test.py build/ci/bin/terngrad_train
 """

@@ -1,5 +1,4 @@
-"""Whatever an argument is, it is honoured or refused by an error of the package, never by one from inside or by the end of the
-process."""
+"""Invalid arguments raise an error of the package; none raises another error or ends the process."""
 
 import subprocess
 import sys
@@ -25,7 +24,7 @@ def exchange(**options):
 
 
 def entries():
-    """Pairs of what is called and a value that it refuses."""
+    """Pairs of a callable and an argument that it must refuse."""
     codec, kept = terngrad.Codec("ternary", num_workers=2), exchange()
     calls = {
         terngrad.encode: ODD, terngrad.statistics: ODD, terngrad.decode: (*ODD, bytes(MESSAGE)), terngrad.aggregate: ODD,

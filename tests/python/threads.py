@@ -1,4 +1,4 @@
-"""Ranks as threads of one process, connected by a Communicator of Python's."""
+"""Ranks as threads of one process, connected by a Communicator written in Python."""
 
 import threading
 
@@ -7,7 +7,7 @@ import terngrad
 
 
 class Group:
-    """What the ranks of a group meet at."""
+    """State shared by the ranks: a barrier and a slot for each rank's value."""
 
     def __init__(self, size):
         self.size = size
@@ -21,7 +21,7 @@ class ThreadCommunicator(terngrad.Communicator):
         self.calls = 0
 
     def meet(self, value):
-        """What every rank brings."""
+        """Returns the values of all ranks."""
         self.calls += 1
         self.group.places[self.rank] = value
         self.group.barrier.wait()
@@ -43,14 +43,14 @@ class ThreadCommunicator(terngrad.Communicator):
 
 
 def run_ranks(size, body, make=ThreadCommunicator):
-    """Runs body(communicator) on each rank. @returns what each gave; @raises the first error"""
+    """Runs body(communicator) on each rank. @returns the results by rank; @raises the first error"""
     group = Group(size)
     results, errors = [None] * size, []
 
     def run(rank):
         try:
             results[rank] = body(make(group, rank))
-        except BaseException as error:  # what it was is raised below
+        except BaseException as error:  # raised below
             errors.append(error)
             group.barrier.abort()
 

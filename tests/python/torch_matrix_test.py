@@ -1,5 +1,5 @@
-"""The hook for DistributedDataParallel against virtual workers: every codec, with three sizes of buckets and all that changes
-them. Skipped where there is no PyTorch."""
+"""The DistributedDataParallel hook against virtual workers: every codec with three bucket sizes and several options of
+DDP. Skipped without PyTorch."""
 
 import unittest
 
@@ -8,7 +8,7 @@ from torch_test import run_bits
 
 import terngrad
 
-# Of DDP, and of the net.
+# (options of DDP, of the net)
 WAYS = [({}, {}), ({"find_unused_parameters": True}, {"unused": True}), ({"static_graph": True}, {}),
         ({"gradient_as_bucket_view": True}, {"channels_last": True})]
 SPECS = [*terngrad.codecs(), *terngrad.presets(), "ternary:sharing=none,levels=asymmetric", "qsgd:bits=4,sharing=max"]

@@ -1,4 +1,4 @@
-"""What the state of the hook for DistributedDataParallel keeps, saves, says and refuses. Skipped where there is no PyTorch."""
+"""State of the DistributedDataParallel hook: saving, loading, reports and errors. Skipped without PyTorch."""
 
 import copy
 import importlib.util
@@ -24,7 +24,7 @@ CRITERION = torch.nn.CrossEntropyLoss()
 
 
 def refused(expect, kind, word, call, *arguments, **options):
-    """Expects that a call raises `kind`, in words that hold `word`."""
+    """Expects that a call raises `kind` with `word` in its message."""
     try:
         call(*arguments, **options)
     except kind as error:
@@ -34,7 +34,7 @@ def refused(expect, kind, word, call, *arguments, **options):
 
 
 def run_resume_with_factors(rank, size, expect):
-    """What all ranks have alike, and a memory of two arrays."""
+    """Resumes codecs with state that all ranks share (powersgd), or with two arrays per tensor (dgc)."""
     for codec in "powersgd:rank=1,min_ratio=1", "dgc:density=0.05":
         runs = []
         for _ in range(2):
@@ -149,7 +149,7 @@ def run_disagreement(rank, size, expect):
     for options, word in (({"exchange_group": whole, "timeout": 5}, "timeout"), ({"exchange_group": part}, r"has the ranks [0]"),
                           ({"timeout": 0}, "above 0")):
         if rank == 1 and options.get("exchange_group") is part:
-            continue  # of which it is none
+            continue  # rank 1 is no member of it
         refused(expect, terngrad.InvalidArgument, word, terngrad.torch.CompressedAllReduceHook, ddp, **options)
     state = terngrad.torch.compress(ddp)
     state.close()
@@ -167,7 +167,7 @@ def run_gathered(rank, size, expect):
     again = terngrad.torch.CompressedAllReduceHook(ddp, "terngrad_ef")
     again.load_state_dict(gathered)
     expect(same_state(again.state_dict(), own), "of a gathered state another one was loaded")
-    framework = terngrad.torch.GatheredState(again)  # which saves what rank 0 gives, for all
+    framework = terngrad.torch.GatheredState(again)  # saves the states that rank 0 gathers, for all ranks
     file = io.BytesIO()
     torch.save(framework.state_dict(), file)
     again.load_state_dict(gathered, reset_residuals=True)
@@ -184,7 +184,7 @@ def run_gathered(rank, size, expect):
 
 
 def run_refused_models(rank, size, expect):
-    """Nothing is made for a model that DDP exchanges by a hook already."""
+    """A model with another communication hook is refused, and nothing is created for it."""
     def made():
         return threading.active_count(), len(torch.distributed.distributed_c10d._world.pg_map
                                              if hasattr(torch.distributed.distributed_c10d, "_world")
@@ -208,7 +208,7 @@ def run_refused_models(rank, size, expect):
 
 
 def run_copies(rank, size, expect):
-    """A copy has no hook, as under PyTorch, may be compressed itself, and says so where its state is asked."""
+    """A copied model has no hook, as in PyTorch, and can be compressed itself. A copied state must be bound before use."""
     ddp = make_ddp({})
     state, optimizer = terngrad.torch.compress(ddp, "terngrad_ef"), optimizer_of(ddp)
     train_step(ddp, optimizer, rank, size, 0)
@@ -226,7 +226,7 @@ def run_copies(rank, size, expect):
 
 
 def run_parameters_of_ddp(rank, size, expect):
-    """What DDP leaves out is in no plan; what was frozen after DDP was made is named."""
+    """Parameters that DDP ignores are in no plan; freezing a parameter after DDP was made raises an error that names it."""
     net = Net()
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(net, ["fc.weight"])
     for of in (lambda ddp: terngrad.torch.compress(ddp)), (lambda ddp: terngrad.torch.CompressedAllReduceHook(ddp.module)):
@@ -238,7 +238,7 @@ def run_parameters_of_ddp(rank, size, expect):
 
 
 def run_groups(rank, size, expect):
-    """A group of several backends, of which the device has one that is accepted."""
+    """A process group with several backends, of which the device's backend is accepted."""
     if not hasattr(torch.distributed.ProcessGroup, "_get_backend"):
         return  # before PyTorch 2
     ddp = make_ddp({}, process_group=torch.distributed.new_group(backend="cpu:gloo"))
@@ -268,7 +268,7 @@ def run_bad_options(rank, size, expect):
 
 
 def run_sum(rank, size, expect):
-    """A sum is the mean times the ranks; powers of two change no bit."""
+    """A sum equals the mean times the number of ranks, bit for bit for powers of two."""
     for codec in "ternary", "signum":
         gradients = []
         for reduction in "mean", "sum":
@@ -300,7 +300,7 @@ def run_replicas(rank, size, expect):
 
 
 def run_join(rank, size, expect):
-    """Ranks of several lengths: one that has ended takes part with zeros."""
+    """Ranks with different numbers of steps (Join): a rank without data contributes zeros."""
     ddp = make_ddp({})
     state, optimizer = terngrad.torch.compress(ddp, "terngrad_ef"), optimizer_of(ddp)
     with Join([ddp]):
@@ -318,7 +318,7 @@ def run_join(rank, size, expect):
 
 
 def run_accelerate(rank, size, expect, folder):
-    """What Accelerate saves and loads, by the real package."""
+    """Saves and loads the state with the real Accelerate package."""
     import accelerate
 
     def start():
@@ -358,7 +358,7 @@ def same_state(one, other):
 
 
 class Scaler:
-    """A GradScaler whose scale is given."""
+    """Replaces GradScaler; the test sets the scale."""
 
     scale = 1.0
 
@@ -367,7 +367,7 @@ class Scaler:
 
 
 def run_scaled(rank, size, expect):
-    """Memories and votes follow the loss scale: powers of two change no bit."""
+    """Residuals and votes follow the loss scale: powers of two change no bit."""
     for codec in ("signsgd", "signum", "terngrad_ef"):
         found = []
         for scales in ((1, 1, 1, 1), (1024, 2048, 2048, 512)):
@@ -383,7 +383,7 @@ def run_scaled(rank, size, expect):
                 optimizer.step()
             found.append(parameters_of(ddp.module))
         expect(found[0] == found[1], f"a loss scale changes what a run with {codec} does")
-    # Saved at one scale and loaded at another, or at none.
+    # Saves at one loss scale and loads at another, or without a scaler.
     kept = state.state_dict()["state"][rank]["fc.weight"]
     scaler.scale = 256.0
     for grad_scaler, factor in ((None, 1 / 512), (scaler, 256 / 512)):
@@ -414,7 +414,7 @@ def run_warmup_and_telemetry(rank, size, expect):
 
 
 def run_unused(rank, size, expect):
-    """What no rank uses keeps what was kept of it, and its gradient is as DDP leaves it."""
+    """A parameter that no rank uses keeps its residual, and its gradient stays as DDP leaves it."""
     ddp = make_ddp({}, find_unused_parameters=True)
     state = terngrad.torch.compress(ddp, "terngrad_ef")
     x, y = (each.chunk(size)[rank] for each in batch_of(0))
@@ -422,7 +422,7 @@ def run_unused(rank, size, expect):
     before = state.state_dict()["state"][rank]["fc.weight"].clone()
     expect(before.any(), "nothing was kept")
     ddp.zero_grad(set_to_none=True)
-    ddp.module.forward = lambda x: ddp.module.conv(x).mean(dim=(2, 3))  # neither fc nor last
+    ddp.module.forward = lambda x: ddp.module.conv(x).mean(dim=(2, 3))  # uses neither fc nor last
     CRITERION(ddp(x), y).backward()
     after = state.state_dict()["state"][rank]
     expect(torch.equal(after["fc.weight"], before), "what was kept of an unused parameter changed")
@@ -431,9 +431,9 @@ def run_unused(rank, size, expect):
 
 
 def run_whole_model(rank, size, expect):
-    """A codec whose scalers are of all tensors has all of them, whatever is zero."""
+    """With scope "model" the scaler covers all tensors, even if some gradients are zero."""
     ddp = make_ddp({})
-    torch.nn.init.zeros_(ddp.module.last.weight)  # so that what lies before it has no gradient in the first step
+    torch.nn.init.zeros_(ddp.module.last.weight)  # layers before it have no gradient in the first step
     terngrad.torch.compress(ddp, "terngrad_ef", scope="model")
     train_step(ddp, optimizer_of(ddp), rank, size, 0)
     expect(not ddp.module.fc.weight.grad.any() and bool(ddp.module.last.weight.grad.any()), "gradients of a zero layer")
@@ -445,7 +445,7 @@ def run_killed(rank, size, expect, codec, names):
     optimizer = optimizer_of(ddp)
     train_step(ddp, optimizer, rank, size, 0)
     x, y = (each.chunk(size)[rank] for each in batch_of(1))
-    loss = CRITERION(ddp(x), y)  # before it, DDP makes buffers equal, over a group of its own
+    loss = CRITERION(ddp(x), y)  # the forward pass broadcasts buffers over DDP's own group
     if rank == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     try:
@@ -480,7 +480,7 @@ def run_after_kill(rank, size, expect, folder):
            "a run that was killed and resumed has other parameters")
 
 
-# PyTorch 1.13 takes no floats so, of which optimizers have some.
+# With weights_only, PyTorch 1.13 refuses the floats in optimizer states.
 LOAD = {"weights_only": int(torch.__version__.split(".")[0]) >= 2}
 
 

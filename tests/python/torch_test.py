@@ -1,4 +1,4 @@
-"""The hook for DistributedDataParallel, on CPUs over Gloo, against virtual workers: equal bits. Skipped where there is no PyTorch."""
+"""The DistributedDataParallel hook over Gloo on CPUs against virtual workers: equal bits. Skipped without PyTorch."""
 
 import math
 import unittest
@@ -23,7 +23,7 @@ def train_virtual(num_workers, net, steps=range(STEPS), **options):
     return model, virtual
 
 
-# (codec and options of the state, of DDP, of the net)
+# (codec and options of the state, options of DDP, options of the net)
 CASES = [
     ({"codec": "ternary", "clip_factor": 2.5}, {}, {}),
     ({"codec": "ternary", "algorithm": "integer_sum", "min_elements": 1}, {"bucket_cap_mb": 0.01}, {}),
@@ -56,7 +56,7 @@ def run_bits(rank, size, expect, cases):
             if name not in buffers or rank == 0:
                 expect(found[name] == expected[name], f"{what}: {name} differs from that of virtual workers")
         expect(state.step == STEPS, f"{what}: {state.step} steps")
-        # Bytes are this worker's. Messages of parts have headers of their own.
+        # The report counts this worker's bytes. Each bucket's message has its own header.
         sent = torch.tensor([state.report().sent_bytes])
         torch.distributed.all_reduce(sent)
         expected_bytes = virtual.report().sent_bytes
@@ -121,7 +121,8 @@ class Virtual(unittest.TestCase):
             terngrad.torch.VirtualWorkers(Net(), 2, on_nonfinite="stop")
 
     def test_means_of_16_bits_are_never_beyond_their_type(self):
-        # Codes may be rounded up beyond the largest element: 65,500 to 65,536, which is infinity in fp16. A sum may be infinite.
+        # Rounding may exceed the largest element: 65,500 becomes 65,536, which is infinity in fp16. A sum may be
+        # infinite.
         for workers, reduction, largest in (1, "mean", 65504.0), (2, "mean", 65504.0), (2, "sum", math.inf):
             model = torch.nn.Linear(40, 30, bias=False).to(torch.float16)
             virtual = terngrad.torch.VirtualWorkers(model, workers, "natural", reduction=reduction, min_elements=1)

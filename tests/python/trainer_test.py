@@ -1,8 +1,8 @@
-"""The hook under DistributedDataParallel against terngrad_train: of the same gradients, the same messages and means.
+"""The DistributedDataParallel hook against terngrad_train: equal gradients give equal messages and means.
 
     tests/python/trainer_test.py build/ci/bin/terngrad_train
 
-Skipped where there is no PyTorch.
+Skipped without PyTorch.
 """
 
 import os
@@ -38,13 +38,13 @@ def key(name, *numbers):
 
 
 def content(message):
-    """All of a message's records: what does not depend on the run."""
+    """The records of a message, which do not depend on the run."""
     return b"".join(bytes([record.codec, record.format]) + record.scalers.tobytes() + record.payload
                     for record in message.records)
 
 
 def dump(program, num_workers, codec_names):
-    """What the trainer's workers had, sent, and got: gradients, records of messages, and means, by step and tensor."""
+    """Gradients, message records and means of the trainer's workers, by step and tensor."""
     found = {}
 
     def train(codec, exchange):
@@ -77,7 +77,7 @@ def dump(program, num_workers, codec_names):
 
 
 class Given(torch.nn.Module):
-    """Parameters whose gradients are given."""
+    """A model with given gradients."""
 
     def __init__(self, shapes):
         super().__init__()
@@ -89,11 +89,11 @@ class Given(torch.nn.Module):
 
 
 class Recorder(terngrad.torch.GroupCommunicator):
-    """Keeps the shards of the gradient that this rank sends."""
+    """Records the shards of the gradient that this rank sends."""
 
     @staticmethod
     def message_of(parcels):
-        """The only one: its number, its size, itself and padding."""
+        """The only message of the parcels: count, size, message, padding."""
         count, size = numpy.frombuffer(parcels[:16], numpy.uint64).tolist()
         assert count == 1
         return bytes(parcels[16:16 + size])
@@ -117,7 +117,7 @@ def check(rank, size, shapes, found, codec_names):
                 model.zero_grad(set_to_none=True)
                 ddp(gradients).backward()
                 for segment, (name, parameter) in enumerate(model.named_parameters()):
-                    # The trainer's mean of votes and sums may be -0 where this is 0.
+                    # Adding 0 makes -0 and 0 equal: the trainer's means of votes and sums may be -0.
                     mean = found[key("mean", number, step, segment)] + numpy.float32(0)
                     if (parameter.grad.numpy() + numpy.float32(0)).tobytes() != mean.tobytes():
                         failures.append(f"{codec}, step {step}, buckets of {bucket_cap_mb} MB: the mean of {name}")
@@ -129,14 +129,14 @@ def check(rank, size, shapes, found, codec_names):
 
 def child(rank, size, shapes, folder, codec_names):
     torch.set_num_threads(1)
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # whatever the machine calls itself
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # independent of the host name
     dist.init_process_group("gloo", init_method=f"file://{folder}/init", rank=rank, world_size=size)
     try:
         failures = check(rank, size, shapes, dict(numpy.load(f"{folder}/dump.npz")), codec_names)
     except BaseException:
         failures = [traceback.format_exc()]
     (pathlib.Path(folder) / f"rank-{rank}.txt").write_text("\n".join(failures))
-    os._exit(0)  # whatever a failed exchange has left waiting
+    os._exit(0)  # without waiting for threads of a failed exchange
 
 
 class Trainer(unittest.TestCase):

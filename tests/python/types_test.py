@@ -1,4 +1,4 @@
-"""The types of the Python package: mypy accepts it, and the extension is what its stub says. Skipped where there is no mypy."""
+"""mypy accepts the Python package, and its stub matches the extension. Skipped without mypy."""
 
 import pathlib
 import subprocess

@@ -1,7 +1,7 @@
-"""An independent implementation of the codecs, in numpy alone, for the tests.
+"""Independent numpy implementation of the codecs, for the tests.
 
-Written from docs/wire-format.md and the formulas that each module repeats, not from the code: what both give bit for
-bit is right twice. Each module has one concept; codecs.py is where to begin. Plain arrays, no state but that of
-memories, whole tensors of one worker at a time. fp32 operations are rounded to fp32 one by one, in the order in which
-the formulas are written; what is said to be in fp64 is.
+Written from docs/wire-format.md and the formulas in each module, not from the C++ code; tests require bit-identical
+results. One concept per module; start with codecs.py. Functions take whole tensors of one worker as plain arrays; only
+memories have state. Each fp32 operation is rounded to fp32, in the order of the formula; fp64 is used only where
+stated.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the codecs of the reference against what is known of their errors: closed forms, Gaussian figures, means.
+"""Tests the quantization errors of the reference codecs: closed forms, Gaussian figures, unbiasedness.
 
 omega: E|Q(g) - g|^2 = omega |g|^2 of an unbiased Q. delta: |C(g) - g|^2 = (1 - delta) |g|^2.
 """
@@ -19,7 +19,7 @@ import numpy as np  # noqa: E402
 from reference import codecs, rounding, specs  # noqa: E402
 
 COUNT = 65_536
-LARGE_COUNT = 2**20  # where nothing is drawn
+LARGE_COUNT = 2**20  # for codecs without draws
 
 
 def decoded(text, gradient, **arguments):
@@ -36,7 +36,7 @@ def zeros(text, gradient):
 
 
 def variances(text, gradient):
-    """Of stochastic rounding, exact for these fractions: of each element, from the formulas of its codec."""
+    """Variance of each element under stochastic rounding, by the codec's formula."""
     codec = codecs.parse(text).codec
     wide = np.abs(gradient.astype(np.float64))
     each = codec.runs.spread(codec.measure(gradient), codecs.Cut.whole(gradient.shape)).astype(np.float64)
@@ -57,7 +57,7 @@ def variances(text, gradient):
 
 
 class Gaussian(unittest.TestCase):
-    """Figures of simulations with normal deviates, to what samples of these sizes give."""
+    """Errors on normal deviates, within the sampling error."""
 
     @classmethod
     def setUpClass(cls):
@@ -72,7 +72,7 @@ class Gaussian(unittest.TestCase):
             self.assertAlmostEqual(variances(text, self.large).sum() / testing.square(self.large) / omega, 1,
                                    delta=0.02, msg=text)
             expected = variances(text, self.gradient).sum() / testing.square(self.gradient)
-            # What is drawn is as far off as the formula says.
+            # Stochastic codecs: the error agrees with the formula's mean.
             self.assertAlmostEqual(error(text, self.gradient) / expected, 1, delta=0.05, msg=text)
 
     def test_zeros(self):
@@ -87,7 +87,7 @@ class Gaussian(unittest.TestCase):
             self.assertAlmostEqual(error(text, self.gradient) / expected, 1, delta=0.02, msg=text)
 
     def test_clipping(self):
-        # rms: 1/32 of the elements are beyond 2.154 deviations, and what is cut off is 0.0073 of the norm.
+        # rms: 1/32 of the elements exceed 2.154 deviations; clipping removes 0.0073 of the norm.
         s = codecs.parse("qsgd:norm=rms,block=0").codec.measure(self.large)[0]
         self.assertAlmostEqual((np.abs(self.large) > s).mean() * 32, 1, delta=0.02)
         cut = np.maximum(np.abs(self.large) - s, 0)
@@ -95,7 +95,7 @@ class Gaussian(unittest.TestCase):
         self.assertAlmostEqual(error("qsgd:norm=rms,block=0", self.gradient) / 0.0226, 1, delta=0.04)
 
     def test_second_moment_of_ternary(self):
-        # omega = s A / S2 - 1 is 1.01 at c = 2.5, of what clipping leaves.
+        # omega = s A / S2 - 1 is 1.01 of the clipped gradient at c = 2.5.
         s = codecs.parse("ternary:clip_factor=2.5").codec.measure(self.gradient)[0]
         clipped = np.clip(self.gradient.astype(np.float64), -s, s)
         omega = float(s) * np.abs(clipped).sum() / testing.square(self.gradient) - 1
@@ -104,7 +104,7 @@ class Gaussian(unittest.TestCase):
         self.assertAlmostEqual(testing.square(sent) / (float(s) * np.abs(clipped).sum()), 1, delta=0.02)
 
     def test_error_of_fp8(self):
-        # Nearest to 3 bits of mantissa: at most 2^-4 of |g| where it is 2^-6 s or more, and roundings of the scaling.
+        # Nearest with 3 mantissa bits: error at most 2^-4 |g| for |g| >= 2^-6 s, plus roundings of the scaling.
         for text, part in (("fp8", 2.0**-4), ("fp8:rounding=stochastic", 2.0**-3)):
             codec = codecs.parse(text).codec
             s = codec.runs.spread(codec.measure(self.gradient), codecs.Cut.whole(self.gradient.shape))[0]
@@ -157,7 +157,7 @@ class Exact(unittest.TestCase):
 
 
 class Unbiased(unittest.TestCase):
-    """Means over many steps, in units of their deviation, of each element and of all together."""
+    """Means over many steps, in standard errors: of each element, and of the sum over all."""
 
     STEPS = 150
     SPECS = ("ternary", "ternary:block=64,sharing=none", "ternary:levels=asymmetric", "qsgd", "qsgd:bits=2,block=128",
@@ -172,7 +172,7 @@ class Unbiased(unittest.TestCase):
         wide = gradient.astype(np.float64)
         for text in self.SPECS:
             deviation = np.sqrt(np.maximum(variances(text, gradient), 0) / self.STEPS)
-            # Elements on a level never move: roundings of the scaling remain.
+            # Elements on a level are constant up to the rounding of the scaling.
             is_drawn = deviation > 1e-5 * np.abs(wide)
             off = (self.means(text, gradient) - wide)[is_drawn] / deviation[is_drawn]
             self.assertLess(abs(off.sum()) / math.sqrt(len(off)), 5, text)
@@ -196,7 +196,7 @@ class Unbiased(unittest.TestCase):
             self.assertLess(abs((off * np.sign(gradient)).mean()), 5 * s / 2 / math.sqrt(self.STEPS * 4096), text)
 
     def test_a_planted_bias_is_found(self):
-        # Elements of 2^-22 s: of 65,536 x 32 draws half a code is expected. A rule that rounds up where r16 = h has 32.
+        # Elements of 2^-22 s: half a code is expected in 65,536 x 32 draws. Rounding up at r16 = h gives 32.
         gradient = np.full(COUNT, 2.0**-22, np.float32)
         gradient[0] = 1
 

@@ -1,4 +1,4 @@
-"""What all codecs have in common."""
+"""Base class of all codecs."""
 
 import dataclasses
 
@@ -11,17 +11,17 @@ from .rounding import Draws
 
 @dataclasses.dataclass(frozen=True)
 class Message:
-    """What a worker sends of a tensor, or of a slice of it."""
+    """One worker's message of a tensor, or of a slice of it."""
 
     payload: bytes
     scalers: np.ndarray  # fp32
 
 
 class Codec:
-    """A codec with its options. Gradients are whole tensors, fp32; a cut says which elements are encoded.
+    """A codec with its options. Gradients are whole fp32 tensors; a Cut selects the elements to encode.
 
-    measure -> share -> encode -> decode, mean. Codes are integers; where the class is `shared` or `vote` the mean
-    depends on their sum over workers alone, which travels in lanes of lane_levels levels per worker.
+    measure -> share -> encode -> decode, mean. Codes are integers. For aggregation `shared` and `vote` the mean depends
+    only on the sum of the workers' codes, which travels in lanes with lane_levels levels per worker.
     """
 
     wire_id = 0
@@ -30,31 +30,31 @@ class Codec:
     sharing = "none"
     lane_levels = 0
     default_memory = "none"
-    is_exact = False  # what is decoded is the gradient
-    is_amplified = False  # what is decoded is scaled up for what was left out
-    rotate = 0  # elements of runs that are rotated before they are measured and encoded; 0: none
+    is_exact = False  # decoding gives the gradient
+    is_amplified = False  # decoded values are scaled up for the elements left out
+    rotate = 0  # length of the runs that are rotated before measuring; 0: no rotation
     runs = Runs()
 
     def __init__(self, **values):
-        """values: options by name, converted and checked by specs.py; the others have their defaults."""
+        """values: options by name, converted and checked by specs.py; missing options get their defaults."""
         for name, (default, _) in self.options.items():
             setattr(self, name, values.get(name, default))
 
     def format_id(self) -> int:
-        """Of the payload, as records have it."""
+        """Format number of the payload, as in records."""
         raise NotImplementedError
 
     def measure(self, gradient: np.ndarray) -> np.ndarray:
-        """The worker's local scalers, fp32; all NaN if the tensor is not finite; none if it has no elements."""
+        """The worker's local scalers, fp32; all NaN if the tensor is not finite; empty if it has no elements."""
         raise NotImplementedError
 
     def share(self, local: list[np.ndarray]) -> list[np.ndarray]:
-        """From all workers' local scalers those that each of them encodes with."""
+        """The scalers that each worker encodes with, from the local scalers of all workers."""
         return scalers.shared(local, self.sharing)
 
     def encode(self, gradient: np.ndarray, joint: np.ndarray, local: np.ndarray, draws: Draws,
                cut: Cut | None = None) -> Message:
-        """joint: the worker's scalers of share(); local: those of measure(). Both of the whole tensor."""
+        """joint: the worker's scalers of share(); local: those of measure(). Both for the whole tensor."""
         cut = cut or Cut.whole(gradient.shape)
         elements = gradient.reshape(-1)[cut.first : cut.end]
         if scalers.is_flagged(local):
@@ -65,26 +65,26 @@ class Codec:
         return Message(self.pack(codes), of_cut)
 
     def codes(self, elements: np.ndarray, joint: np.ndarray, own: np.ndarray, draws: Draws, cut: Cut) -> np.ndarray:
-        """The code of each element. joint, own: its scalers, [scalers per run, count]; all elements are finite."""
+        """Codes of the elements, which are finite. joint, own: their scalers, [scalers per run, count]."""
         raise NotImplementedError
 
     def pack(self, codes: np.ndarray) -> bytes:
         raise NotImplementedError
 
     def unpack(self, payload: bytes, count: int) -> np.ndarray:
-        """Refuses what no encoder writes (packing.MalformedPayload)."""
+        """Raises packing.MalformedPayload for bytes that no encoder writes."""
         raise NotImplementedError
 
     def values(self, codes: np.ndarray, joint: np.ndarray) -> np.ndarray:
-        """What codes stand for, in fp32. joint: the scalers of each element, as for codes()."""
+        """Decoded values, fp32. joint: the scalers of each element, as for codes()."""
         raise NotImplementedError
 
     def decode(self, message: Message, cut: Cut) -> np.ndarray:
-        """fp32 [cut.count], which is also the mean of this worker alone."""
+        """Decoded values, fp32 [cut.count]; equal to the mean of this worker alone."""
         return self.values(self.unpack(message.payload, cut.count), self.runs.spread(message.scalers, cut))
 
     def mean(self, messages: list[Message], cut: Cut) -> np.ndarray:
-        """Of all workers' messages, fp32 [cut.count]."""
+        """Mean over all workers' messages, fp32 [cut.count]."""
         if self.aggregation not in ("shared", "vote"):
             return worker_tree.tree_mean([self.decode(message, cut) for message in messages])
         joint = messages[0].scalers
@@ -94,7 +94,7 @@ class Codec:
         return self.mean_of_sum(total, self.runs.spread(joint, cut), len(messages))
 
     def mean_of_sum(self, total: np.ndarray, joint: np.ndarray, num_workers: int) -> np.ndarray:
-        """From the sum of all workers' codes; `shared` and `vote` only."""
+        """Mean from the sum of all workers' codes; `shared` and `vote` only."""
         raise NotImplementedError
 
     def lane_numbers(self, codes: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The codecs by their specs, and what N workers make of a tensor with them.
+"""Codecs by spec, and exchanges of one tensor between N workers.
 
     result = exchange(parse("qsgd:bits=4").codec, gradients, seed=1, step=0)
     result.messages[0].payload, result.decoded[0], result.mean
@@ -19,7 +19,7 @@ __all__ = ["Codec", "Cut", "Draws", "Exchanged", "Message", "Spec", "Workers", "
 
 @dataclasses.dataclass
 class Exchanged:
-    """Of one tensor and step; lists have an entry for each worker."""
+    """Results of one step for one tensor; lists are indexed by worker."""
 
     local: list[np.ndarray]
     joint: list[np.ndarray]
@@ -30,7 +30,7 @@ class Exchanged:
 
 def exchange(codec: Codec, gradients: list[np.ndarray], seed: int = 1, step: int = 0, draw_offset: int = 0,
              cut: Cut | None = None) -> Exchanged:
-    """All workers' gradients of a tensor, fp32 of its shape, through the codec; of a cut only those elements travel."""
+    """Encodes and averages all workers' gradients of a tensor (fp32, of its shape); a cut restricts the elements."""
     cut = cut or Cut.whole(gradients[0].shape)
     if codec.rotate:
         gradients = [rotation.rotate(gradient, codec.rotate, seed, step, draw_offset) for gradient in gradients]
@@ -47,11 +47,11 @@ def exchange(codec: Codec, gradients: list[np.ndarray], seed: int = 1, step: int
 
 
 class Workers:
-    """N workers with their memories, for one tensor, from zero state."""
+    """N workers with their memories, for one tensor; states start at zero."""
 
     def __init__(self, spec: Spec, shape: tuple[int, ...], num_workers: int, seed: int = 1, draw_offset: int = 0,
                  **parameters):
-        """parameters: of the memory, such as beta."""
+        """parameters: those of the memory, such as beta."""
         self.spec = spec
         self.memory = memory_of(spec.memory, spec.codec, **parameters)
         self.seed, self.draw_offset = seed, draw_offset
@@ -59,7 +59,7 @@ class Workers:
         self.states = [begin(shape) for _ in range(num_workers)]
 
     def step(self, gradients: list[np.ndarray], step: int, cut: Cut | None = None) -> Exchanged:
-        """One step; states are committed. With a memory all elements travel."""
+        """Runs one step and commits the memories. With a memory the whole tensor must travel."""
         if self.memory and cut and cut.count < gradients[0].size:
             raise ValueError(f"memory {self.spec.memory}: {cut.count} elements are not the whole tensor")
         sent = gradients

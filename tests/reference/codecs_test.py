@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the codecs of the reference: payloads worked out by hand, rounding draw by draw, means, limits."""
+"""Tests the reference codecs: hand-made payloads, rounding draw by draw, means, limits."""
 
 import fractions
 import math
@@ -23,7 +23,7 @@ def one(text, gradient, **arguments):
 
 
 def awkward(count, seed):
-    """Gradients of many octaves, some zeros of both signs, denormals, ones that are equal to the largest."""
+    """Gradients of many octaves, with zeros of both signs, denormals, and several largest elements."""
     random = np.random.default_rng(seed)
     values = testing.gaussian(count, seed)
     values[::7] *= np.exp2(-random.integers(0, 40, count)[::7]).astype(np.float32)
@@ -35,7 +35,7 @@ def awkward(count, seed):
 
 
 class Golden(unittest.TestCase):
-    """Gradients whose codes need no draws, payloads and decoded values by hand."""
+    """Hand-made payloads and decoded values of gradients whose codes do not depend on draws."""
 
     def check(self, text, gradient, scalers, payload, decoded, **arguments):
         result = one(text, gradient, **arguments)
@@ -55,23 +55,23 @@ class Golden(unittest.TestCase):
         # All are 0 or the largest: probability 0 or 1. Fields 01 00 11 01 11: 1 + 3 x 16 + 1 x 64 + 3 x 256 = 0x371.
         gradient = testing.floats(3, 0, -3, 3, -3)
         self.check("ternary", gradient, [3], "71030000", [3, 0, -3, 3, -3])
-        # Nearest: from a half of s on. Fields 01 11 00 11 01 00: 1 + 12 + 3 x 64 + 1 x 256 = 0x1cd.
+        # Nearest: non-zero from s / 2. Fields 01 11 00 11 01 00: 1 + 12 + 3 x 64 + 1 x 256 = 0x1cd.
         gradient = testing.floats(4, -2, 1.9999999, -2.5, 3, 0)
         self.check("ternary:rounding=nearest", gradient, [4], "cd010000", [4, -4, 0, -4, 4, 0])
         # Two scalers, s+ and s-. Fields 01 11 01 11 00.
         self.check("ternary:levels=asymmetric", testing.floats(4, -2, 4, -2, 0), [4, 2], "dd000000", [4, -2, 4, -2, 0])
-        # Of nearest each side has its own half: 2 of 4, 1 of 2.
+        # Nearest with two scalers: each side has its own threshold, 2 for s = 4 and 1 for s = 2.
         self.check("ternary:levels=asymmetric,rounding=nearest", testing.floats(4, -2, 1.75, -1, 2), [4, 2], "cd010000",
                    [4, -2, 0, -2, 4])
 
     def test_ternary_clipped(self):
-        # Mean 0, mean square 16 / 16 = 1, so sigma is 1 and the scaler 2.5, where the largest is 2 sqrt(2) = 2.83.
+        # Mean 0, mean square 16 / 16 = 1: sigma is 1 and the scaler 2.5; the largest is 2 sqrt(2) = 2.83.
         gradient = np.zeros(16, np.float32)
         gradient[:2] = np.float32(math.sqrt(8)) * testing.floats(1, -1)
         result = one("ternary:clip_factor=2.5", gradient)
         self.assertAlmostEqual(float(result.local[0][0]), 2.5, delta=1e-6)
         self.assertEqual(result.messages[0].payload.hex(), "0d000000")
-        # Where sigma is 0: the largest in the paper's rule, 0 in the original's.
+        # If sigma is 0, the scaler is the largest |g| by the paper's rule and 0 by the original's.
         equal = testing.floats(0.5, 0.5)
         self.check("ternary:clip_factor=2.5", equal, [0.5], "05000000", [0.5, 0.5])
         self.check("ternary:clip_factor=2.5,scaler=original", equal, [0], "00000000", [0, 0])
@@ -81,26 +81,26 @@ class Golden(unittest.TestCase):
         gradient = testing.floats(0.875, -0.875, 0, 0.375, -0.1875, 0.3125, 0.4375, -0.0625)
         self.check("qsgd:rounding=nearest", gradient, [0.875], "0ea7957b",
                    [0.875, -0.875, 0, 0.375, -0.25, 0.25, 0.5, 0])
-        # Whole levels need no luck. 8 bits: s = 127, codes as the numbers, plus 127.
+        # Values on levels do not depend on draws. 8 bits: s = 127, codes are the numbers plus 127.
         self.check("qsgd:bits=8", testing.floats(127, -127, 0, 5, -1), [127], "fe007f84 7e000000",
                    [127, -127, 0, 5, -1])
         self.check("qsgd:bits=2", testing.floats(2, -2, 0, 2), [2], "4d000000", [2, -2, 0, 2])
 
     def test_qsgd_norms(self):
-        # pow2 of 7: 8; unit 8 / 7. l2 of 3, 4: 5. rms: 1.5 sqrt(25 / 2), and 3, 4 beyond none.
+        # pow2 of 7: 8; unit 8 / 7. l2 of 3, 4: 5. rms: 1.5 sqrt(25 / 2), above both elements.
         for text, gradient, scaler in (("qsgd:norm=pow2", testing.floats(7, 1), 8),
                                        ("qsgd:norm=pow2", testing.floats(4, 1), 4),
                                        ("qsgd:norm=l2", testing.floats(3, -4), 5),
                                        ("qsgd:norm=rms,clip=1.5", testing.floats(3, -4),
                                         np.float32(1.5 * math.sqrt(12.5)))):
             self.assertEqual(one(text, gradient).local[0].tolist(), [scaler])
-        # Beyond s everything is L: s = 0.5 sqrt(5), and |g| 3 and 1.
+        # Values above s have code L: s = 0.5 sqrt(5), and |g| is 3 and 1.
         clipped = one("qsgd:norm=rms,clip=0.5", testing.floats(3, -1, 0.0))
         self.assertEqual(clipped.messages[0].payload.hex()[1], "e")
         self.assertEqual(clipped.decoded[0][0], np.float32(7) * (clipped.local[0][0] / np.float32(7)))
 
     def test_natural(self):
-        # Powers of two are themselves. s = 1; exponent fields 127, 126 with a sign, 125, 0, 0, 1.
+        # Powers of two are exact. s = 1; exponent fields 127, 126 with a sign, 125, 0, 0, 1.
         gradient = testing.floats(1, -0.5, 0.25, 0.0, -0.0, 2**-126)
         self.check("natural", gradient, [1], "7ffe7d00 00010000", [1, -0.5, 0.25, 0, 0, 2**-126])
         # s = 8, the power of two above 5: 4 / 8 has the field 126, -1 / 8 has 124 and a sign.
@@ -125,10 +125,10 @@ class Golden(unittest.TestCase):
         # Columns (1, 3, -5) and (-2, 4, 0): a- 5 and a+ 2, a- 2 and a+ 2. Bits by rows 0 1 0 0 1 0: 2 + 16.
         gradient = testing.floats(1, -2, 3, 4, -5, 0).reshape(3, 2)
         self.check("onebit", gradient, [5, 2, 2, 2], "12000000", [2, -2, 2, 2, -5, 2])
-        # In one group: 7 / 2, and 8 / 4.
+        # One group for the whole tensor: 7 / 2 and 8 / 4.
         self.check("onebit:group=layer", gradient, [3.5, 2], "12000000", [2, -3.5, 2, 2, -3.5, 2])
         self.check("onebit", gradient.reshape(-1), [3.5, 2], "12000000", [2, -3.5, 2, 2, -3.5, 2])
-        # A side without elements has 0; the sign bit counts.
+        # The scaler of an empty side is 0; -0 belongs to the negative side.
         self.check("onebit", testing.floats(2, 4), [0, 3], "00000000", [3, 3])
         self.check("onebit", testing.floats(-2, -0.0), [1, 0], "03000000", [-1, -1])
 
@@ -136,7 +136,7 @@ class Golden(unittest.TestCase):
         # s = 1. 1 is exponent 7, mantissa 0: 38. Ties: 1.0625 to 38, 1.1875 to 3a, 2^-10 to 0. 1.875 is 3f, 2 is 40.
         gradient = testing.floats(448, 1, -1.0625, 1.1875, 2**-10, -(2**-10), -1.875, 2)
         self.check("fp8", gradient, [1], "7e38b83a 0000bf40", [448, 1, -1, 1.25, 0, 0, -1.875, 2])
-        # On the grid nothing is left to chance.
+        # Values on the grid do not depend on draws.
         self.check("fp8:rounding=stochastic", testing.floats(448, 1, -0.5, 2**-9), [1], "7e38b001",
                    [448, 1, -0.5, 2**-9])
 
@@ -148,17 +148,17 @@ class Golden(unittest.TestCase):
             self.assertEqual(len(result.messages[0].scalers), 3)
             expected = [2 / 64, -4 / 64, 4] if "sign" in text else [2, -4, 8]
             self.assertEqual(result.decoded[0][[0, 64, 129]].tolist(), expected)
-        # Elements of the last block, 2 of 64, are all that its mean is over.
+        # The last block has 2 elements instead of 64; its mean is over these.
         self.assertEqual(one("sign:block=64", gradient).local[0].tolist(), [2 / 64, 4 / 64, 4])
 
 
 class DrawByDraw(unittest.TestCase):
-    """Codes of stochastic rounding, each from its exact probability and its 40 drawn bits, element by element."""
+    """Stochastic rounding of each element, from its exact probability and its 40 drawn bits."""
 
     SEED, STEP, OFFSET, COUNT = 9, 2**33 + 5, 192, 1000
 
     def numbers(self, worker, purposes):
-        """The draws as numbers of 40 bits: 16 above 24."""
+        """The draws as 40-bit numbers: 16 bits above 24."""
         r16, r24 = [of(philox.DrawKey(self.SEED, self.STEP, worker, purpose), self.OFFSET, self.COUNT).tolist()
                     for of, purpose in zip((philox.draws16, philox.draws32), purposes)]
         return [high * 2**24 + low // 256 for high, low in zip(r16, r24)]
@@ -198,7 +198,7 @@ class DrawByDraw(unittest.TestCase):
                     self.assertEqual(code, level * (-1 if g < 0 else 1))
 
     def test_qsgd_of_2_bits_is_ternary(self):
-        # Equal draws for both: those of ternary come from its own purposes.
+        # The same draws for both codecs: ternary's own purposes.
         gradient = awkward(self.COUNT, 3)
         own = specs.Qsgd(bits=2, block=0)
         local = own.measure(gradient)
@@ -238,7 +238,7 @@ class DrawByDraw(unittest.TestCase):
 
 
 class Everywhere(unittest.TestCase):
-    """What holds for each codec and option."""
+    """Properties of all codecs and options."""
 
     SHAPES = [(0,), (1,), (2,), (63,), (65,), (300,), (1, 7), (40, 13), (513,), (91, 50)]
 
@@ -281,7 +281,7 @@ class Everywhere(unittest.TestCase):
                     bad[place] = testing.bits(bits)[0]
                     local = codec.measure(bad)
                     self.assertEqual(set(local.view(np.uint32).tolist()), {0x7FC00000}, text)
-                    # Of a vote elements vote as zeros do; others count as 0.
+                    # In a vote a non-finite tensor votes as zeros do; other codecs count it as 0.
                     result = codecs.exchange(codec, [good, bad])
                     as_zeros = codecs.exchange(codec, [good, np.zeros_like(good)])
                     self.assertEqual(result.messages[1].payload, as_zeros.messages[1].payload, text)
@@ -303,7 +303,7 @@ class Everywhere(unittest.TestCase):
             self.assertEqual(np.abs(codec.measure(np.full((2, 2), small))).max(), 0, text)
             result = codecs.exchange(codec, [np.full((2, 2), small)] * 2)
             self.assertEqual(result.mean.tobytes(), bytes(16), text)
-            if "original" not in text:  # whose deviation is 0
+            if "original" not in text:  # whose sigma is 0
                 self.assertGreater(np.abs(codec.measure(np.full((2, 2), least))).max(), 0, text)
 
     def test_what_is_too_large_is_flagged(self):
@@ -326,8 +326,8 @@ class Everywhere(unittest.TestCase):
             payloads = {base.messages[0].payload, base.messages[1].payload, step.messages[0].payload,
                         seed.messages[0].payload, offset.messages[0].payload}
             is_drawn = getattr(codec, "rounding", "") == "stochastic" or codec.wire_id == 5
-            # Bits of zeros alternate with workers, and come back after two steps.
-            # All workers choose the same elements; more of them in the first steps of a warm-up.
+            # Bits of zeros alternate between workers and steps. randomk selects the same elements on all workers;
+            # warm-up stages select more.
             is_shared = codec.wire_id == 9
             alternates = getattr(codec, "zeros", "") == "alternate" or getattr(codec, "stage_steps", 0) > 0
             expected = 5 if is_drawn else 4 if is_shared else 2 if alternates else 1
@@ -380,7 +380,7 @@ class Means(unittest.TestCase):
         scalers = {sharing: [message.scalers.tolist() for message in
                              codecs.exchange(codecs.parse(f"ternary:sharing={sharing}").codec, gradients).messages]
                    for sharing in ("max", "mean", "none")}
-        # A worker that is not finite counts as 0, and is still one of four.
+        # A non-finite worker counts as 0, but still as one of four.
         self.assertEqual(scalers, {"max": [[3]] * 4, "mean": [[1.125]] * 4, "none": [[1], [3], [0], [0.5]]})
         asymmetric = codecs.exchange(codecs.parse("ternary:levels=asymmetric").codec, gradients)
         self.assertEqual([message.scalers.tolist() for message in asymmetric.messages], [[1, 3]] * 4)
@@ -399,7 +399,7 @@ class Means(unittest.TestCase):
         for i in range(500):
             negatives = sum(int(g[i] < 0) if g[i] != 0 else (k + i) % 2 == 1 for k, g in enumerate(gradients))
             self.assertEqual(result.mean[i], (4 - 2 * negatives > 0) - (4 - 2 * negatives < 0))
-        # Without zeros, whose bits depend on the worker, votes do not ask whose they are.
+        # Without zeros, whose bits depend on the worker, a vote does not depend on the order of workers.
         gradients = [testing.gaussian(500, k) for k in range(5)]
         self.assertEqual(codecs.exchange(codec, gradients).mean.tolist(),
                          codecs.exchange(codec, gradients[::-1]).mean.tolist())

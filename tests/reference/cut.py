@@ -1,4 +1,4 @@
-"""Which elements a message holds, and which scalers are for them."""
+"""The elements of a message, and the scalers that belong to them."""
 
 import dataclasses
 import math
@@ -8,7 +8,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Cut:
-    """Elements first to first + count - 1 of a tensor. columns: its last dimension; 0 if it has but one."""
+    """Elements first to first + count - 1 of a tensor. columns: its last dimension; 0 for one dimension."""
 
     first: int
     count: int
@@ -29,9 +29,10 @@ class Cut:
 
 @dataclasses.dataclass(frozen=True)
 class Runs:
-    """What shares scalers: blocks of `block` elements from the tensor's start; else columns; else the whole tensor.
+    """Groups of elements that share scalers: blocks of `block` elements from the tensor's start, else columns, else
+    all.
 
-    scalers_each: how many scalers a run has; those of a run lie beside each other.
+    scalers_each: number of scalers of a run, which are adjacent.
     """
 
     block: int = 0
@@ -39,7 +40,7 @@ class Runs:
     scalers_each: int = 1
 
     def indices(self, cut: Cut) -> np.ndarray:
-        """For each element of the cut its run, counted from the tensor's first."""
+        """The run of each element of the cut, counted from the tensor's start."""
         if self.block:
             return cut.positions // self.block
         if self.by_column and cut.columns:
@@ -47,7 +48,7 @@ class Runs:
         return np.zeros(cut.count, np.int64)
 
     def touched(self, cut: Cut) -> tuple[int, int]:
-        """The runs whose scalers travel with the cut: those that it touches, and all columns."""
+        """Range of the runs whose scalers travel with the cut: the blocks that it touches, or all columns."""
         if cut.count == 0:
             return 0, 0
         if self.block:
@@ -55,12 +56,12 @@ class Runs:
         return 0, cut.columns if self.by_column and cut.columns else 1
 
     def scalers_of(self, scalers: np.ndarray, cut: Cut) -> np.ndarray:
-        """Of the tensor's scalers those that travel with the cut."""
+        """The tensor's scalers that travel with the cut."""
         begin, end = self.touched(cut)
         return scalers[begin * self.scalers_each : end * self.scalers_each]
 
     def spread(self, scalers: np.ndarray, cut: Cut) -> np.ndarray:
-        """For each element its run's scalers, [scalers_each, count], from those that travel with the cut."""
+        """The scalers of each element, [scalers_each, count], from the scalers that travel with the cut."""
         begin, end = self.touched(cut)
         if len(scalers) != (end - begin) * self.scalers_each:
             raise ValueError(f"{len(scalers)} scalers for runs {begin} to {end} of {self.scalers_each} each")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the draws of the reference (philox.py), and that rounding up has its probability (rounding.py)."""
+"""Tests the draws of the reference (philox.py) and the probabilities of rounding up (rounding.py)."""
 
 import fractions
 import math
@@ -15,13 +15,13 @@ import numpy as np  # noqa: E402
 
 from reference import philox, rounding  # noqa: E402
 
-# Published with Random123: counter, key, output of philox4x32 with 10 rounds.
+# Known answers of Random123: counter, key, output of philox4x32-10.
 KNOWN_ANSWERS = [
     ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
     ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
     ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
 ]
-# Of all sizes: a half, thirds, 24 bits in a row, below one draw of 16 bits, below one pair of draws.
+# Fractions of all magnitudes: halves, thirds, 24 set bits, below one 16-bit draw, below 2^-40.
 FRACTIONS = testing.floats(0, 0.5, 1 / 3, 2 / 3, 1 - 2**-24, 1 - 2**-16, 2**-16, 1.5 * 2**-16, 3 * 2**-18, 2**-20,
                            0.7 * 2**-25, 2**-40, 1.25 * 2**-40, 2**-41, 2**-100, 2**-149)
 
@@ -31,12 +31,12 @@ def words(text):
 
 
 def count_up(rule, fraction):
-    """How many of the 2^40 pairs of draws round up. Each of 16 bits is tried; those of 24 where they can matter."""
+    """Number of the 2^40 pairs of draws that round up. Tries all 16-bit draws, and the 24-bit draws for ties only."""
     r16 = np.arange(2**16, dtype=np.uint32)
     fraction = np.asarray(fraction, np.float32)
     lowest = rule(fraction, r16, np.zeros_like(r16))
     highest = rule(fraction, r16, np.full_like(r16, 2**24 - 1))
-    # Whether a pair rounds up may only fall with r24, so where both ends agree all do.
+    # Rounding up is monotonic in r24: where both ends agree, all draws agree.
     total = 2**24 * int((lowest & highest).sum())
     some = np.arange(2**18, dtype=np.uint32)
     for tie in np.flatnonzero(lowest != highest).astype(np.uint32):
@@ -58,7 +58,7 @@ class Philox(unittest.TestCase):
         counter = np.array([0x89ABCDEF, 0xFEDCBA98, 0x01234567, 0x05AB7654])
         expected = philox.philox4x32_10(counter, (0x89ABCDEF, 0x01234567))
         self.assertEqual(key.blocks(0x765489ABCDEF, 1)[0].tolist(), expected.tolist())
-        # Blocks beyond 2^32 carry into word 3.
+        # Block numbers above 2^32 carry into word 3.
         self.assertEqual(key.blocks(2**32 - 1, 2)[1].tolist(), key.blocks(2**32, 1)[0].tolist())
 
     def test_outside_of_the_counter_is_refused(self):
@@ -102,7 +102,7 @@ class RoundingUp(unittest.TestCase):
         some[::3] *= np.float32(2**-15)
         some[1::3] = np.float32(1) - some[1::3] * np.float32(2**-12)
         r16, r24 = random.integers(0, 2**16, 1000, np.uint32), random.integers(0, 2**24, 1000, np.uint32)
-        r16[::2] = np.floor(some[::2] * np.float32(65536))  # ties, where the 24 bits decide
+        r16[::2] = np.floor(some[::2] * np.float32(65536))  # ties, decided by the 24 bits
         expected = [int(high) * 2**24 + int(low) < fractions.Fraction(float(one)) * 2**40
                     for one, high, low in zip(some, r16, r24)]
         self.assertEqual(rounding.rounds_up(some, r16, r24).tolist(), expected)
@@ -110,7 +110,7 @@ class RoundingUp(unittest.TestCase):
         self.assertIn(False, expected[::2])
 
     def test_draws_of_a_tensor(self):
-        # An element's draw is its position plus the tensor's offset, whatever the part it is in.
+        # An element's draw depends on its position and the tensor's offset, not on the slice.
         some = np.random.default_rng(2).random(300, np.float32)
         draws = rounding.Draws(seed=5, step=6, worker=7, offset=128)
         whole = draws.rounds_up(some, 0, (10, 11))
@@ -124,7 +124,7 @@ class RoundingUp(unittest.TestCase):
 
 class Fp32(unittest.TestCase):
     def test_bfloat16(self):
-        # Ties to even, down and up; what rounds beyond the range becomes infinite.
+        # Ties to even, down and up; values above the range become infinite.
         values = testing.bits(0x3F800000, 0x3F808000, 0x3F818000, 0x3F808001, 0xBF818000, 0x7F7FFFFF, 0x00008000,
                               0x00018000, 0x80000000)
         self.assertEqual([f"{half:04x}" for half in rounding.bfloat16_bits(values)],
@@ -135,7 +135,7 @@ class Fp32(unittest.TestCase):
         self.assertEqual(rounding.power_of_two_above(values).tolist(), [0, 1, 2, 2, 4, 4, 2**-149, 2**-147, 2**126])
 
     def test_rounding_once(self):
-        # Halves of the last place go to even; twice, over a number of 25 bits, would be another one.
+        # Ties to even. Rounding twice (first to 25 bits) would give another result.
         self.assertEqual(rounding.fl([1 + 2**-24, 1 + 3 * 2**-24, 1 + 2**-24 + 2**-50, 1e39]).tolist(),
                          [1, 1 + 2**-22, 1 + 2**-23, math.inf])
 

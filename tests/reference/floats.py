@@ -1,4 +1,4 @@
-"""fp32 and bf16: the elements themselves. Their one scaler is 0, or NaN if the tensor is not finite."""
+"""fp32 and bf16. Their scaler is 0, or NaN if the tensor is not finite."""
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class Fp32(Codec):
 
 
 class Bf16(Fp32):
-    """2 bytes per element, the upper half of fp32 rounded to nearest, ties to even; filled up to 4 bytes."""
+    """2 bytes per element: the upper half of fp32, rounded to nearest, ties to even; padded to 4 bytes."""
 
     wire_id = 2
     is_exact = False

@@ -10,7 +10,7 @@ PURPOSES = (philox.QUANTIZE, philox.QUANTIZE_REFINE)
 
 
 class Fp8(Codec):
-    """s = fl(M / 448). The code is that of fl(g fl(1 / s)), saturating, rounded to nearest even or by chance."""
+    """s = fl(M / 448). The code is g fl(1 / s) in E4M3, saturating, rounded to nearest even or stochastically."""
 
     wire_id = 10
     options = {"block": (128, None), "rounding": ("nearest", ("nearest", "stochastic"))}
@@ -41,7 +41,7 @@ class Fp8(Codec):
 
     def unpack(self, payload, count):
         fields = packing.unpack_fields(payload, count, 8)
-        e4m3.values(fields)  # refuses what no encoder writes
+        e4m3.values(fields)  # raises MalformedPayload
         return fields
 
     def values(self, codes, joint):

@@ -1,4 +1,4 @@
-"""powersgd: a matrix as the product of two thin factors (Vogels et al., NeurIPS 2019), found by all workers together."""
+"""powersgd: low-rank approximation of matrices, computed jointly by all workers (Vogels et al., NeurIPS 2019)."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ SLOTS = 256
 
 
 def sum_along_row(products: np.ndarray) -> np.ndarray:
-    """Over the last axis, fp64: 16 lanes in chunks of 4096, lanes by 8, 4, 2, 1, chunks in order."""
+    """Sum over the last axis, fp64: 16 lanes in chunks of 4096, lanes by 8, 4, 2, 1, chunks in order."""
     total = np.zeros(products.shape[:-1])
     for begin in range(0, products.shape[-1], CHUNK):
         chunk = products[..., begin : begin + CHUNK]
@@ -28,7 +28,7 @@ def sum_along_row(products: np.ndarray) -> np.ndarray:
 
 
 def sum_along_column(products: np.ndarray) -> np.ndarray:
-    """Over the first axis, fp64: blocks of 64 rows in order, of which slot b % 256 takes its own, then slots in pairs."""
+    """Sum over the first axis, fp64: blocks of 64 rows in order; slot b % 256 adds block b; slots in pairs."""
     slots = np.zeros((SLOTS, *products.shape[1:]))
     for block, begin in enumerate(range(0, len(products), BLOCK)):
         total = np.zeros(products.shape[1:])
@@ -80,14 +80,14 @@ def elements(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def drawn(seed: int, step: int, draw_offset: int, rank: int, columns: int) -> np.ndarray:
-    """Q^T to begin with, of the draws of worker 0."""
+    """Initial Q^T, from the draws of worker 0."""
     key = philox.DrawKey(seed, step, 0, philox.FACTOR_INIT)
     draws = philox.draws16(key, 4 * draw_offset, 4 * rank * columns).astype(np.int64)
     return rounding.fl((draws.reshape(rank, columns, 4).sum(axis=-1) - 131070) * 2.0**-16)
 
 
 class PowerSgd(Fp32):
-    """A message of one worker by itself, with a drawn Q; Rounds has what workers do together."""
+    """The message of one worker alone, with a drawn Q. The exchange of several workers is in Rounds."""
 
     wire_id = 11
     options = {"rank": (4, None), "min_ratio": (2.0, None), "factors": ("fp32", ("fp32", "bf16")),
@@ -106,7 +106,7 @@ class PowerSgd(Fp32):
         return 24
 
     def sizes(self, count: int, columns: int) -> tuple[int, int] | None:
-        """r' and n of a tensor, None where it travels as it is."""
+        """r' and n of a tensor; None if it is sent without compression."""
         if columns == 0 or count == 0 or count % columns:
             return None
         rows = count // columns
@@ -123,11 +123,11 @@ class PowerSgd(Fp32):
         return self.words(np.concatenate([p.reshape(-1), times_rows(matrix, p).reshape(-1)]))
 
     def words(self, factors: np.ndarray) -> np.ndarray:
-        """The payload as numbers of 4 bytes."""
+        """The payload as 4-byte numbers."""
         return np.frombuffer(Bf16().pack(factors), np.float32) if self.factors == "bf16" else factors
 
     def as_sent(self, factor: np.ndarray) -> np.ndarray:
-        """As it travels, widened."""
+        """The factor as transmitted, widened to fp32."""
         return rounding.to_bfloat16(factor) if self.factors == "bf16" else factor
 
     def decode(self, message, cut):
@@ -141,8 +141,8 @@ class PowerSgd(Fp32):
 
 
 class Rounds:
-    """The two rounds of one tensor, step after step. A column of Q that is zero is drawn; others begin with their largest
-    magnitude in [1, 2)."""
+    """The two rounds of one tensor. Each step draws columns of Q that are zero, and scales the other columns by powers
+    of two so that their largest magnitude is in [1, 2)."""
 
     def __init__(self, codec: PowerSgd, shape: tuple[int, ...], seed: int, draw_offset: int):
         self.codec, self.seed, self.draw_offset = codec, seed, draw_offset
@@ -151,7 +151,7 @@ class Rounds:
         self.q = np.zeros((self.rank, self.columns), np.float32)
 
     def step(self, gradients: list[np.ndarray], step: int):
-        """@returns P_k^T and Q_k^T of all workers, and the mean"""
+        """Returns P_k^T and Q_k^T of all workers, and the mean."""
         fresh = drawn(self.seed, step, self.draw_offset, self.rank, self.columns)
         is_kept = self.q.any(axis=1, keepdims=True) & (self.codec.warm_start == "true")
         exponents = np.frexp(np.abs(self.q).max(axis=1, keepdims=True))[1] - 1

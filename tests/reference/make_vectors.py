@@ -21,10 +21,10 @@ except ImportError as error:
 
 FOLDER = pathlib.Path(__file__).resolve().parent / "vectors"
 NAN, INFINITY = 0x7FC00000, 0xFF800000
-# A slice that begins inside of a block of 640, and of a column.
+# A slice that begins inside a block of 640 and inside a column.
 LAST_CHUNK = {"shape": (4396,), "cut": (4096, 300)}
 
-# Some seeds are chosen so that draws of 16 bits tie with what they are compared with, and the further 24 decide.
+# Some seeds are chosen so that 16-bit draws tie and the 24-bit refinement decides.
 FILES = {
     "floats": [
         Case("fp32", shape=(40,), workers=3),
@@ -126,7 +126,7 @@ FILES = {
 
 
 def text_of(cases: list[Case]) -> str:
-    """A file's text."""
+    """Content of a file."""
     blocks = [["# Written by tests/reference/make_vectors.py; tests/reference/vectors.py says what the lines mean."]]
     blocks += [vector_lines(case) for case in cases]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"

@@ -1,7 +1,7 @@
-"""What a worker keeps from step to step: a stage before the codec, in fp32.
+"""Codec memories: per-worker state before the codec, in fp32.
 
-compensate() gives h from the state and the gradient; the codec encodes h; commit() gives the new state once the step is
-settled. A tensor that is not finite keeps its state.
+compensate() computes h from the state and the gradient; the codec encodes h; commit() computes the new state after the
+step. A non-finite tensor keeps its state.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ def _is_finite(values: np.ndarray) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class ErrorFeedback:
-    """h = fl(fl(beta e) + g), e = fl(h - d), where d is the own message, decoded."""
+    """h = fl(fl(beta e) + g), e = fl(h - d), where d is the worker's own decoded message."""
 
     beta: float = 1.0
 
@@ -30,7 +30,7 @@ class ErrorFeedback:
 
 @dataclasses.dataclass(frozen=True)
 class Momentum:
-    """h = fl(fl(beta u) + fl((1 - beta) g)), u = h. Both factors are rounded to fp32 from fp64."""
+    """h = fl(fl(beta u) + fl((1 - beta) g)), u = h. Both factors are rounded from fp64 to fp32."""
 
     beta: float = 0.9
 
@@ -47,7 +47,7 @@ class Momentum:
 class Dgc:
     """u' = fl(fl(m u) + g), h = fl(v + u'), v = fl(h - d), u = 0 where d is not 0, else u'. The state is [v, u].
 
-    nesterov: h = fl(v + fl(fl(m u') + g)). Of a codec that loses nothing is_exact is set: h has no v, and nothing is masked.
+    nesterov: h = fl(v + fl(fl(m u') + g)). is_exact (lossless codecs): h without v, and no masking.
     """
 
     momentum: float = 0.9

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the memories of the reference (memories.py): formulas, steps that are not finite, telescoping."""
+"""Tests the memories of the reference (memories.py): formulas, non-finite steps, telescoping."""
 
 import fractions
 import math
@@ -31,7 +31,7 @@ class Formulas(unittest.TestCase):
         e, g, d = testing.floats(0.5, -1, 2**-24), testing.floats(1, 3, 1), testing.floats(1.25, 2.5, 1)
         self.assertEqual(memory.compensate(e, g).tolist(), [1.5, 2, 1])
         self.assertEqual(memory.commit(e, g, d).tolist(), [0.25, -0.5, 0])
-        # fl(fl(beta e) + g), two roundings: 0.1 as fp32 x 3 rounds before 1 is added.
+        # Two roundings, fl(fl(beta e) + g): 3 x fp32(0.1) is rounded before 1 is added.
         memory = memories.ErrorFeedback(beta=0.1)
         product = np.float32(np.float32(0.1) * np.float32(3))
         self.assertEqual(memory.compensate(testing.floats(3), testing.floats(1)).tolist(),
@@ -42,7 +42,7 @@ class Formulas(unittest.TestCase):
         self.assertEqual(memory.compensate(testing.floats(1, -4), testing.floats(3, 1)).tolist(), [2, -1.5])
         self.assertEqual(memory.commit(testing.floats(1, -4), testing.floats(3, 1), testing.floats(9, 9)).tolist(),
                          [2, -1.5])
-        # 1 - beta is rounded from fp64: the fp32 next to 0.1, not 1 minus the fp32 next to 0.9.
+        # 1 - beta is rounded from fp64: fp32(0.1), not 1 - fp32(0.9).
         self.assertEqual(memories.Momentum().compensate(testing.floats(0), testing.floats(1)).tolist(),
                          [float(np.float32(0.1))])
 
@@ -52,7 +52,7 @@ class Formulas(unittest.TestCase):
         for nesterov, h in ((False, [-0.5, 7]), (True, [0.75, 5.5])):
             memory = memories.Dgc(momentum=0.5, nesterov=nesterov)
             self.assertEqual(memory.compensate(state, g).tolist(), h)
-            # What was sent has no velocity any more.
+            # Momentum masking: elements that were sent lose their velocity.
             self.assertEqual(memory.commit(state, g, d).tolist(), [[h[0] + 0.5, h[1]], [0, 5]])
         exact = memories.Dgc(momentum=0.5, is_exact=True)
         self.assertEqual(exact.compensate(state, g).tolist(), [-1.5, 5])
@@ -68,7 +68,7 @@ class Formulas(unittest.TestCase):
         for memory in (memories.ErrorFeedback(), memories.Momentum()):
             for gradient in (testing.floats(math.nan, 1), testing.floats(1, math.inf)):
                 self.assertEqual(memory.commit(state, gradient, np.zeros_like(state)).tolist(), state.tolist())
-        # h may leave the range though g does not.
+        # h may overflow though g is finite.
         self.assertEqual(memories.ErrorFeedback().commit(state, testing.floats(1, 3e38), testing.floats(0, 0)).tolist(),
                          state.tolist())
 
@@ -97,7 +97,7 @@ class Steps(unittest.TestCase):
         return [testing.gaussian(600, 100 * step + k).reshape(self.SHAPE) for k in range(num_workers)]
 
     def test_telescoping(self):
-        """sum of d + e_T = sum of g + e_0 in exact numbers; in fp32 h and e are rounded once each in every step."""
+        """sum of d + e_T = sum of g + e_0 in exact arithmetic; fp32 adds one rounding of h and of e per step."""
         num_steps = 12
         for text in WITH_FEEDBACK:
             workers = codecs.Workers(with_feedback(text), self.SHAPE, 2)
@@ -115,7 +115,7 @@ class Steps(unittest.TestCase):
                     bounds[k] += (np.spacing(np.abs(h)) + np.spacing(np.abs(residual))) / 2
             for k in range(2):
                 for d, e, g, bound in zip(sent[k], workers.states[k].reshape(-1), given[k], bounds[k]):
-                    # h here is e + d rounded again, which may be one place next to it: twice the bound.
+                    # Here h is e + d, rounded once more: twice the bound.
                     self.assertLessEqual(abs(d + fractions.Fraction(float(e)) - g), 2 * bound, text)
 
     def test_a_wrong_sign_of_the_residual_is_found(self):

@@ -1,4 +1,4 @@
-"""Headers and records of messages, from docs/wire-format.md alone. Codes are taken apart by the codecs of this folder."""
+"""Parses message headers and records, from docs/wire-format.md. The codecs of this folder decode the payloads."""
 
 import dataclasses
 import struct
@@ -14,7 +14,7 @@ LANES, RUNS = 4, 19  # formats of means
 HEADER = struct.Struct("<4sHHQQQIIQQII")
 RECORD = struct.Struct("<IBBHQQQQII")
 CHUNK = 4096
-CHECKED_BYTES = 1 << 16  # of longer payloads the checksum takes too long here
+CHECKED_BYTES = 1 << 16  # longer payloads: the checksum is too slow here
 
 
 def crc32c(data: bytes) -> int:
@@ -50,7 +50,7 @@ class Record:
     payload: bytes
 
     def values(self) -> np.ndarray:
-        """The elements of a slice that travels as fp32 or bf16, in fp32."""
+        """Elements of an fp32 or bf16 slice, as fp32."""
         if self.codec == FP32:
             return np.frombuffer(self.payload, "<f4")
         require(self.codec == BF16, "no slice of fp32 or bf16")
@@ -68,7 +68,7 @@ class Message:
 
 
 def read(data: bytes) -> Message:
-    """@raises packing.MalformedPayload for lengths, offsets, padding and checksums that are not those of the page"""
+    """Raises packing.MalformedPayload for lengths, offsets, padding and checksums that violate docs/wire-format.md."""
     (magic, version, kind, _, fingerprint, step, worker, num_records, payload_bytes, num_elements, payload_checksum,
      header_checksum) = HEADER.unpack_from(data)
     begin = HEADER.size + num_records * RECORD.size

@@ -8,15 +8,15 @@ from .cut import Runs
 
 PURPOSES = (philox.QUANTIZE, philox.QUANTIZE_REFINE)
 ONE = 127  # the exponent field of 1
-# The exponent field of the level below the smallest of 4 bits, 2^-7.
+# Exponent field of the level below the smallest 4-bit level: 2^-7.
 BELOW_NIBBLES = 120
 
 
 class Natural(Codec):
-    """y = min(fl(|g| fl(1 / s)), 1) is rounded to the power of two below or above, in proportion.
+    """y = min(fl(|g| fl(1 / s)), 1), rounded stochastically to a neighbouring power of two.
 
-    8 bits: s is the smallest power of two that is not below the largest |g|; all exponents of fp32. 4 bits: s is the
-    largest |g| or the norm; levels 2^-6 to 1, and 0.
+    With 8 bits s is the smallest power of two >= the largest |g|; all exponents of fp32. With 4 bits s is the largest
+    |g| or the norm; levels 2^-6 to 1, and 0.
     """
 
     wire_id = 5
@@ -44,7 +44,7 @@ class Natural(Codec):
         return scalers.limited(exact, largest, True)
 
     def codes(self, elements, joint, own, draws, cut):
-        """The fields: sign bit, and 0 for zero, else the number of the level, from 1."""
+        """Fields: sign bit, and the number of the level from 1, or 0 for zero."""
         s = joint[0]
         y = np.minimum(np.abs(elements) * scalers.inverse(s), np.float32(1))
         bits = y.view(np.uint32)

@@ -1,11 +1,11 @@
-"""How codes become bytes, and back: fields of 32-bit words, t2, t5, tmask, trans, lanes.
+"""Packs and unpacks codes: fields of 32-bit words, t2, t5, tmask, trans, lanes.
 
-What no encoder writes (a wrong length, bits behind the last code, values without a code) raises MalformedPayload.
+Bytes that no encoder writes (wrong length, bits after the last code, invalid values) raise MalformedPayload.
 """
 
 import numpy as np
 
-CHUNK = 4096  # codes whose signs tmask and trans keep together
+CHUNK = 4096  # codes per group of signs in tmask and trans
 
 
 class MalformedPayload(ValueError):
@@ -18,12 +18,12 @@ def require(condition, what: str):
 
 
 def filled(payload: bytes, multiple: int = 4) -> bytes:
-    """With zero bytes up to a multiple."""
+    """Pads with zero bytes to a multiple."""
     return payload + bytes(-len(payload) % multiple)
 
 
 def unfilled(payload: bytes, size: int, multiple: int = 4) -> bytes:
-    """The first `size` bytes, if the rest is what filled() adds."""
+    """The first `size` bytes; raises MalformedPayload unless the rest is the padding of filled()."""
     require(len(payload) == -(-size // multiple) * multiple,
             f"{len(payload)} bytes, expected {size} filled up to {multiple}")
     require(not any(payload[size:]), "padding is not zero")
@@ -42,7 +42,7 @@ def pack_fields(fields: np.ndarray, width: int, word_bits: int = 32) -> bytes:
 
 
 def unpack_fields(payload: bytes, count: int, width: int, word_bits: int = 32) -> np.ndarray:
-    """The `count` fields that pack_fields() was given, as int64."""
+    """Inverse of pack_fields(): `count` fields as int64."""
     per_word = word_bits // width
     num_words = -(-count // per_word)
     require(len(payload) == word_bits // 8 * num_words,
@@ -50,7 +50,7 @@ def unpack_fields(payload: bytes, count: int, width: int, word_bits: int = 32) -
     words = np.frombuffer(payload, f"<u{word_bits // 8}").astype(np.uint64)
     shifts = (width * np.arange(per_word)).astype(np.uint64)
     fields = ((words[:, None] >> shifts) & np.uint64(2**width - 1)).reshape(-1)[:count].astype(np.int64)
-    # Packed again, what lies behind the last field and in bits that no field has would be gone.
+    # Packing again detects bits outside of the fields.
     require(pack_fields(fields, width, word_bits) == payload, "bits behind the last field are not zero")
     return fields
 
@@ -67,7 +67,7 @@ def unpack_t2(payload: bytes, count: int) -> np.ndarray:
 
 
 def pack_t5(codes: np.ndarray) -> bytes:
-    """Five codes a byte: the sum of (code + 1) 3^i; what is missing in the last byte counts as digit 0."""
+    """Five codes per byte: the sum of (code + 1) 3^i; missing codes of the last byte have digit 0."""
     digits = np.zeros(-(-len(codes) // 5) * 5, np.int64)
     digits[: len(codes)] = codes + 1
     return filled((digits.reshape(-1, 5) * 3 ** np.arange(5)).sum(axis=1).astype(np.uint8).tobytes())
@@ -82,7 +82,7 @@ def unpack_t5(payload: bytes, count: int) -> np.ndarray:
 
 
 def pack_tmask(codes: np.ndarray) -> bytes:
-    """Where each chunk's signs begin and the last ends, a mask of non-zeros, their signs, whole bytes for a chunk."""
+    """Byte offsets of each chunk's signs and their end, a mask of non-zeros, sign bits; chunks start at whole bytes."""
     signs = [np.packbits(chunk[chunk != 0] < 0, bitorder="little").tobytes()
              for chunk in (codes[i : i + CHUNK] for i in range(0, len(codes), CHUNK))]
     offsets = np.cumsum([0] + [len(of_chunk) for of_chunk in signs])
@@ -111,12 +111,12 @@ def unpack_tmask(payload: bytes, count: int) -> np.ndarray:
 
 
 def mask_level(mask: np.ndarray) -> int:
-    """The fraction of zeros in 64ths, from 12 to 63. mask: of at least one code, 1 where it is not 0"""
+    """The fraction of zeros in 64ths, from 12 to 63. mask: at least one code, 1 where it is not 0"""
     return min(max((64 * int((mask == 0).sum()) + len(mask) // 2) // len(mask), 12), 63)
 
 
 def mask_frequencies(level: int) -> np.ndarray:
-    """How often each of 256 mask bytes is expected among 4096; what is missing to them is of byte 0."""
+    """rANS frequencies of the 256 mask bytes, with sum 4096; byte 0 has the remainder."""
     ones = [bin(byte).count("1") for byte in range(256)]
     frequencies = np.array([max(1, level ** (8 - j) * (64 - level) ** j >> 36) for j in ones])
     frequencies[0] += 4096 - frequencies.sum()
@@ -124,8 +124,8 @@ def mask_frequencies(level: int) -> np.ndarray:
 
 
 def code_mask(mask: np.ndarray) -> bytes:
-    """L, a zero and the mask of a chunk by rANS, from the last byte to the first; L = 0 and the mask as it is where
-    that is not shorter."""
+    """Level, a zero byte and the rANS-coded mask of a chunk (from the last byte to the first); level 0 and the raw mask
+    if that is not longer."""
     plain = np.packbits(mask, bitorder="little").tobytes()
     level = mask_level(mask)
     frequencies = mask_frequencies(level).tolist()
@@ -142,7 +142,7 @@ def code_mask(mask: np.ndarray) -> bytes:
 
 
 def decode_mask(record: bytes, count: int) -> tuple[np.ndarray, int]:
-    """The mask of a chunk's record, and where its signs begin."""
+    """The mask of a chunk's record, and the offset of its signs."""
     num_bytes = -(-count // 8)
     require(len(record) >= 2, f"trans: a record of {len(record)} bytes")
     level = record[0]
@@ -171,7 +171,7 @@ def decode_mask(record: bytes, count: int) -> tuple[np.ndarray, int]:
 
 
 def pack_trans(codes: np.ndarray) -> bytes:
-    """Where each chunk's record begins and the last ends, in units of 2 bytes; then records: a coded mask, signs."""
+    """Offsets of each chunk's record and the end, in units of 2 bytes; then records: coded mask, signs."""
     records = []
     for begin in range(0, len(codes), CHUNK):
         chunk = codes[begin : begin + CHUNK]
@@ -200,12 +200,12 @@ def unpack_trans(payload: bytes, count: int) -> np.ndarray:
 
 
 def lane_bits(levels: int, num_workers: int) -> int:
-    """ceil(log2(levels N + 1)): what a sum of N numbers from 0 to `levels` takes."""
+    """ceil(log2(levels N + 1)): bits of a sum of N numbers from 0 to `levels`."""
     return (levels * num_workers).bit_length()
 
 
 def pack_lanes(numbers: np.ndarray, levels: int, num_workers: int) -> bytes:
-    """Lanes of 64-bit words, which add as integers. numbers: 0 to `levels` of one worker, or their sums over workers"""
+    """Lanes of 64-bit words, which add as integers. numbers: 0 to `levels` of one worker, or sums over workers"""
     return pack_fields(numbers, lane_bits(levels, num_workers), 64)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the packed formats of the reference (packing.py, e4m3.py): bytes by hand, round trips, what is refused."""
+"""Tests the packed formats of the reference (packing.py, e4m3.py): hand-made bytes, round trips, malformed payloads."""
 
 import math
 import pathlib
@@ -49,21 +49,21 @@ class Golden(unittest.TestCase):
         self.assertEqual(packing.pack_trans(np.array([1, -1, 0, 1, -1])).hex(), "00000000" "02000000" "0000" "1b0a")
 
     def test_coded_masks(self):
-        # Where all codes are 0, L = 63: byte 0 has what others leave of 4096 and start 0. A state below f 2^19 emits no
+        # All codes 0: level 63; byte 0 has frequency 4096 minus the others and start 0. States below f 2^19 emit no
         # word.
         frequencies = packing.mask_frequencies(63)
         self.assertEqual(frequencies.sum(), 4096)
         self.assertEqual([int(frequencies[byte]) for byte in (1, 128, 3, 255)], [57, 57, 1, 1])
         x = [2**15, 2**15]
-        for place in reversed(range(9)):  # nine bytes: the even state takes five
+        for place in reversed(range(9)):  # nine bytes: five update the even state
             f = int(frequencies[0])
             x[place % 2] = x[place % 2] // f * 4096 + x[place % 2] % f
         self.assertEqual(packing.code_mask(np.zeros(72, np.uint8)), bytes([63, 0]) + np.array(x, "<u4").tobytes())
-        # Eight bytes are not longer than two states.
+        # Eight raw bytes are not longer than two states.
         self.assertEqual(packing.code_mask(np.zeros(64, np.uint8)), bytes(10))
 
     def test_trans_of_two_chunks(self):
-        # Chunk 0 has a non-zero, so ten bytes of L and states, or some more with words, and one of signs; chunk 1 is raw.
+        # Chunk 0 has one non-zero: ten bytes of level and states, perhaps words, one byte of signs. Chunk 1 is raw.
         codes = np.zeros(4100, np.int64)
         codes[7], codes[4097] = -1, -1
         payload = packing.pack_trans(codes)
@@ -83,7 +83,7 @@ class Golden(unittest.TestCase):
     def test_lanes(self):
         # Two levels a worker, two workers: 3 bits. 4 0 2 3: 4 + 0 + 2 x 64 + 3 x 512 = 0x684.
         self.assertEqual(packing.pack_lanes(np.array([4, 0, 2, 3]), 2, 2).hex(), "8406000000000000")
-        # 21 lanes of 3 bits in a word, the highest bit stays free; the 22nd begins the next.
+        # 21 lanes of 3 bits per word, the highest bit stays free; the 22nd lane starts a new word.
         self.assertEqual(packing.pack_lanes(np.array([4] * 22), 2, 2).hex(), "2449922449922449" "0400000000000000")
         # Votes of three workers: 2 bits.
         self.assertEqual(packing.pack_lanes(np.array([3, 0, 1, 2]), 1, 3).hex(), "9300000000000000")
@@ -94,7 +94,7 @@ class Golden(unittest.TestCase):
         random = np.random.default_rng(1)
         for levels, workers in ((2, 1), (2, 3), (2, 8), (14, 5), (254, 8), (1, 7)):
             numbers = random.integers(0, levels + 1, (workers, 300))
-            numbers[:, :2] = [0, levels]  # the least and the largest sum
+            numbers[:, :2] = [0, levels]  # the smallest and the largest sum
             total = sum(np.frombuffer(packing.pack_lanes(one, levels, workers), "<u8") for one in numbers)
             self.assertEqual(packing.unpack_lanes(total.tobytes(), 300, levels, workers).tolist(),
                              numbers.sum(axis=0).tolist())
@@ -160,13 +160,13 @@ class Refused(unittest.TestCase):
         self.assert_refused(packing.unpack_fields, "00100000", 3, 4)
         self.assert_refused(packing.unpack_fields, "0000000000000000", 8, 4)
         self.assert_refused(packing.unpack_fields, "000000", 6, 4)
-        # 63 bits are lanes; the last belongs to none.
+        # 63 bits are lanes; the last bit must be 0.
         self.assert_refused(packing.unpack_lanes, "0000000000000080", 21, 2, 2)
         self.assert_refused(packing.unpack_lanes, "0500000000000000", 1, 2, 2)
 
 
 class E4m3(unittest.TestCase):
-    """Against the definition: exponent bits e, mantissa bits m; m 2^-9 where e is 0, else (1 + m / 8) 2^(e - 7)."""
+    """Definition: exponent bits e, mantissa bits m; m 2^-9 if e is 0, else (1 + m / 8) 2^(e - 7)."""
 
     VALUES = [math.ldexp(code % 8, -9) if code < 8 else math.ldexp(1 + code % 8 / 8, code // 8 - 7)
               for code in range(127)]
@@ -196,7 +196,7 @@ class E4m3(unittest.TestCase):
         self.assertEqual((low.tolist(), way.tolist()), ([0x7E] * 2, [0, 0]))
 
     def test_upper_halves_of_fp32(self):
-        # All positive ones at once, against rounding of multiples: spacing 2^(exponent - 3), at least 2^-9.
+        # All positive bf16 values at once, compared with rounding to multiples of 2^(exponent - 3), at least 2^-9.
         halves = (np.arange(0x7F80, dtype=np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
         exponents = np.maximum(np.floor(np.log2(np.maximum(halves, 2.0**-126))), -6)
         spacing = np.exp2(exponents - 3)

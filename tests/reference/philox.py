@@ -1,11 +1,11 @@
-"""Philox4x32-10 (Salmon et al., SC 2011) and the draws that docs/wire-format.md makes of it, many at once."""
+"""Philox4x32-10 (Salmon et al., SC 2011) and the draws that docs/wire-format.md derives from it, vectorized."""
 
 import dataclasses
 
 import numpy as np
 
 MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
-WEYL = (0x9E3779B9, 0xBB67AE85)  # what is added to the key before each further round
+WEYL = (0x9E3779B9, 0xBB67AE85)  # added to the key before each further round
 WORD = np.uint64(0xFFFFFFFF)
 HALF = np.uint64(32)
 ROUNDS = 10
@@ -19,7 +19,7 @@ FACTOR_INIT = 14
 
 
 def philox4x32_10(counters: np.ndarray, key: tuple[int, int]) -> np.ndarray:
-    """Four words of 32 bits for each counter. counters: integers below 2^32, [..., 4]. @returns uint32, [..., 4]"""
+    """Four 32-bit words for each counter. counters: integers below 2^32, [..., 4]. @returns uint32, [..., 4]"""
     x0, x1, x2, x3 = (counters[..., word].astype(np.uint64) for word in range(4))
     for number in range(ROUNDS):
         low, high = (np.uint64((key[i] + number * WEYL[i]) % 2**32) for i in range(2))
@@ -30,7 +30,7 @@ def philox4x32_10(counters: np.ndarray, key: tuple[int, int]) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class DrawKey:
-    """What a sequence of draws belongs to; all draws of equal keys and numbers are equal."""
+    """Key of a sequence of draws; equal keys and indices give equal draws."""
 
     seed: int
     step: int
@@ -51,14 +51,14 @@ class DrawKey:
 
 
 def draws16(key: DrawKey, first: int, count: int) -> np.ndarray:
-    """16 bits for each d from `first`, as uint32: of block d / 8, word (d mod 8) / 2, its low half first."""
+    """16-bit draws from index `first`, as uint32: draw d is half (d mod 2), low first, of word (d mod 8) / 2 of block d / 8."""
     blocks = _blocks_of(key, first, count, 8)
     halves = np.stack([blocks & np.uint32(0xFFFF), blocks >> np.uint32(16)], axis=-1).reshape(-1)
     return halves[first % 8 : first % 8 + count]
 
 
 def draws32(key: DrawKey, first: int, count: int) -> np.ndarray:
-    """32 bits for each d from `first`: of block d / 4, word d mod 4."""
+    """32-bit draws from index `first`: draw d is word d mod 4 of block d / 4."""
     return _blocks_of(key, first, count, 4).reshape(-1)[first % 4 : first % 4 + count]
 
 

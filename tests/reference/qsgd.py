@@ -10,10 +10,9 @@ PURPOSES = (philox.QUANTIZE, philox.QUANTIZE_REFINE)
 
 
 class Qsgd(Codec):
-    """L = 2^(bits - 1) - 1 levels a side; t = min(fl(|g| fl(L / s)), L) is rounded to a level, and to L where |g| >= s.
+    """L = 2^(bits - 1) - 1 levels per side; t = min(fl(|g| fl(L / s)), L) is rounded to a level, and to L if |g| >= s.
 
-    s is the largest |g| (max), the smallest power of two that is not below it (pow2), fl(sqrt(S2)) (l2) or
-    fl(c sqrt(S2 / n)) (rms).
+    s is the largest |g| (max), the smallest power of two >= it (pow2), fl(sqrt(S2)) (l2) or fl(c sqrt(S2 / n)) (rms).
     """
 
     wire_id = 4

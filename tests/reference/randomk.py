@@ -1,4 +1,4 @@
-"""randomk: of every q elements one at random, the same in all workers (Stich et al., NeurIPS 2018)."""
+"""randomk: one random element of each group of q, the same on all workers (Stich et al., NeurIPS 2018)."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ from .floats import Fp32
 
 @dataclasses.dataclass
 class Drawn:
-    """What is sent of some elements: of each group that they touch the value, 0 of one that is not among them."""
+    """Values sent for some elements: one for each group that they touch; 0 if the drawn element is not among them."""
 
     selection: int
     values: np.ndarray
@@ -24,7 +24,7 @@ class RandomK(Fp32):
     is_exact = False
     options = {"density": (0.01, None), "scale": ("1", ("1", "q")), "values": ("fp32", ("fp32", "bf16"))}
     aggregation = "sparse"
-    scope = "block"  # tensors are cut like any
+    scope = "block"  # tensors may be cut at any chunk
 
     def __init__(self, **values):
         super().__init__(**values)
@@ -42,18 +42,18 @@ class RandomK(Fp32):
             return super().measure(self.sent(gradient.reshape(-1)))
 
     def sent(self, values):
-        """As they travel."""
+        """Values as transmitted: scaled and rounded."""
         scaled = np.float32(self.group) * values if self.scale == "q" else values
         if self.values == "fp32" or np.isnan(scaled).any():
             return scaled
         return (rounding.bfloat16_bits(scaled).astype(np.uint32) << np.uint32(16)).view(np.float32)
 
     def groups(self, first: int, count: int) -> range:
-        """The groups that these elements touch."""
+        """Groups that these elements touch."""
         return range(first // self.group, -(-(first + count) // self.group) if count else first // self.group)
 
     def places(self, selection: int, groups: range) -> np.ndarray:
-        """The element of each group."""
+        """Index of the drawn element of each group."""
         draws = philox.draws32(philox.DrawKey(selection, 0, 0, philox.SELECT), groups.start, len(groups))
         return np.array([group * self.group + (int(draw) * self.group >> 32) for group, draw in zip(groups, draws)],
                         np.int64)

@@ -1,4 +1,4 @@
-"""Rotation of runs by random signs and the Walsh-Hadamard matrix (Suresh et al., ICML 2017), and back."""
+"""Rotation of runs by random signs and the Walsh-Hadamard matrix (Suresh et al., ICML 2017), and its inverse."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ BITS_PER_BLOCK = 128
 
 
 def signs(count: int, seed: int, step: int, draw_offset: int) -> np.ndarray:
-    """1 or -1 for each element of a tensor, fp32: bit d mod 128 of block floor(d / 128), d from the draw offset on."""
+    """Random sign of each element, fp32: bit d mod 128 of block floor(d / 128), d from the draw offset on."""
     key = philox.DrawKey(seed, step, 0, philox.ROTATE)
     first = draw_offset // BITS_PER_BLOCK
     blocks = key.blocks(first, -(-(draw_offset + count) // BITS_PER_BLOCK) - first)
@@ -19,7 +19,7 @@ def signs(count: int, seed: int, step: int, draw_offset: int) -> np.ndarray:
 
 
 def runs(count: int, run: int) -> list[tuple[int, int]]:
-    """Where runs begin and end: of `run` elements, then what is left in descending powers of two."""
+    """[begin, end) of each run: runs of `run` elements, then descending powers of two."""
     ends = [(begin, begin + run) for begin in range(0, count - run + 1, run)]
     begin = len(ends) * run
     while run := run // 2:
@@ -30,7 +30,7 @@ def runs(count: int, run: int) -> list[tuple[int, int]]:
 
 
 def hadamard(x: np.ndarray) -> np.ndarray:
-    """Butterflies (a + b, a - b) with strides 1, 2, 4, ... in fp32, then one product."""
+    """Butterflies (a + b, a - b) with strides 1, 2, 4, ... in fp32, then one multiplication."""
     size = x.size
     stride = 1
     while stride < size:
@@ -52,6 +52,6 @@ def rotate(x: np.ndarray, run: int, seed: int, step: int, draw_offset: int) -> n
 
 
 def turn_back(y: np.ndarray, run: int, seed: int, step: int, draw_offset: int) -> np.ndarray:
-    """D (H y) / sqrt(run), fp32; y [count] begins with a run and ends with one."""
+    """D (H y) / sqrt(run), fp32. y [count] must start and end at boundaries of runs."""
     with np.errstate(over="ignore", invalid="ignore"):
         return _by_runs(y, run) * signs(y.size, seed, step, draw_offset)

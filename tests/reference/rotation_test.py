@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the rotation of the reference (rotation.py): signs by hand, norms, inverses and tails."""
+"""Tests the rotation of the reference (rotation.py): hand-made signs, norms, inverses and tails."""
 
 import pathlib
 import sys
@@ -63,7 +63,7 @@ class Rotation(unittest.TestCase):
     def test_thc_has_the_error_of_a_clipped_gaussian(self):
         plain = gaussian(2**17)
         self.assertAlmostEqual(error_of("thc", plain), 0.0226, delta=0.001)
-        # One outlier of a run is spread to magnitudes of which none saturates.
+        # Rotation spreads one outlier per run, so that no element saturates.
         spiky = plain.copy()
         spiky[::1024] *= 300
         self.assertLess(error_of("thc", spiky), 0.0226)

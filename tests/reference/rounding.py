@@ -1,4 +1,4 @@
-"""Rounding: to fp32 and bf16, and up or down by chance."""
+"""Rounding to fp32 and bf16, and stochastic rounding."""
 
 import dataclasses
 
@@ -8,35 +8,35 @@ from . import philox
 
 INFINITY_BITS = np.uint32(0x7F800000)
 CANONICAL_NAN = np.array([0x7FC00000], np.uint32).view(np.float32)[0]
-SMALLEST = 2.0**-86  # what is below counts as zero
-LARGEST = 2.0**126  # and what is above as not finite
+SMALLEST = 2.0**-86  # smaller scalers count as zero
+LARGEST = 2.0**126  # larger scalers count as non-finite
 
 
 def fl(values) -> np.ndarray:
-    """Rounded to fp32 once, to nearest, ties to even; beyond the range infinite."""
+    """Rounds to fp32 once, to nearest, ties to even; infinite above the range."""
     with np.errstate(over="ignore"):
         return np.asarray(values).astype(np.float32)
 
 
 def magnitude_bits(values: np.ndarray) -> np.ndarray:
-    """The bits of |values|, which order as the magnitudes do: finite below infinity below NaN."""
+    """Bits of |values|, ordered as the magnitudes: finite < infinity < NaN."""
     return values.view(np.uint32) & np.uint32(0x7FFFFFFF)
 
 
 def is_negative(values: np.ndarray) -> np.ndarray:
-    """The sign bit, that of -0 and NaN included."""
+    """The sign bit, also of -0 and NaN."""
     return values.view(np.uint32) >> np.uint32(31) == 1
 
 
 def power_of_two_above(values: np.ndarray) -> np.ndarray:
-    """The smallest power of two that is not below each value, in fp64. values: fp32, finite; 0 gives 0."""
+    """The smallest power of two >= each value, in fp64. values: fp32, finite; 0 gives 0."""
     fractions, exponents = np.frexp(values.astype(np.float64))
     powers = np.ldexp(1.0, np.where(fractions == 0.5, exponents - 1, exponents))
     return np.where(values == 0, 0.0, powers)
 
 
 def bfloat16_bits(values: np.ndarray) -> np.ndarray:
-    """The upper halves of fp32, rounded to nearest, ties to even. values: fp32 without NaN. @returns uint16"""
+    """Upper halves of fp32, rounded to nearest, ties to even. values: fp32 without NaN. @returns uint16"""
     bits = values.view(np.uint32).astype(np.uint64)
     upper, lower = bits >> np.uint64(16), bits & np.uint64(0xFFFF)
     half = np.uint64(0x8000)
@@ -45,15 +45,15 @@ def bfloat16_bits(values: np.ndarray) -> np.ndarray:
 
 
 def to_bfloat16(values: np.ndarray) -> np.ndarray:
-    """Rounded to bf16, in fp32. values: fp32 without NaN"""
+    """Rounds to bf16 and returns fp32. values: fp32 without NaN"""
     return (bfloat16_bits(values).astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def rounds_up(fractions: np.ndarray, r16: np.ndarray, r24: np.ndarray) -> np.ndarray:
-    """Whether to round up with the probabilities `fractions`, fp32 in [0, 1), given 16 and 24 drawn bits each.
+    """True where to round up, with probabilities `fractions` (fp32 in [0, 1)), given 16 and 24 drawn bits each.
 
-    t = 65536 f, h = floor(t); up if r16 < h, or if r16 = h and r24 < (t - h) 2^24. Both products are by powers of two
-    and the difference is of neighbours, so all is exact; of the 2^40 pairs of draws, ceil(f 2^40) round up.
+    t = 65536 f, h = floor(t); up if r16 < h, or if r16 = h and r24 < (t - h) 2^24. All operations are exact; of the
+    2^40 pairs of draws, ceil(f 2^40) round up.
     """
     if fractions.dtype != np.float32:
         raise TypeError(f"fractions are {fractions.dtype}, not fp32")
@@ -65,7 +65,7 @@ def rounds_up(fractions: np.ndarray, r16: np.ndarray, r24: np.ndarray) -> np.nda
 
 @dataclasses.dataclass(frozen=True)
 class Draws:
-    """Keys the draws of one worker's tensor. offset: the draw offset of the tensor, a multiple of 64."""
+    """Draws of one worker's tensor. offset: the tensor's draw offset, a multiple of 64."""
 
     seed: int = 1
     step: int = 0
@@ -73,7 +73,7 @@ class Draws:
     offset: int = 0
 
     def rounds_up(self, fractions: np.ndarray, first: int, purposes: tuple[int, int]) -> np.ndarray:
-        """For each element from position `first` of the tensor. purposes: those of the 16 bits and of the 24."""
+        """Rounds elements up from position `first` of the tensor. purposes: those of the 16-bit and of the 24-bit draws."""
         begin, count = self.offset + first, len(fractions)
         keys = [philox.DrawKey(self.seed, self.step, self.worker, purpose) for purpose in purposes]
         r16 = philox.draws16(keys[0], begin, count)

@@ -1,4 +1,4 @@
-"""What scalers have in common: their limits, the flag of tensors that are not finite, and how workers share them."""
+"""Limits of scalers, the flag of non-finite tensors, and how workers share scalers."""
 
 import numpy as np
 
@@ -6,10 +6,9 @@ from . import rounding
 
 
 def limited(scalers: np.ndarray, maxima: np.ndarray, are_finite: bool) -> np.ndarray:
-    """Local scalers, fp32 [scalers], from fp64: rounded once; 0 where the largest |g| that they are for is below 2^-86.
+    """Local scalers, fp32 [scalers], rounded once from fp64; 0 where the largest |g| is below 2^-86.
 
-    A tensor counts as a whole: if an element is not finite, or a scaler above 2^126, all its scalers become the
-    canonical NaN.
+    If any element of the tensor is not finite, or a scaler exceeds 2^126, all its scalers become the canonical NaN.
     """
     rounded = np.where(maxima < rounding.SMALLEST, np.float32(0), rounding.fl(scalers))
     return flagged_as_a_whole(rounded, are_finite)
@@ -22,12 +21,12 @@ def flagged_as_a_whole(scalers: np.ndarray, are_finite: bool) -> np.ndarray:
 
 
 def is_flagged(local: np.ndarray) -> bool:
-    """Whether these local scalers say that the tensor is not finite: it travels as zeros then."""
+    """True if the local scalers mark the tensor as non-finite; it is sent as zeros."""
     return bool(np.isnan(local).any())
 
 
 def told(local: np.ndarray, shares: bool) -> np.ndarray:
-    """What a worker tells the others before it encodes: scalers that they share, else a flag of 0 or NaN."""
+    """Scalers that a worker sends before encoding: those that are shared, else a flag of 0 or NaN."""
     if shares or len(local) == 0:
         return local
     return np.array([rounding.CANONICAL_NAN if is_flagged(local) else 0], np.float32)
@@ -38,7 +37,7 @@ def without_flags(local: np.ndarray) -> np.ndarray:
 
 
 def shared(locals_of_workers: list[np.ndarray], sharing: str) -> list[np.ndarray]:
-    """The scalers that each worker encodes with. sharing: none, max, or mean: fl(sum / N), in fp64 in their order."""
+    """The scalers that each worker encodes with. sharing: none, max, or mean: fl(sum / N), in fp64 in order of workers."""
     own = [without_flags(local) for local in locals_of_workers]
     if sharing == "none":
         return own

@@ -9,11 +9,12 @@ from .cut import Runs
 
 
 class Sign(Codec):
-    """The sign bit, 1 for negative, and a scaler s for each run: s or -s. A vote's mean is s times the majority's sign.
+    """One sign bit per element (1: negative) and a scaler s for each run; decodes to s or -s. A vote's mean is s times
+    the majority's sign.
 
-    Zeros count by the parity of step + worker + position (zeros=alternate), or as positive (zeros=plus). s is fl(A / n)
-    (l1), fl(sqrt(S2 / n)) (l2), fl(S2 / A) (drive), or of votes 1 (one). Where s is 0 all bits are 0, of votes those of
-    zeros. A vote's s is the mean of all workers'; with scale=one it is 1 unless none of their tensors is finite.
+    Zeros: sign by the parity of step + worker + position (zeros=alternate), or positive (zeros=plus). s is fl(A / n)
+    (l1), fl(sqrt(S2 / n)) (l2), fl(S2 / A) (drive), or 1 (one, votes only). If s is 0, all bits are 0; a vote sends the
+    bits of zeros. A vote's s is the mean over all workers; with scale=one it is 1 unless no worker's tensor is finite.
     """
 
     wire_id = 6
@@ -45,7 +46,7 @@ class Sign(Codec):
         measured = statistics.statistics_of(gradient.reshape(-1), self.block)
         if self.scale == "one" or not measured.are_finite():
             return scalers.flagged_as_a_whole(np.ones(len(measured.count), np.float32), measured.are_finite())
-        with np.errstate(invalid="ignore"):  # 0 / 0, where all is zero
+        with np.errstate(invalid="ignore"):  # 0 / 0 if all elements are zero
             exact = {
                 "l1": lambda: measured.sum_magnitudes / measured.count,
                 "l2": lambda: np.sqrt(measured.sum_squares / measured.count),
@@ -68,7 +69,7 @@ class Sign(Codec):
         return np.where(codes == 1, -joint[0], joint[0])
 
     def mean_of_sum(self, total, joint, num_workers):
-        """total: how many workers say negative."""
+        """total: number of negative votes."""
         return np.sign(num_workers - 2 * total).astype(np.float32) * joint[0]
 
     def lane_numbers(self, codes):
@@ -78,9 +79,8 @@ class Sign(Codec):
 class Onebit(Codec):
     """The sign bit, and two scalers for each group: the mean |g| of its negatives, a-, and of the others, a+.
 
-    Groups are columns (the elements of equal position modulo the last dimension), the whole tensor, or blocks. Sides
-    are by the sign bit, which is also what travels. Scalers travel as a-, a+, a-, a+, ...; where both are 0 all bits
-    are 0.
+    Groups are columns (elements with equal position modulo the last dimension), the whole tensor, or blocks. The sign
+    bit decides the side and is sent. Scalers travel as a-, a+, a-, a+, ...; if both are 0, all bits are 0.
     """
 
     wire_id = 7

@@ -1,4 +1,4 @@
-"""Reads `NAME:key=value,...`, the texts that name a codec and its options, and the presets."""
+"""Parses codec specs `NAME:key=value,...` and presets."""
 
 import dataclasses
 import math
@@ -17,7 +17,7 @@ from .topk import TopK
 
 CODECS = {"fp32": Fp32, "bf16": Bf16, "ternary": Ternary, "qsgd": Qsgd, "natural": Natural, "sign": Sign,
           "onebit": Onebit, "topk": TopK, "randomk": RandomK, "powersgd": PowerSgd, "fp8": Fp8}
-# What presets stand for: a spec, and a memory or None for the codec's own.
+# Presets: a spec, and a memory, or None for the codec's default.
 PRESETS = {
     "signsgd": ("sign:reduce=vote,scale=one", None),
     "signum": ("sign:reduce=vote,scale=one", "momentum"),
@@ -33,14 +33,14 @@ BLOCK_UNIT = 64
 
 @dataclasses.dataclass
 class Spec:
-    """A codec, and the name of the memory before it: none, ef, momentum or dgc."""
+    """A codec and the name of its memory: none, ef, momentum or dgc."""
 
     codec: Codec
     memory: str
 
 
 def parse(text: str) -> Spec:
-    """Keys after a preset come after its own, and win. @throws ValueError"""
+    """Explicit keys override those of a preset. Raises ValueError."""
     name, options = _split(text)
     memory = None
     if name in PRESETS:
@@ -58,7 +58,7 @@ def parse(text: str) -> Spec:
 
 
 def memory_of(name: str, codec: Codec, **parameters):
-    """The memory of that name, None for none. @throws ValueError where the codec refuses it"""
+    """The memory of that name, None for none. Raises ValueError if the codec does not support it."""
     if name == "none":
         return None
     if name not in MEMORIES:
@@ -86,7 +86,7 @@ def _split(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _value(key: str, text: str, default, choices):
-    """Converted to the type of the default."""
+    """Converts the text to the type of the default."""
     try:
         value = type(default)(text)
     except ValueError:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests how the reference reads specs (specs.py): defaults, presets, numbers of the wire format, what is refused."""
+"""Tests the spec parser of the reference (specs.py): defaults, presets, wire format numbers, errors."""
 
 import pathlib
 import re
@@ -19,7 +19,7 @@ class Specs(unittest.TestCase):
         return [(text, codecs.parse(text).codec) for text in testing.SPECS]
 
     def options(self, text):
-        """All of a codec's options, the defaults included."""
+        """All options of a codec, with defaults."""
         codec = codecs.parse(text).codec
         return {key: getattr(codec, key) for key in codec.options}
 

@@ -1,8 +1,8 @@
 """Sums and maxima of tensors, in the order of additions of docs/wire-format.md ("Local scalers").
 
-A tensor, or each of its blocks, is cut into chunks of 4096 elements from its own start. Element i of a chunk belongs to
-row i / 512 and lane i mod 16; rows and lanes add in order, rows join in pairs, lanes by halves. Of several chunks, slot
-c mod 256 takes chunk c, and slots join by halves. All in fp64, where fp32 numbers and their squares are exact.
+A tensor, or each of its blocks, is divided into chunks of 4096 elements from its start. Element i of a chunk belongs to
+row i / 512 and lane i mod 16; rows and lanes add in order, rows join in pairs, lanes by halves. Slot c mod 256 adds
+chunk c, and slots join by halves. Sums are in fp64, where fp32 numbers and their squares are exact.
 """
 
 import dataclasses
@@ -13,12 +13,12 @@ from . import rounding
 
 CHUNK, ROW, LANES = 4096, 512, 16
 SLOTS = 256
-BLOCK_ROWS = 64  # rows of a matrix that column sums add in one go
+BLOCK_ROWS = 64  # rows per partial sum of a column
 
 
 @dataclasses.dataclass
 class Statistics:
-    """Of each run: number of elements, sums of g, g^2 and |g|, bits of the largest |g|. Arrays [runs]."""
+    """Per run: number of elements, sums of g, g^2 and |g|, bits of the largest |g|. Arrays [runs]."""
 
     count: np.ndarray
     sum: np.ndarray
@@ -28,7 +28,7 @@ class Statistics:
 
     @property
     def max(self) -> np.ndarray:
-        """The largest |g| of each run in fp32; NaN if one is."""
+        """The largest |g| of each run in fp32; NaN if an element is NaN."""
         return self.max_bits.view(np.float32)
 
     def are_finite(self) -> bool:
@@ -37,7 +37,7 @@ class Statistics:
 
 @dataclasses.dataclass
 class SignedStatistics:
-    """Of each run's two sides, by the sign bit: numbers, sums of |g|, bits of the largest |g|. Arrays [runs]."""
+    """Per run and sign: number of elements, sum of |g|, bits of the largest |g|. Arrays [runs]."""
 
     num_positive: np.ndarray
     num_negative: np.ndarray
@@ -51,7 +51,7 @@ class SignedStatistics:
 
 
 def add_by_halves(values: np.ndarray) -> np.ndarray:
-    """Number j of the last axis takes number j + half, until there is one. values: [..., a power of two]"""
+    """Adds entry j + half to entry j of the last axis until one is left. values: [..., a power of two]"""
     while values.shape[-1] > 1:
         half = values.shape[-1] // 2
         values = values[..., :half] + values[..., half:]
@@ -59,7 +59,7 @@ def add_by_halves(values: np.ndarray) -> np.ndarray:
 
 
 def add_in_order(values: np.ndarray) -> np.ndarray:
-    """Along the first axis, one after the other, beginning with +0."""
+    """Sum along the first axis, in order, starting with +0."""
     total = np.zeros(values.shape[1:])
     for summand in values:
         total = total + summand
@@ -67,17 +67,17 @@ def add_in_order(values: np.ndarray) -> np.ndarray:
 
 
 def add_in_slots(values: np.ndarray) -> np.ndarray:
-    """Along the first axis: slot j of 256 takes numbers j, j + 256, ... in order, then slots join by halves."""
+    """Sum along the first axis: slot j of 256 adds entries j, j + 256, ... in order, then slots join by halves."""
     padded = _padded(values, -(-len(values) // SLOTS) * SLOTS)
     slots = add_in_order(padded.reshape(-1, SLOTS, *values.shape[1:]))
     return add_by_halves(np.moveaxis(slots, 0, -1))
 
 
 def tree_sums(values: np.ndarray, block: int = 0) -> np.ndarray:
-    """The sum of each run of `block` elements, or of all (0), by the tree. values: fp64 [n], n > 0. @returns [runs]"""
+    """Tree sums of runs of `block` elements, or of all (0). values: fp64 [n], n > 0. @returns [runs]"""
     run = block or len(values)
     num_runs = -(-len(values) // run)
-    # A run that has one row needs no others: they would be zeros, which change no sum.
+    # A run of one row needs no other rows: they would be zeros, which change no sum.
     rows = 1 if run <= ROW else CHUNK // ROW
     groups = -(-min(run, ROW) // LANES) if rows == 1 else ROW // LANES
     chunk = rows * groups * LANES
@@ -92,14 +92,14 @@ def tree_sums(values: np.ndarray, block: int = 0) -> np.ndarray:
 
 
 def column_sums(values: np.ndarray) -> np.ndarray:
-    """The sum of each column of fp64 [rows, columns]: blocks of 64 rows add in order, then slots of blocks as above."""
+    """Sums of the columns of fp64 [rows, columns]: blocks of 64 rows add in order, then slots of blocks as above."""
     num_blocks = -(-len(values) // BLOCK_ROWS)
     padded = _padded(values, num_blocks * BLOCK_ROWS).reshape(num_blocks, BLOCK_ROWS, -1)
     return add_in_slots(add_in_order(np.moveaxis(padded, 1, 0)))
 
 
 def statistics_of(gradient: np.ndarray, block: int = 0) -> Statistics:
-    """Of each run of `block` elements, or of all (0). gradient: fp32 [n]; without elements there are no runs."""
+    """Statistics of each run of `block` elements, or of all (0). gradient: fp32 [n]; n = 0 has no runs."""
     if len(gradient) == 0:
         none = np.zeros(0)
         return Statistics(none.astype(np.int64), none, none, none, none.astype(np.uint32))
@@ -110,18 +110,18 @@ def statistics_of(gradient: np.ndarray, block: int = 0) -> Statistics:
 
 
 def signed_statistics_of(gradient: np.ndarray, block: int = 0) -> SignedStatistics:
-    """As statistics_of(), of the two sides."""
+    """As statistics_of(), by sign."""
     return _by_sides(gradient, lambda values: tree_sums(values, block), lambda bits: _run_maxima(bits, block))
 
 
 def signed_column_statistics_of(gradient: np.ndarray, columns: int) -> SignedStatistics:
-    """Of the elements whose position has the same remainder modulo `columns`. gradient: fp32 [rows * columns]"""
+    """Statistics by sign of each column (position modulo `columns`). gradient: fp32 [rows * columns]"""
     return _by_sides(gradient, lambda values: column_sums(values.reshape(-1, columns)),
                      lambda bits: bits.reshape(-1, columns).max(axis=0))
 
 
 def combined(parts: list[Statistics]) -> Statistics:
-    """Several tensors as one: sums are added in order of the layout to +0. Tensors that are not finite are left out."""
+    """Statistics of several tensors together: sums in order of the layout, from +0. Skips non-finite tensors."""
     parts = [part for part in parts if len(part.count) and part.are_finite()]
     return Statistics(np.array([sum(int(part.count[0]) for part in parts)]),
                       *(add_in_order(np.array([getattr(part, name) for part in parts]).reshape(-1, 1))
@@ -153,7 +153,7 @@ def _run_maxima(bits: np.ndarray, block: int) -> np.ndarray:
 
 
 def _padded(values: np.ndarray, size: int) -> np.ndarray:
-    """Zeros behind, along the first axis."""
+    """Pads with zeros along the first axis."""
     if len(values) == size:
         return values
     padded = np.zeros((size, *values.shape[1:]), values.dtype)

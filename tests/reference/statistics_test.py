@@ -44,7 +44,7 @@ def column_sum_by_the_document(values):
 
 
 def spread(count, seed):
-    """Numbers of 60 octaves, whose sums depend on their order."""
+    """Numbers over 60 octaves, whose sum depends on the order."""
     random = np.random.default_rng(seed)
     return random.standard_normal(count) * np.exp2(random.integers(-30, 30, count))
 
@@ -56,7 +56,7 @@ class Tree(unittest.TestCase):
             self.assertEqual(statistics.tree_sums(values).tolist(), [sum_by_the_document(values.tolist())], count)
 
     def test_many_chunks_share_slots(self):
-        # 300 chunks, of which slots 0 to 43 take two.
+        # 300 chunks: slots 0 to 43 have two each.
         values = np.zeros(300 * 4096)
         values[::4096] = spread(300, 1)
         chunks = values[::4096].tolist()
@@ -91,7 +91,7 @@ class Measured(unittest.TestCase):
                                                          measured.sum_magnitudes, measured.max)],
                          [[64, 1], [-1.5, -7], [10.25, 49], [4.5, 7], [3, 7]])
         self.assertTrue(measured.are_finite())
-        # Squares of fp32 numbers do not leave fp64.
+        # Squares of fp32 numbers are exact in fp64.
         self.assertEqual(statistics.statistics_of(testing.floats(3e38, 1e-45)).sum_squares[0],
                          float(np.float32(3e38)) ** 2)
 

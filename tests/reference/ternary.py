@@ -16,7 +16,7 @@ FORMATS = {
 
 
 def deviations(measured: statistics.Statistics) -> np.ndarray:
-    """sigma of each run, in fp64: about the mean, of the population; 0 where the variance is lost in rounding."""
+    """Population standard deviation of each run, in fp64; 0 where the variance is lost in rounding."""
     with np.errstate(invalid="ignore"):
         mean_squares = measured.sum_squares / measured.count
         means = measured.sum / measured.count
@@ -27,8 +27,7 @@ def deviations(measured: statistics.Statistics) -> np.ndarray:
 class Ternary(Codec):
     """Stochastic: sign(g) with probability |g| / s. Nearest: sign(g) where 2 |g| >= s. Asymmetric: an s for each sign.
 
-    s is the largest |g|, or fl(c sigma) where c > 0 and that is smaller (scaler=paper) or whatever it is
-    (scaler=original).
+    s is the largest |g|; if c > 0, fl(c sigma) if that is smaller (scaler=paper), or in any case (scaler=original).
     """
 
     wire_id = 3
@@ -60,7 +59,7 @@ class Ternary(Codec):
         return FORMATS[self.format][0]
 
     def measure(self, gradient):
-        """Symmetric: s of each run. Asymmetric: s+ and s- of each run. Of scope=model: see measure_model()."""
+        """Symmetric: s of each run. Asymmetric: s+ and s- of each run. For scope=model see measure_model()."""
         elements = gradient.reshape(-1)
         measured = statistics.statistics_of(elements, self.runs.block)
         maxima = [measured.max]
@@ -70,7 +69,7 @@ class Ternary(Codec):
         return self._scalers_of(measured, maxima)
 
     def measure_model(self, gradients: list[np.ndarray]) -> list[np.ndarray]:
-        """With scope=model: the one scaler of all tensors, in each of them; NaN in those that are not finite."""
+        """scope=model: one scaler for all tensors, repeated for each; NaN for non-finite tensors."""
         parts = [statistics.statistics_of(gradient.reshape(-1)) for gradient in gradients]
         measured = statistics.combined(parts)
         joint = self._scalers_of(measured, [measured.max])

@@ -1,4 +1,4 @@
-"""What the tests of the reference share. Importing it ends a test as skipped (exit code 77) where numpy is missing."""
+"""Helpers for tests of the reference. Importing it skips the test (exit code 77) if numpy is missing."""
 
 import sys
 
@@ -8,7 +8,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-# Every codec, with every value of every key.
+# Every codec, with every value of each key.
 SPECS = ["fp32", "bf16", "ternary", "ternary:format=t5,clip_factor=2.5",
          "ternary:format=tmask,clip_factor=1.5,clip_scope=local", "ternary:format=trans,clip_factor=2.5",
          "ternary:scaler=original,clip_factor=2.5,sharing=mean", "ternary:sharing=none,block=64",
@@ -26,7 +26,7 @@ SPECS = ["fp32", "bf16", "ternary", "ternary:format=t5,clip_factor=2.5",
 
 
 def gaussian(count: int, seed: int) -> np.ndarray:
-    """Normal deviates in fp32, from numpy's own generator, so that no draw under test made its own input."""
+    """Normal deviates in fp32, from numpy's generator: independent of the draws under test."""
     return np.random.default_rng(seed).standard_normal(count).astype(np.float32)
 
 

@@ -1,4 +1,4 @@
-"""topk: the elements of largest magnitude of a tensor or block, with their places (Aji and Heafield, EMNLP 2017)."""
+"""topk: the elements of largest magnitude of a tensor or block, with their indices (Aji and Heafield, EMNLP 2017)."""
 
 import dataclasses
 import math
@@ -8,12 +8,12 @@ import numpy as np
 from . import packing, rounding
 from .floats import Fp32
 
-GROUP = 128  # places that share a width
+GROUP = 128  # places per field width
 
 
 @dataclasses.dataclass(frozen=True)
 class Sparse:
-    """places: ascending; values: fp32, of each of them; count: elements in all."""
+    """places: indices, ascending; values: fp32; count: number of elements of the slice."""
 
     places: np.ndarray
     values: np.ndarray
@@ -30,7 +30,7 @@ def pack_words(numbers, width: int) -> bytes:
 
 
 def unpack_words(payload: bytes, begin: int, count: int, width: int) -> tuple[list[int], int]:
-    """`count` numbers that begin at a byte, and where they end."""
+    """`count` numbers from byte `begin`, and the end offset."""
     end = begin + 4 * -(-count * width // 32)
     packing.require(end <= len(payload), f"{len(payload)} bytes, expected at least {end}")
     whole = int.from_bytes(payload[begin:end], "little")
@@ -58,7 +58,7 @@ class TopK(Fp32):
             raise ValueError("stage_steps: expected scope=layer")
 
     def densities(self) -> list[float]:
-        """Of the stages of the warm-up, then of all other steps."""
+        """Densities of the warm-up stages, then the final density."""
         stages = []
         while self.stage_steps and 0.25 ** (len(stages) + 1) > self.density:
             stages.append(0.25 ** (len(stages) + 1))
@@ -72,12 +72,12 @@ class TopK(Fp32):
         return 19 if self.scope == "layer" else 20
 
     def measure(self, gradient):
-        # What rounds to infinity is not finite on the wire.
+        # Values that overflow in bf16 are non-finite on the wire.
         with np.errstate(over="ignore"):
             return super().measure(self.sent(gradient.reshape(-1)) if self.values == "bf16" else gradient)
 
     def sent(self, values):
-        """As they travel."""
+        """Values as transmitted: rounded to bf16 if configured."""
         if self.values == "fp32":
             return values
         return rounding.to_bfloat16(values)
@@ -175,6 +175,6 @@ class TopK(Fp32):
 
 
 def pack_nonzeros(values: np.ndarray) -> bytes:
-    """The elements of a mean whose bits are not those of +0, as runs. values: fp32"""
+    """Encodes the elements of a mean other than +0, in the format of runs. values: fp32"""
     places = np.flatnonzero(values.view(np.uint32))
     return TopK.pack_runs(places) + values[places].astype("<f4").tobytes()

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Tests the reference against trainings: what workers send is what it makes of their gradients, bit for bit.
+"""Compares the messages of terngrad_train with those of the reference for the same gradients, bit for bit.
 
     tests/reference/training_test.py build/ci/bin/terngrad_train
 
-The gradients come from a run with fp32 messages. Its learning rate is so small that no parameter ever changes, so runs
-with other codecs have the same gradients in every step. Skipped (exit code 77) without numpy.
+The gradients come from a run with fp32 messages. The learning rate is too small to change a parameter, so runs with
+other codecs have the same gradients. Skipped (exit code 77) without numpy.
 """
 
 import math
@@ -29,10 +29,10 @@ SEED = 7
 
 
 class Run(dumped_run.DumpedRun):
-    """A training whose codecs are the reference's."""
+    """A training run, with the codecs of the reference."""
 
     def codec(self, segment):
-        """From the options text that a fingerprint is made of, whose keys are those of specs."""
+        """The reference codec for the options text in layout.json."""
         tensor = self.tensors[segment]
         options = [item for item in tensor["options"].split() if not item.startswith("workers=")]
         return codecs.parse(":".join([tensor["codec"], ",".join(options)] if options else [tensor["codec"]])).codec
@@ -61,7 +61,7 @@ class Training(unittest.TestCase):
             return Run(TRAIN, folder, NUM_WORKERS, NUM_STEPS, "--seed", SEED, *options)
 
     def compensated(self, run, memory):
-        """What workers encode, by step, segment and worker, with what the memory keeps of their own messages."""
+        """Compensated gradients (h) by step, segment and worker; the memories follow the workers' own messages."""
         encoded = {}
         for segment in range(len(run.tensors)):
             codec = run.codec(segment)
@@ -77,7 +77,7 @@ class Training(unittest.TestCase):
         return encoded
 
     def check(self, *options, model=False, memory=None):
-        """Scalers, payloads and means of a run with these options. @returns how many means were compared"""
+        """Compares scalers, payloads and means of a run with these options. Returns the number of means."""
         run = self.train(*options)
         num_tensors = len(run.tensors)
         encoded = self.compensated(run, memory) if memory else self.gradients
@@ -189,7 +189,7 @@ class Training(unittest.TestCase):
             self.check_low_rank(spec)
 
     def check_low_rank(self, spec):
-        """Both rounds, and the means that come back, with Q of the step before."""
+        """Compares both rounds and the means, with Q of the previous step."""
         run = self.train("--codec", spec, "--quantize_logits", "--codec_memory", "none", "--exchange", "scatter_reduce")
         num_tensors = 1 + max(segment for _, segment, _ in self.gradients)
         shapes = [self.gradients[0, segment, 0].shape for segment in range(num_tensors)]

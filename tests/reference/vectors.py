@@ -1,41 +1,38 @@
-"""Test vectors as text: gradients by a formula, and what the reference makes of them.
+"""Test vectors as text: gradients by a formula, and the results of the reference.
 
-A vector is a run of lines from `spec` to `end`, each a key and values with single spaces between them; lines that begin
-with # are comments. Integers are decimal, fp32 numbers are the 8 hexadecimal digits of their bits, payloads are their
-bytes in hexadecimal (- where there are none).
-
+A vector is a sequence of lines from `spec` to `end`, each a key and values, separated by single spaces; lines that
+begin with # are comments. Integers are decimal, fp32 numbers are the 8 hexadecimal digits of their bits, payloads are
+hexadecimal bytes (- if empty).
     spec TEXT              codec and options
     memory NAME BETA       none 0, ef BETA or momentum BETA; states begin as zeros
     workers N
-    shape EXTENT ...       of the tensor, n elements
-    seed S, step T         of draws and of the gradient, first step
-    steps COUNT            steps T to T + COUNT - 1 are done; what follows is of the last
+    shape EXTENT ...       shape of the tensor, n elements
+    seed S, step T         of the draws and of the gradient; first step
+    steps COUNT            runs steps T to T + COUNT - 1; the lines below are for the last one
     offset D               the tensor's draw offset
     exponents E ...        of the workers' gradients
-    cut FIRST COUNT        the elements that travel
-    set WORKER I BITS      gradient element I of that worker is this instead; any number of these lines
+    cut FIRST COUNT        the encoded elements
+    set WORKER I BITS      overrides gradient element I of the worker; may be repeated
     wire CODEC FORMAT      numbers of the wire format
-    local K SCALER ...     what worker K measured; one line for each worker, as of the next three
-    scalers K SCALER ...   what travels with its codes
+    local K SCALER ...     local scalers of worker K; this line and the next three: one per worker
+    scalers K SCALER ...   scalers sent with its codes
     payload K BYTES
-    decoded K HASH X ...   of fp32 values: the hash of all, and the first 8
-    lanes BYTES            where codes are summed: the sum of all workers' lanes
+    decoded K HASH X ...   fp32 values: hash of all, and the first 8
+    lanes BYTES            if codes are summed: sum of all workers' lanes
     mean HASH X ...
-    state K HASH X ...     of the memory, after the commit
+    state K HASH X ...     memory state after the commit
     end
 
 HASH is the 64-bit FNV-1a (docs/wire-format.md) of the values, 4 bytes each, in 16 hexadecimal digits.
 
-Element i of the gradient of worker k in step t: E is the worker's exponent, r the draw32 number i of {S, t, k,
-purpose 9}, m = floor(r / 256) - 2^23, and the element
+Element i of the gradient of worker k in step t: E is the worker's exponent, r is draw32 number i of {S, t, k, purpose
+9}, m = floor(r / 256) - 2^23. The element, exact in fp32, is
 
     i mod 8   0, 1, 2, 3    m 2^(E - 23)                     uniform
-              4             m 2^(E - 23 - r mod 32)          of 32 octaves
-              5             floor(m / 2^19) 2^(E - 4)        whole levels, ties, and at times -2^E, the largest
-              6             0, of negative sign if r is odd
+              4             m 2^(E - 23 - r mod 32)          over 32 octaves
+              5             floor(m / 2^19) 2^(E - 4)        levels and ties; sometimes -2^E, the largest
+              6             0, negative if r is odd
               7             m 2^-149                         denormal
-
-which is exact in fp32.
 """
 
 import dataclasses
@@ -46,12 +43,12 @@ import numpy as np
 from . import codecs, packing, philox
 
 NUM_SHOWN = 8
-EXPONENTS = (0, -1, 1, 0, -2)  # of workers, added to the case's
+EXPONENTS = (0, -1, 1, 0, -2)  # per worker, added to the case's exponent
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What a vector is made from; the fields are the keys above."""
+    """Parameters of a vector; the fields are the keys above."""
 
     spec: str
     workers: int = 2
@@ -60,9 +57,9 @@ class Case:
     step: int = 0
     steps: int = 1
     offset: int = 0
-    exponent: int = -3  # of the first worker; the others' are near
+    exponent: int = -3  # first worker's exponent; those of the others are near
     cut: tuple[int, int] | None = None
-    memory: str | None = None  # None: that of the spec
+    memory: str | None = None  # None: the spec's memory
     beta: float = 1.0
     set: tuple[tuple[int, int, int], ...] = ()
 
@@ -72,7 +69,7 @@ def exponent_of(case: Case, worker: int) -> int:
 
 
 def gradient_of(case: Case, step: int, worker: int) -> np.ndarray:
-    """fp32 of the case's shape."""
+    """fp32, of the case's shape."""
     count = math.prod(case.shape)
     r = philox.draws32(philox.DrawKey(case.seed, step, worker, philox.SYNTHETIC_DATA), 0, count).astype(np.int64)
     m = r // 256 - 2**23
@@ -95,7 +92,7 @@ def fnv1a(data: bytes) -> int:
 
 
 def vector_lines(case: Case) -> list[str]:
-    """The lines of a case's vector."""
+    """Lines of the case's vector."""
     spec = codecs.parse(case.spec)
     spec.memory = case.memory or spec.memory
     codec = spec.codec

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the committed vectors: they are what make_vectors.py writes, and mean what vectors.py says."""
+"""Tests the committed vectors: equal to the output of make_vectors.py, and consistent with the format of vectors.py."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ import numpy as np  # noqa: E402
 
 from reference import codecs, make_vectors, packing, philox, rotation, rounding, vectors  # noqa: E402
 
-MAX_BYTES = 100_000  # of all files
+MAX_BYTES = 100_000  # all files together
 CASES = list(itertools.chain.from_iterable(make_vectors.FILES.values()))
 
 
@@ -51,7 +51,7 @@ class Committed(unittest.TestCase):
         committed = {path.name: path.read_text(encoding="utf-8") for path in make_vectors.FOLDER.iterdir()}
         self.assertEqual(sorted(committed), sorted(written))
         for name, text in committed.items():
-            # Line by line: a difference is then a short message.
+            # Line by line, for short messages.
             self.assertEqual(text.splitlines(), written[name].splitlines(),
                              f"{name}: tests/reference/make_vectors.py writes it")
 
@@ -89,7 +89,7 @@ class Committed(unittest.TestCase):
 
 
 class Read(unittest.TestCase):
-    """As another program reads them: from the lines alone."""
+    """Reads vectors independently, from the lines only."""
 
     def test_gradients_follow_the_formula(self):
         case = vectors.Case("fp32", workers=3, shape=(500,), seed=2**40 + 1, step=2**33, exponent=-7,
@@ -108,7 +108,7 @@ class Read(unittest.TestCase):
         self.assertEqual(gradient.view(np.uint32)[1], 0x7FC00000)
 
     def test_hash(self):
-        # Published: FNV-1a of nothing, of "a", of "foobar".
+        # Published values: FNV-1a of "", "a" and "foobar".
         self.assertEqual([vectors.fnv1a(data) for data in (b"", b"a", b"foobar")],
                          [0xCBF29CE484222325, 0xAF63DC4C8601EC8C, 0x85944171F73967E8])
 

@@ -1,14 +1,14 @@
-"""Sums over workers in fp32, in the one order that every exchange has."""
+"""Sums over workers in fp32, in the fixed order of all exchanges."""
 
 import numpy as np
 
 
 def tree_sum(values: list[np.ndarray]) -> np.ndarray:
-    """A range of m > 1 workers splits at the largest power of two below m; its sum is left plus right."""
+    """Sum of left and right part; a range of m > 1 workers splits at the largest power of two below m."""
     if len(values) == 1:
         return values[0]
     half = 1 << (len(values) - 1).bit_length() - 1
-    with np.errstate(over="ignore", invalid="ignore"):  # a sum may leave the range, as the format says
+    with np.errstate(over="ignore", invalid="ignore"):  # sums may overflow by specification
         return tree_sum(values[:half]) + tree_sum(values[half:])
 
 

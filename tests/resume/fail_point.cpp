@@ -1,16 +1,16 @@
-// A library to preload (LD_PRELOAD) that makes one file-system call of a program fail, or kills the program there. It
-// counts the calls on the folder TERNGRAD_FAIL_FOLDER and files in it, from 1, and acts at call number
-// TERNGRAD_FAIL_CALL. Counted are open, write, ftruncate, fsync, rename, unlink and mkdir, the names that are noted,
-// and openat, renameat and unlinkat, which are noted as the calls without the at: all by which the commands change
-// files, the last through the C++ library's std::filesystem.
-//   TERNGRAD_FAIL_ACTION=kill_before  SIGKILL in place of the call; of a write, half is done first
-//   TERNGRAD_FAIL_ACTION=kill_after   SIGKILL once the call is done
-//   TERNGRAD_FAIL_ACTION=full_once    the call fails with ENOSPC (a write after half of it is done)
-//   TERNGRAD_FAIL_ACTION=full_twice   this call and the next one do
-//   TERNGRAD_FAIL_ACTION=full_then_kill  this call does, and SIGKILL comes in place of the next one, as kill_before
-//   TERNGRAD_FAIL_ACTION=full_after   this call and all that follow do, except for openings for reading. (Removing and
-//                                     cutting need space too where a file system never overwrites.)
-// If TERNGRAD_FAIL_LIST names a file, every call is noted there, one a line: its name and that of the file.
+// A library for LD_PRELOAD that makes one file-system call of a program fail, or kills the program there. It counts the
+// calls on the folder TERNGRAD_FAIL_FOLDER and on files in it from 1, and acts at call number TERNGRAD_FAIL_CALL.
+// Counted calls: open, write, ftruncate, fsync, rename, unlink and mkdir, and openat, renameat and unlinkat, which
+// std::filesystem uses and which are listed without "at". The commands change files by these calls only.
+//   TERNGRAD_FAIL_ACTION=kill_before  SIGKILL instead of the call; a write writes half of its data first
+//   TERNGRAD_FAIL_ACTION=kill_after   SIGKILL after the call
+//   TERNGRAD_FAIL_ACTION=full_once    the call fails with ENOSPC (a write after half of its data)
+//   TERNGRAD_FAIL_ACTION=full_twice   this call and the next one fail
+//   TERNGRAD_FAIL_ACTION=full_then_kill  this call fails, and the next one is replaced by SIGKILL as in kill_before
+//   TERNGRAD_FAIL_ACTION=full_after   this call and all later ones fail, except opening for reading. (Removing and
+//                                     truncating also need space on copy-on-write file systems.) If TERNGRAD_FAIL_LIST
+//                                     names a file, each call appends a line to it: the call's name and the file's
+//                                     name.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ namespace {
 
 enum class Action { kNone, kKillBefore, kKillAfter, kFullOnce, kFullTwice, kFullThenKill, kFullAfter };
 
-/// What happens to one call.
+/// Outcome of one call.
 enum class Fate { kDone, kKilledBefore, kKilledAfter, kFull };
 
 struct Plan {
@@ -76,10 +76,10 @@ bool is_watched(const std::string& path) {
   return path == plan().folder || path.starts_with(plan().folder + "/");
 }
 
-/// The real call tells the caller about a null pointer.
+/// Empty for a null pointer, which the real call reports.
 std::string text_of(const char* path) { return path == nullptr ? "" : path; }
 
-/// The name of an open file, empty if it has none.
+/// Path of an open file; empty if unknown.
 std::string path_of(int fd) {
   if (plan().folder.empty()) return "";
   char path[4096];
@@ -88,7 +88,7 @@ std::string path_of(int fd) {
   return length <= 0 ? "" : std::string(path, static_cast<std::size_t>(length));
 }
 
-/// The path of a file that a call names from a folder.
+/// Path that `path` means relative to the open folder.
 std::string path_at(int folder, const char* path) {
   const std::string name = text_of(path);
   if (folder == AT_FDCWD || name.starts_with('/')) return name;
@@ -109,7 +109,7 @@ void note(const char* name, const std::string& path) {
   close(list);
 }
 
-/// The fate of the call that comes `distance` calls after the one to act at.
+/// Outcome of the call that comes `distance` calls after the selected one.
 Fate fate_of(long distance, bool writes) {
   switch (plan().action) {
     case Action::kKillBefore:
@@ -129,7 +129,7 @@ Fate fate_of(long distance, bool writes) {
   }
 }
 
-/// Counts a call on `path` and says what is to be done about it.
+/// Counts a call on `path`, lists it if requested, and returns its outcome.
 Fate next(const char* name, const std::string& path, bool writes) {
   if (!is_watched(path)) return Fate::kDone;
   static long number = 0;
@@ -138,7 +138,7 @@ Fate next(const char* name, const std::string& path, bool writes) {
   return fate_of(number - plan().call, writes);
 }
 
-/// Makes a call that has no halves.
+/// Wraps a call that cannot be done in part.
 template <class Call>
 auto guarded(const char* name, const std::string& path, bool writes, const Call& call) -> decltype(call()) {
   const Fate fate = next(name, path, writes);
@@ -179,7 +179,7 @@ int openat(int folder, const char* path, int flags, ...) {
 ssize_t write(int fd, const void* data, size_t count) {
   const Fate fate = next("write", path_of(fd), true);
   if (fate == Fate::kDone) return real_write(fd, data, count);
-  // What was written of a failing call stays: a full disk takes a part, too.
+  // A failing write leaves a part of its data, as on a full disk.
   [[maybe_unused]] const ssize_t written = real_write(fd, data, fate == Fate::kKilledAfter ? count : count / 2);
   if (fate != Fate::kFull) die();
   errno = ENOSPC;

@@ -1,4 +1,4 @@
-// Contract B4 at the file-system calls of a run, and what a full disk does.
+// Contract B4 at every file-system call of a run, and behavior on a full disk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,12 +35,12 @@ using testing::TemporaryDirectory;
 constexpr int kSteps = 6;
 constexpr int kSaveSteps = 3;
 
-/// What happens at each call of a run, in the order in which they take turns.
+/// Actions at each call of a run, in the order of TERNGRAD_RESUME_TURN.
 constexpr std::array<std::string_view, 7> kActions = {
     "kill_before", "kill_after", "kill_before_in_resumed", "full_after", "full_then_kill", "full_once", "full_twice"};
 
-/// The action whose turn it is: where the environment has TERNGRAD_RESUME_TURN, a number (of a commit, say), the one of
-/// that number modulo theirs; else all are run.
+/// The only action to run: number TERNGRAD_RESUME_TURN (for example of a commit) modulo the number of actions. nullopt:
+/// run all.
 std::optional<std::string_view> action_in_turn() {
   const char* turn = std::getenv("TERNGRAD_RESUME_TURN");
   if (turn == nullptr) return std::nullopt;
@@ -53,7 +53,7 @@ std::optional<std::string_view> action_in_turn() {
   return kActions[number % kActions.size()];
 }
 
-/// A call that changes a file of a run, or opens it.
+/// A call that opens or changes a file of a run.
 struct Call {
   std::string name;
   std::string file;
@@ -62,10 +62,10 @@ struct Call {
 
 void PrintTo(const Call& call, std::ostream* stream) { *stream << call.name << " of " << call.file; }
 
-/// A finished run and the file-system calls it made in its folder, in order.
+/// A finished run and the file-system calls in its folder, in order.
 class FailPoint : public ::testing::Test {
  protected:
-  /// Begins a test of an action, if it is its turn.
+  /// Starts a test of an action; skips it if another action is selected.
   void begin(std::string_view action) {
     ASSERT_THAT(kActions, ::testing::Contains(action));
     if (const auto in_turn = action_in_turn(); in_turn.value_or(action) != action) {
@@ -83,7 +83,7 @@ class FailPoint : public ::testing::Test {
     }
   }
 
-  /// Runs in a folder with a fail point at call number `call`.
+  /// Trains in a folder with the action at call number `call`.
   ProcessOutcome run(const std::string& name, const std::string& action, int call,
                      const std::vector<std::string>& more = {}) {
     std::vector<std::string> arguments = training_.arguments(folder_ / name, kSteps, kSaveSteps);
@@ -96,7 +96,7 @@ class FailPoint : public ::testing::Test {
                          {"TERNGRAD_FAIL_LIST", (folder_ / (name + ".calls")).string()}});
   }
 
-  /// The calls of all runs in a folder so far.
+  /// File-system calls of all runs in a folder so far.
   std::vector<Call> noted_calls(const std::string& name) const {
     std::vector<Call> calls;
     std::istringstream lines(read_file_text(folder_ / (name + ".calls")));
@@ -104,7 +104,7 @@ class FailPoint : public ::testing::Test {
     return calls;
   }
 
-  /// The calls of a run in a folder, which must end well.
+  /// File-system calls of a run that must succeed.
   std::vector<Call> calls_of(const std::string& name, const std::vector<std::string>& more = {}) {
     fs::remove(folder_ / (name + ".calls"));
     const ProcessOutcome outcome = run(name, "", 0, more);
@@ -112,9 +112,9 @@ class FailPoint : public ::testing::Test {
     return noted_calls(name);
   }
 
-  /// Calls `check` with a new folder's name and the number of each call from 1. Of a series of calls on one file, as
-  /// the dozens of writes that make a checkpoint, those in the middle are alike: the first two and the last two stand
-  /// for all. @returns how many calls were checked
+  /// Calls `check` with a new folder's name and each call's number from 1. Skips calls inside a series on one file,
+  /// such as the many writes of a checkpoint: only the first two and the last two are checked.
+  /// @returns number of calls checked
   template <class Check>
   int at_each_call(const std::vector<Call>& calls, const Check& check) {
     int num_checked = 0;
@@ -128,17 +128,17 @@ class FailPoint : public ::testing::Test {
     return num_checked;
   }
 
-  /// Whether the two calls before and the two after are the same.
+  /// True if the two calls before and the two after are the same.
   static bool is_inside_a_series(const std::vector<Call>& calls, std::size_t index) {
     if (index < 2 || index + 2 >= calls.size()) return false;
     const auto series = std::span(calls).subspan(index - 2, 5);
     return std::ranges::count(series, calls[index]) == std::ssize(series);
   }
 
-  /// Continues with a run and expects the end of the uninterrupted one.
+  /// Resumes a run and expects the final state of the uninterrupted one.
   void expect_resumed_equal(const std::string& name) {
     std::vector<std::string> arguments = training_.arguments(folder_ / name, kSteps, kSaveSteps);
-    // Killed before its config.json was there, a run has not begun.
+    // Without config.json the killed run had not begun.
     if (fs::exists(folder_ / name / "config.json")) arguments.emplace_back("--resume");
     const ProcessOutcome resumed = run_training(arguments);
     ASSERT_EQ(resumed.exit_code, 0) << ::testing::PrintToString(resumed);
@@ -192,7 +192,7 @@ TEST_F(FailPoint, KilledAfterEachCall) {
 TEST_F(FailPoint, KilledAgainBeforeEachCallOfTheResumedRun) {
   begin("kill_before_in_resumed");
   if (IsSkipped() || HasFatalFailure()) return;
-  // Killed before the second checkpoint has its name, with lines half written, it has most to put in order.
+  // A kill before the rename of the second checkpoint, plus partial lines, leaves the most work for the resumed run.
   const fs::path second = checkpoint_path("", 2 * kSaveSteps);
   const auto renamed = std::ranges::find_if(
       calls_, [&](const Call& call) { return call.name == "rename" && call.file == second.string(); });
@@ -242,18 +242,18 @@ TEST_F(FailPoint, KilledWhileItCleansUpAfterAFullDisk) {
     }
     expect_resumed_equal(name);
   });
-  // Taking back a part of a record, and removing a temporary.
+  // Truncating a partial record, and removing a temporary file.
   EXPECT_THAT(killed_before, ::testing::IsSupersetOf({"ftruncate", "unlink of a temporary"}));
 }
 
-/// Disks that are full for the time of one call, and of two: then also taking back a part of a record fails, or
-/// removing a temporary.
+/// A disk that is full during one call or two. With two, truncating a partial record or removing a temporary file
+/// fails, too.
 class FailPointForAMoment : public FailPoint, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(FailPointForAMoment, IsSurvivedOnRequest) {
   begin(GetParam());
   if (IsSkipped() || HasFatalFailure()) return;
-  // What comes before the first step, and the last save, must succeed; what lies between may fail.
+  // Calls before the first step and the last save must succeed; the others may fail.
   int num_survived = 0;
   const int num_checked = at_each_call(calls_, [&](const std::string& name, int call) {
     const ProcessOutcome outcome = run(name, GetParam(), call, {"--on_save_error", "continue"});

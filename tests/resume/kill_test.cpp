@@ -1,4 +1,4 @@
-// Contract B4: a run that is killed with SIGKILL at any moment and resumed ends equal to one that was not.
+// Contract B4: a run that is killed by SIGKILL at any moment and resumed ends with the state of an uninterrupted run.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ TEST(Kill, AtRandomMomentsChangesNothing) {
   const auto duration = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin);
   const FinalState expected = testing::final_state(folder / "whole", kSteps);
 
-  // Where a kill falls depends on the machine; that the end is the same does not.
+  // The moment of a kill depends on the machine; the final state does not.
   std::mt19937 random(1);
   std::uniform_int_distribution<std::int64_t> delays(0, std::max<std::int64_t>(duration.count(), 4));
   int num_kills = 0;
@@ -38,7 +38,7 @@ TEST(Kill, AtRandomMomentsChangesNothing) {
     ASSERT_LT(run, 100) << "runs end before they are killed";
     const std::filesystem::path train_dir = folder / ("run" + std::to_string(run));
     bool ended = false;
-    // After many kills it is left to end, or a slow machine would never let it.
+    // After many kills the run may finish, so that slow machines end, too.
     for (int start = 0; !ended; ++start) {
       std::vector<std::string> arguments = training.arguments(train_dir, kSteps, kSaveSteps);
       if (std::filesystem::exists(train_dir / "config.json")) arguments.emplace_back("--resume");

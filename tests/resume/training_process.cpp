@@ -19,7 +19,7 @@
 namespace terngrad::testing {
 namespace {
 
-/// In the child: becomes the command.
+/// In the child: executes the command.
 [[noreturn]] void become(const std::vector<std::string>& arguments,
                          const std::map<std::string, std::string>& environment, const std::string& err) {
   for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
@@ -65,7 +65,7 @@ ProcessOutcome run_training(const std::vector<std::string>& arguments,
   ProcessOutcome outcome;
   if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
-  // A child that was killed early may not have made the file.
+  // A child that was killed early may have no such file.
   if (std::filesystem::exists(err)) outcome.err = read_file_text(err);
   return outcome;
 }

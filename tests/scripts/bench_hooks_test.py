@@ -1,5 +1,4 @@
-"""Tests of scripts/bench/bench_hooks.py on links that a script of this test makes up and on a real one, and of the process that it
-launches, scripts/bench/ddp_hooks_rank.py.
+"""Tests of scripts/bench/bench_hooks.py with a fake and with a real slow link, and of scripts/bench/ddp_hooks_rank.py.
 
 Argument: a class of tests."""
 
@@ -24,8 +23,8 @@ RANK_SCRIPT = SCRIPTS / "bench/ddp_hooks_rank.py"
 SKIPPED = 77
 sys.path.insert(0, str(SCRIPTS / "bench"))
 
-# Stands in for slow_link.sh: writes what the command would have. Its folder's file `calls` has a line for each call; steps take a
-# second, and a tenth more with each call. Hooks of the file `fails` fail.
+# Replaces slow_link.sh and writes a result as the command would. It appends each call to the file `calls`; a step takes
+# 1 s at the first call and 0.1 s more at each further one. Hooks listed in the file `fails` fail.
 FAKE_LINK = f"#!{sys.executable}\n" + r'''
 import json, pathlib, sys
 here = pathlib.Path(__file__).parents[1]
@@ -96,8 +95,8 @@ class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
         self.assertEqual(report["version"], "terngrad 1.2, PyTorch 3.4")
         none, ternary = report["rows"]
         self.assertEqual([round(seconds, 6) for seconds in none["rounds"] + ternary["rounds"]], [1.0, 1.2, 1.1, 1.3])
-        self.assertEqual(ternary["interface_sent_bytes"], 2.1e6)  # of the host that sends more
-        self.assertAlmostEqual(ternary["step_seconds"], 1.3)  # of 1.1, 1.1, 9, 1.3, 1.3, 9
+        self.assertEqual(ternary["interface_sent_bytes"], 2.1e6)  # maximum over the hosts
+        self.assertAlmostEqual(ternary["step_seconds"], 1.3)  # median of 1.1, 1.1, 9, 1.3, 1.3, 9
         text = (self.out / "results.md").read_text()
         self.assertIn("## 100mbit", text)
         self.assertIn("| none | 1.2 | 1, 1.2 | 0.833 | 1 | 2.1 | - | - | - | - | 95 |", text)
@@ -202,7 +201,7 @@ class Rank(unittest.TestCase):
         self.assertEqual([process.returncode for process in processes], [0, 0], said)
         result = json.loads(said[0][0])
         self.assertEqual((result["processes"], len(result["seconds_of_steps"])), (2, 2))
-        self.assertNotIn("interface_sent_bytes_per_step", result)  # this is no host of slow_link.sh
+        self.assertNotIn("interface_sent_bytes_per_step", result)  # not a host of slow_link.sh
 
 
 class Real(unittest.TestCase):
@@ -222,10 +221,10 @@ class Real(unittest.TestCase):
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
             (row,) = json.loads((pathlib.Path(folder) / "results.json").read_text())["rows"]
         num_parameters = sum(parameter.numel() for parameter in module.ddp_cifar10.ResNet18(16).parameters())
-        # Two bits an element, and fp32 for small tensors.
+        # Two bits per element, and fp32 for small tensors.
         self.assertGreater(row["reported_sent_bytes"], num_parameters / 4)
         self.assertLess(row["reported_sent_bytes"], num_parameters / 4 * 1.2)
-        # Interfaces count headers, and the statistics of batch norm, which DDP sends too.
+        # Interfaces also count headers, and the statistics of batch norm, which DDP sends.
         self.assertGreater(row["interface_sent_bytes"], row["reported_sent_bytes"])
         self.assertLess(row["interface_sent_bytes"], row["reported_sent_bytes"] * 1.5)
         self.assertGreater(row["hook_seconds_per_bucket"], 0)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests scripts/bench/bench_powersgd.py: our powersgd approximates like PyTorch's own. Exits 77 (skipped) without PyTorch, Gloo or
-the package terngrad."""
+"""Tests scripts/bench/bench_powersgd.py: our powersgd approximates like PyTorch's. Exits 77 (skipped) without PyTorch,
+Gloo or the package terngrad."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""Tests of scripts/bench/bench_pytorch_ddp.py as one process and as two, and of what it says where something is missing."""
+"""Tests of scripts/bench/bench_pytorch_ddp.py with one and two processes, and of its messages when something is missing."""
 
 import importlib.util
 import json
@@ -27,7 +27,7 @@ class BenchPytorchDdp(unittest.TestCase):
         self.folder = pathlib.Path(temporary.name)
 
     def start(self, *arguments, torch=None, **environment):
-        """Starts it; with `torch` as the text of a module in PyTorch's place."""
+        """Starts the script; `torch`, if given, is the source of a module that replaces PyTorch."""
         path = ""
         if torch is not None:
             (self.folder / "torch.py").write_text(torch)
@@ -70,7 +70,7 @@ class BenchPytorchDdp(unittest.TestCase):
         report = self.ended(self.start("--out", str(out), torch=missing), code=77)
         self.assertEqual(json.loads(report), {"skipped": f"no PyTorch: it is not there for {sys.executable}"})
         self.assertEqual(out.read_text(), report)
-        # Of several processes the first says it.
+        # Only the first process prints it.
         other = {"TERNGRAD_HOST_RANK": "1", "TERNGRAD_HOST_COUNT": "2", "TERNGRAD_HOST_ADDRESSES": "10.0.0.1,10.0.0.2"}
         self.assertEqual(self.ended(self.start(torch=missing, **other), code=77), "")
 

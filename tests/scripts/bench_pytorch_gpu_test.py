@@ -1,4 +1,4 @@
-"""Tests of scripts/bench/bench_pytorch_gpu.py on the CPU, and of what it says where something is missing."""
+"""Tests of scripts/bench/bench_pytorch_gpu.py on the CPU, and of its messages when something is missing."""
 
 import importlib.util
 import json
@@ -18,7 +18,7 @@ class BenchPytorchGpu(unittest.TestCase):
         self.folder = pathlib.Path(temporary.name)
 
     def run_script(self, *arguments, code, torch=None):
-        """What it prints and writes; with `torch` as the text of a module in PyTorch's place."""
+        """Runs the script and returns its report, or stderr for code 2. `torch`, if given, replaces PyTorch's source."""
         paths = []
         if torch is not None:
             (self.folder / "torch").mkdir(exist_ok=True)
@@ -53,7 +53,7 @@ class BenchPytorchGpu(unittest.TestCase):
     def test_measures_on_the_cpu(self):
         if importlib.util.find_spec("torch") is None:
             self.skipTest("no PyTorch")
-        # Only what every PyTorch has: compiling takes minutes.
+        # Mode eager only, because compiling takes minutes.
         words = ["--device", "cpu", "--net", "lenet", "--batch", "8", "--steps", "3", "--warmup", "1", "--repetitions", "2"]
         result = subprocess.run([sys.executable, SCRIPT, *words, "--mode", "eager"], capture_output=True, text=True, timeout=280)
         self.assertEqual(result.returncode, 0, result.stderr)

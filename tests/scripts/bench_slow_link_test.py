@@ -1,4 +1,4 @@
-"""Tests of scripts/bench/bench_slow_link.py and of its tables: on links that a script of this test makes up, and on a real one.
+"""Tests of scripts/bench/bench_slow_link.py and its tables, with a fake and with a real slow link.
 
 Arguments: the folder of the programs, then a class of tests."""
 
@@ -18,9 +18,9 @@ SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "scripts"
 PROGRAMS = ""
 SKIPPED = 77
 
-# Stands in for slow_link.sh: writes what the command would have. Its folder's file `calls` has a line for each call, and its
-# file `fails`, if there is one, the words of commands that fail; `stat` is the machine's, and `stolen` has the percentage of
-# processor time that calls to come lose, none where it ends.
+# Replaces slow_link.sh and writes a result as the command would. Files in its folder: it appends each call to `calls`;
+# commands with a word of `fails` fail; `stat` replaces /proc/stat; `stolen` lists the stolen processor time in percent
+# of the next calls, 0 at its end.
 FAKE_LINK = f"#!{sys.executable}\n" + r'''
 import json, pathlib, sys
 here = pathlib.Path(__file__).parents[1]
@@ -110,7 +110,7 @@ class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
     def test_a_layout_has_exchanges_and_a_table(self):
         code, output = self.run_script("--rates", "100mbit", "--nets", "alexnet_layout")
         self.assertEqual(code, 0, output)
-        self.assertIn("terngrad_advise", self.calls()[0])  # before all else
+        self.assertIn("terngrad_advise", self.calls()[0])  # first of all
         rows = self.results()
         self.assertEqual(list(rows), ["advise", "fp32", "bf16", "t2", "t5", "trans", "qsgd-4", "topk-1", "dgc-0.1", "powersgd-4",
                                       "vendor-fp32", "vendor-bf16", "vendor-fp16", "ddp-fp32", "ddp-fp16", "ddp-bf16",
@@ -125,7 +125,7 @@ class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
         self.assertNotIn(str(self.folder), rows["t2"]["command"])
         text = (self.out / "results.md").read_text()
         self.assertIn("## alexnet_layout, 100mbit", text)
-        # fp32 of the library takes 1.1 s; t2 0.35 s, 3.14 times as fast; 2.1 MB counted of two exchanges of 1 MB.
+        # fp32 of the library takes 1.1 s; t2 0.35 s, 3.14 times as fast. Interfaces: 2.1 MB for two exchanges of 1 MB.
         self.assertIn("| t2 | 2.86 | - | 0.25 | 1 | 3.14 | 3.14 | 0.952 | pays | pays | 100 | 90 % | 1.050 | 0.0 % |", text)
         self.assertIn("| t5 | 3.33 | - | 0.2 | 1 | 3.67 | 3.67 | 1.11 | pays | pays (recommended) |", text)
         self.assertIn("- Wire time of t2, scalers included: 1/4.0 of fp32's, 1/4.0 of bf16's, the faster of ours and", text)
@@ -151,7 +151,7 @@ class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
         self.assertIn("--batch 64 --steps 5 ", rows["ddp-fp32"]["command"])
         text = (self.out / "results.md").read_text()
         self.assertIn("## cifar10_alexnet, Unlimited", text)
-        # Where it is not said, fp16 of the library is neither advised nor warned of.
+        # Rows without an entry in the advice have '-'.
         self.assertIn("| vendor-bf16 | 1 | 128 | 0.5 | 3e-05 | 0.5 | 0.5 | 0.333 | loses | - |", text)
         self.assertIn("| t2 | 2 | 256 | 0.5 | 3e-05 | 1 | 1 | 0.667 | even | pays |", text)
 
@@ -159,7 +159,7 @@ class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
         code, output = self.run_script("--rates", "1gbit", "--nets", "alexnet", "--steps", "5", "--seconds", "1")
         self.assertEqual(code, 0, output)
         rows = self.results()
-        self.assertEqual(len(rows), 17)  # none of PyTorch's
+        self.assertEqual(len(rows), 17)  # without PyTorch's rows
         for row in ("advise", "t2"):
             self.assertIn("--dataset imagenet --net alexnet ", rows[row]["command"])
             self.assertIn("--num_nodes 4 ", rows[row]["command"])
@@ -183,7 +183,7 @@ class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
         self.assertAlmostEqual(self.results()["t2"]["stolen_percent"], 1)
         self.assertEqual(len(self.calls()), 3)
         self.assertEqual(stolen.read_text(), "9")
-        # Always too much: the least counts, until the same command finds a better one.
+        # All launches lose too much: the least counts, until a later command measures a better one.
         stolen.write_text("9 7 8")
         self.assertEqual(self.run_script(*only, "t5")[0], 0)
         self.assertAlmostEqual(self.results()["t5"]["stolen_percent"], 7)
@@ -210,7 +210,7 @@ class OnALinkMadeUp(MadeUpLink, unittest.TestCase):
         self.assertEqual(len(self.calls()), 3)
         (self.folder / "scripts" / "fails").unlink()
         self.assertEqual(self.run_script(*only)[0], 0)
-        self.assertEqual(len(self.calls()), 4)  # only what had failed
+        self.assertEqual(len(self.calls()), 4)  # only the failed row
         self.assertEqual(list(self.results()), ["fp32", "t2", "t5"])
         self.assertEqual(self.results()["t2"]["num_exchanges"], 6)
         self.assertEqual(self.run_script(*only, "--dry_run"), (0, ""))
@@ -302,7 +302,7 @@ class Real(unittest.TestCase):
             self.assertGreater(fp32["sent_bytes"] / t2["sent_bytes"], 14)
             self.assertGreater(t2["steps_per_s"], fp32["steps_per_s"])
             for row in (fp32, t2):
-                # Interfaces count the messages of all steps, and headers, and what there is around steps.
+                # Interfaces count the messages of all steps, headers, and traffic outside steps.
                 self.assertGreater(min(row["interface_sent_bytes"]), 6 * row["sent_bytes"])
                 self.assertGreater(row["iperf3_mbit_per_s"], 10)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests what scripts/bench/bench_wire_bytes.py makes of metrics and counters, without running anything."""
+"""Tests the calculations of scripts/bench/bench_wire_bytes.py on given metrics and counters, without running anything."""
 
 import pathlib
 import sys

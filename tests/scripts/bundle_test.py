@@ -1,4 +1,4 @@
-"""Tests of scripts/gpu/bundle.sh, on the whole build and on small programs compiled here.
+"""Tests of scripts/gpu/bundle.sh, with the whole build and with small programs compiled here.
 
 Arguments: the build folder, a C++ compiler."""
 
@@ -20,7 +20,7 @@ import gpu_check  # noqa: E402
 
 BUILD = COMPILER = None
 
-# What the machine brings: glibc with the loader, and CUDA.
+# Libraries that must come from the machine: glibc with the loader, and CUDA.
 OF_THE_MACHINE = re.compile(
     r"(lib(c|m|pthread|dl|rt|resolv|util|anl|mvec)\.so|ld-linux|linux-vdso|lib(cuda|cublas|cudnn|nccl))")
 
@@ -30,12 +30,12 @@ def run(*command, **options):
 
 
 def plain_environment():
-    """This process's, without what leads a loader elsewhere."""
+    """The environment without LD_ variables."""
     return {name: value for name, value in os.environ.items() if not name.startswith("LD_")}
 
 
 def loaded(command, **options):
-    """Libraries that a command's program is loaded with: name, file. The command must end in an exec of it."""
+    """Shared libraries that the command's program loads: {name: path}. The command must end with an exec of the program."""
     text = run(*command, **options).stdout
     return {name: path for name, path in re.findall(r"^\s*(\S+) => (\S+)", text, re.M)}
 
@@ -79,21 +79,21 @@ class WholeBuild(Folder):
         self.assertEqual(version.returncode, 0)
         self.assertTrue(version.stdout.startswith("terngrad_bench "))
         self.assertIn(f"version:    {version.stdout.splitlines()[0]}\n", self.manifest)
-        # What nets on GPUs are linked with, and what they open by name.
+        # Libraries that networks on GPUs link, and those they open by name.
         self.assertEqual("\n  libcudnn.so." in self.manifest, "\n  libcublasLt.so." in self.manifest)
         self.assertEqual(len(set(re.findall(r"libcublasLt\S*", self.manifest))), int("libcudnn" in self.manifest))
-        # resume_test itself is content with less than what it starts.
+        # resume_test needs the libraries of terngrad_train, which it starts.
         if (self.bundle / "bin" / "resume_test").exists():
             paths = [run(self.bundle / "run", "--library_path", name, env=plain_environment()).stdout
                      for name in ("resume_test", "terngrad_train")]
             self.assertEqual(*paths)
-        # Some read documents by their paths.
+        # Some tests read documents by their paths.
         contracts = run(self.bundle / "run", "contracts_test", "--gtest_filter=*Document*:*Page*", cwd=self.bundle)
         self.assertEqual(contracts.returncode, 0, contracts.stdout)
         self.assertIn("[       OK ] CodecPage", contracts.stdout)
         self.check_tests_of_gpus()
 
-        # What comes from the machine stays out, all else is listed, and it is small enough to travel.
+        # The machine's libraries are not in the bundle, every file is in its MANIFEST, and it is small.
         for file in (self.bundle / "lib").iterdir():
             self.assertIsNone(OF_THE_MACHINE.match(file.name), file.name)
         files = [path for path in self.bundle.rglob("*") if path.is_file() and path.name != "MANIFEST"]
@@ -105,7 +105,7 @@ class WholeBuild(Folder):
         self.check_ends_at_once_without_a_gpu()
 
     def check_tests_of_gpus(self):
-        """What scripts/gpu/gpu_check.py runs passes where there is no GPU, or says why it is skipped."""
+        """The tests that scripts/gpu/gpu_check.py runs pass without a GPU or are skipped with a reason."""
         for program in sorted((self.bundle / "bin").glob("*s_test")):
             result = run(self.bundle / "run", program.name, f"--gtest_filter={gpu_check.GPU_TESTS}", cwd=self.bundle)
             self.assertEqual(result.returncode, 0, result.stdout)
@@ -120,7 +120,7 @@ class WholeBuild(Folder):
         self.assertEqual((result.returncode, result.stderr), (2, f"gpu_check.py: no GPU to check on: {reason}\n"))
 
     def test_finds_cudas_libraries_among_packages_of_python_alone(self):
-        """In a namespace where the toolkit is hidden, its libraries are where the packages of PyPI have them."""
+        """With the toolkit hidden by mounts, its libraries are found in the PyPI packages."""
         found = loaded([self.bundle / "bin" / "terngrad_train"], env={**plain_environment(), "LD_TRACE_LOADED_OBJECTS": "1"})
         toolkit = {str(pathlib.Path(path).resolve().parent) for name, path in found.items() if name.startswith("libcudart")}
         if not toolkit:
@@ -152,7 +152,7 @@ class WholeBuild(Folder):
 
 class PythonPackage(Folder):
     def test_runs_where_none_of_the_builds_packages_are(self):
-        """In a namespace where the toolkit and the libraries that the package is built with are hidden, it encodes as here."""
+        """With the toolkit and the libraries of the build hidden by mounts, the package encodes the same bits."""
         if run("unshare", "-rm", "true").returncode != 0:
             self.skipTest("unshare makes no mount namespace here")
         python = pathlib.Path("~/.cache/terngrad/python-venv/bin/python").expanduser()
@@ -181,7 +181,7 @@ print(hashlib.sha256(bytes(terngrad.Codec("topk").encode(gradient, seed=1, step=
         self.assertGreaterEqual(len(built_with), 3)
         hide = "\n".join(f"mount --bind /dev/null {os.path.realpath(path)}" for path in built_with.values())
         environment = {**plain_environment(), "PYTHONPATH": str(self.bundle / "site"), "SCRIPT": script}
-        # The distribution's Python itself, whose environment has nanobind-backend already; numpy is its own.
+        # Uses the distribution's Python with its numpy; a virtual environment would bring nanobind-backend.
         hidden = f'set -e\n{hide}\nif PYTHONPATH={BUILD}/python {python} -c "import terngrad"; then exit 9; fi\n'
         hidden += '/usr/bin/python3 -c "$SCRIPT"'
         found = run("unshare", "-rm", "bash", "-c", hidden, env=environment)
@@ -189,12 +189,12 @@ print(hashlib.sha256(bytes(terngrad.Codec("topk").encode(gradient, seed=1, step=
         self.assertEqual(found.stdout, expected.stdout)
 
 
-# Names of programs that a bundle takes: one that uses no GPU, one that needs CUDA, one that puts nets on GPUs.
+# Names of programs in a bundle: one without GPU, one with CUDA, one with networks on GPUs.
 OURS, GPU, NET = "terngrad_eval", "terngrad_bench", "terngrad_train"
 
 
 class SmallPrograms(Folder):
-    """A build of programs that need libours.so and, of CUDA, a libnccl in a version that no machine has."""
+    """A build with a program that needs libours.so, and one that needs a libnccl of a version that no machine has."""
 
     def setUp(self):
         super().setUp()
@@ -264,7 +264,7 @@ class SmallPrograms(Folder):
         found = run(self.bundle / "run", "--library_path", NET, env=environment).stdout
         self.assertEqual(found, f"{self.bundle}/lib:{self.toolkit}/lib64:{products.parent}:{compiler.parent}\n")
         self.assertEqual(run(self.bundle / "run", NET, env=environment).returncode, 5)
-        # Others have no use for them.
+        # Programs without networks do not get these folders.
         found = run(self.bundle / "run", "--library_path", GPU, env=environment).stdout
         self.assertEqual(found, f"{self.bundle}/lib:{self.toolkit}/lib64\n")
 

@@ -1,4 +1,4 @@
-"""Tests of scripts/gpu/check_package.py where there is no GPU: on the CPU, and by ranks that are made up."""
+"""Tests of scripts/gpu/check_package.py without a GPU: on the CPU, and with faked ranks."""
 
 import contextlib
 import io
@@ -39,7 +39,7 @@ class CheckPackage(unittest.TestCase):
         self.assertGreater(min(report["step_ms"].values()), 0)
 
     def run_here(self, code, hook=None, **replaced):
-        """Runs one case with ranks that find this. @returns what is said, and the report"""
+        """Runs one case with ranks that note the findings of `hook`. @returns the output and the report"""
         def run_ranks(options, found):
             for part, values in (hook or {}).items():
                 for name, value in values.items():

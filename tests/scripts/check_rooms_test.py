@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests scripts/dev/check_rooms.py on includes made up, and on the project's own."""
+"""Tests scripts/dev/check_rooms.py on invented includes and on the project."""
 
 import pathlib
 import subprocess

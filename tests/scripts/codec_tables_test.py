@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests that the tables of codecs in README.md and docs/codecs.md are what the registry says, and how they are made.
+"""The codec tables of README.md and docs/codecs.md match the registry; tests of their generator.
 
 Argument: terngrad_train."""
 

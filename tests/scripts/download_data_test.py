@@ -1,6 +1,6 @@
 """Tests of scripts/download_data.sh against a server on 127.0.0.1.
 
-Arguments: the test classes to run. Exits with 77 where what they need is missing."""
+Arguments: the test classes to run. Exits with 77 (skipped) if a required program is missing."""
 
 import gzip
 import hashlib
@@ -26,13 +26,13 @@ BATCH_BYTES = 30730000
 
 
 class Server:
-    """Serves `files`; can break off every answer after `cut` bytes, and can know no ranges."""
+    """Serves `files`. Can cut every answer after `cut` bytes, and can ignore ranges."""
 
     def __init__(self, files):
         self.files = dict(files)
         self.cut = None
         self.ranges = True
-        self.log = []  # (file, first byte asked for)
+        self.log = []  # (file, first byte requested)
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""Tests of scripts/gpu/gpu_check.py: against the build without a GPU, and against programs that only pretend.
+"""Tests of scripts/gpu/gpu_check.py with the build on a machine without a GPU, and with fake programs.
 
 Arguments: the build folder."""
 
@@ -32,7 +32,7 @@ case "$*" in
     done ;;
 esac
 """
-# A program of GoogleTest's with tests that pass and, where NAMES says so, others.
+# A fake GoogleTest program with passing tests, or with the tests in NAMES.
 TESTS = r"""
 names=(${NAMES-CudaX.Passes CudaX.AlsoPasses})
 for word in "$@"; do
@@ -74,7 +74,7 @@ for step in 100 200; do
 done
 record test 200 '"top1": 0.995'
 """
-# The real one, on the CPU and for a single step, or for two of which each is saved.
+# Runs the real terngrad_train on the CPU for one step, or for two steps with a checkpoint each.
 REAL_TRAIN = """
 arguments=()
 steps=1
@@ -106,9 +106,9 @@ echo "========= ERROR SUMMARY: 0 errors, by $tool"
 """
 
 
-# Says which GPUs there are.
+# Replaces nvidia-smi: lists GPUS GPUs.
 SMI = 'if [[ $1 == -L ]]; then for i in $(seq GPUS); do echo "GPU $((i - 1)): Some GPU"; done; fi'
-# Starts one process, whatever it is asked for.
+# Replaces mpirun: starts one process for any number of ranks.
 MPIRUN = """
 [[ $OMPI_ALLOW_RUN_AS_ROOT == 1 && $1 == --bind-to && $3 == -np ]]
 ranks=$4
@@ -167,7 +167,7 @@ class Pretended(unittest.TestCase):
         path.chmod(0o755)
 
     def write_names(self, program, names):
-        """Lets a program have other tests."""
+        """Replaces the tests of a fake program."""
         self.write(self.bin / program, f"NAMES='{names}'\n" + TESTS)
 
     def check(self, *arguments, code=0):
@@ -183,7 +183,7 @@ class Pretended(unittest.TestCase):
         return {part["name"]: part["status"] for part in report["parts"]}
 
     def archived(self):
-        """The text of each file in the archive."""
+        """Text of each file in the archive."""
         with tarfile.open(self.out / "results.tar.xz") as archive:
             return {member.name.removeprefix("results/"): archive.extractfile(member).read().decode()
                     for member in archive if member.isfile()}
@@ -223,7 +223,7 @@ class Pretended(unittest.TestCase):
         self.assertEqual({name: statuses[name] for name in ("kernels_0", "kernels_1", "nets_0")},
                          {"kernels_0": "failed", "kernels_1": "failed", "nets_0": "passed"})
         details = {part["name"]: part["detail"] for part in report["parts"]}
-        # What comes behind a test that hangs or ends the program is run all the same.
+        # Tests after one that hangs or ends the program still run.
         self.assertEqual(details["kernels_0"], "3 tests, 3 of them on the GPU, 0 skipped; failed: CudaX.Fails, CudaX.Hangs hung; "
                                                "kernels_0.hang.txt has what it hung in")
         self.assertEqual(details["kernels_1"],
@@ -233,12 +233,12 @@ class Pretended(unittest.TestCase):
         self.assertRegex(files["kernels_0.hang.txt"], r"^thread (\d+): \w+, [^$]*cuda-gdb -p \1:\nstacks of \1\n$")
         self.assertEqual(json.loads(files["kernels_1.tests.json"])["results"],
                          {"CudaX.IsKilled": "ended the program (-9)", "CudaX.PassesThen": "passed", "CudaX.PassesToo": "passed"})
-        # Each failure again, alone, under the sanitizer.
+        # Each failing test runs again, alone, under the sanitizer.
         self.assertEqual({name for name in statuses if name.startswith("again")},
                          {"again_CudaX_Fails", "again_CudaX_Hangs", "again_CudaX_IsKilled"})
         self.assertIn("--tool memcheck", files["again_CudaX_Fails.log"])
         self.assertIn("bundle of" if (self.root / "MANIFEST").exists() else "command", json.loads(files["machine.json"]))
-        # The report can be made of it elsewhere.
+        # The report can be made from the archive elsewhere.
         elsewhere = self.root / "elsewhere"
         result = subprocess.run([self.root / "scripts/gpu/gpu_report.py", self.out / "results.tar.xz", elsewhere], capture_output=True,
                                 text=True)
@@ -282,7 +282,7 @@ class Pretended(unittest.TestCase):
         self.assertEqual(sorted(path.name for path in self.out.iterdir()), ["report.json", "report.md", "results.tar.xz"])
         whole = ["lenet_ternary", "lenet_fp32", "nccl_one_rank"]
         self.assertEqual(list(self.statuses(self.check("--phases", "nccl"))), whole)
-        # A part that is run again begins anew.
+        # A repeated part starts from an empty folder.
         self.write(self.bin / "terngrad_train", 'ls "$4" && exit 1\n' + TRAIN)
         report = self.check("--phases", "accuracy")
         self.assertEqual(set(self.statuses(report)), set(whole))
@@ -342,7 +342,7 @@ class Pretended(unittest.TestCase):
         return REAL_TRAIN.replace("PROGRAM", str(program))
 
     def few_digits(self):
-        """The option of a folder with a small set of digits."""
+        """Options for a folder with a small set of digits."""
         folder = self.root / "few_digits"
         folder.mkdir()
         write_digits(folder)
@@ -350,7 +350,7 @@ class Pretended(unittest.TestCase):
 
     def test_options_of_trainings_are_accepted(self):
         self.write(self.bin / "terngrad_train", self.real_train())
-        # These are failures, for after a few steps LeNet is not where it should be.
+        # Expected to fail: after a few steps the accuracy of LeNet is too low.
         for part in self.check("--phases", "start,accuracy", code=1)["parts"]:
             self.assertTrue(part["detail"].startswith("step 1, loss "), part)
 
@@ -378,7 +378,7 @@ class Pretended(unittest.TestCase):
         self.assertRegex(parts["processes_two"]["text"], "mpirun --bind-to none -np 2 .*--num_gpus 1")
         self.assertRegex(parts["processes_launched"]["text"], "mpirun --bind-to none -np 1 ")
         self.assertNotIn("mpirun", parts["processes_two_gpus"]["text"])
-        # Other bits on several processes.
+        # Several processes give other bits.
         self.write(self.bin / "terngrad_train", TRAIN.replace("echo bits", "echo ${OTHER_BITS-}"))
         self.write(self.tools / "mpirun", "export OTHER_BITS=1\n" + MPIRUN)
         statuses = self.statuses(self.check("--phases", "processes", code=1))
@@ -406,7 +406,7 @@ class Pretended(unittest.TestCase):
         (self.root / "digits").mkdir()
         digits = self.check("--phases", "accuracy", "--mnist", os.path.relpath(self.root / "digits"))["parts"][0]
         self.assertIn(f"--dataset mnist --data_dir {(self.root / 'digits').resolve()} ", digits["text"])
-        # The recipe to its end, of which more is expected.
+        # The whole recipe, with a higher required accuracy.
         self.assertIn("--max_steps 10000", digits["text"])
         self.write(self.bin / "terngrad_train", TRAIN.replace("0.995", "0.99"))
         self.assertEqual(self.statuses(self.check("--phases", "accuracy", "--mnist", self.root / "digits", code=1))["lenet_ternary"],

@@ -1,4 +1,4 @@
-"""Tests of scripts/gpu/gpu_report.py on small samples of what scripts/gpu/gpu_check.py leaves."""
+"""Tests of scripts/gpu/gpu_report.py on small samples of the output of scripts/gpu/gpu_check.py."""
 
 import json
 import pathlib
@@ -18,13 +18,13 @@ LENET = "encode_model/cuda/f32/lenet/cache"
 
 
 def gtest(planned=(), **results):
-    """What came of tests, whose names have __ for a point."""
+    """JSON of test results. In keyword names, __ stands for a point."""
     results = {name.replace("__", "."): result for name, result in results.items()}
     return json.dumps({"planned": [*results, *planned], "results": results})
 
 
 def safetensors(**tensors):
-    """The bytes of a file of float32 tensors."""
+    """Bytes of a safetensors file of float32 tensors."""
     header, body = {}, b""
     for name, values in tensors.items():
         data = struct.pack(f"<{len(values)}f", *values)
@@ -75,7 +75,7 @@ class GpuReport(unittest.TestCase):
         return json.loads((self.out / "report.json").read_text())
 
     def only_part(self, code):
-        """Status and detail of the one part there is."""
+        """Status and detail of the only part."""
         part = self.report(code=code)["parts"][0]
         return part["status"], part["detail"]
 
@@ -163,7 +163,7 @@ class GpuReport(unittest.TestCase):
         self.add("sanitizer", "memcheck", "timed out", ran)
         self.assertEqual(self.only_part(0), ("cut off", "after 60 s: 1 tests ran, nothing found"))
         self.parts = []
-        # Its words for a program that was stopped.
+        # Output of the sanitizer for a program that was stopped.
         self.add("sanitizer", "memcheck", "timed out", f"{ran}========= Error: process didn't terminate successfully\n")
         self.assertEqual(self.only_part(0)[0], "cut off")
         self.parts = []

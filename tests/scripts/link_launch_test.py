@@ -99,7 +99,7 @@ class InAFolder(unittest.TestCase):
 
 class LaunchedAgain(unittest.TestCase):
     def launched(self, *percents):
-        """What counts of launches that lose so much, and how many there were; None: a failure."""
+        """Best result and number of launches if launches lose these percentages of time; None: a failed launch."""
         results = [{"error": "why"} if percent is None else {"stolen_percent": percent} for percent in percents]
         rest = iter(results[1:])
         with mock.patch.object(link_launch, "PAUSE_SECONDS", 0):

@@ -1,4 +1,4 @@
-"""Tests of scripts/gpu/long_runs.sh with a stand-in trainer: parts, and runs that continue on another machine."""
+"""Tests of scripts/gpu/long_runs.sh with a fake trainer: splitting into parts, and runs that continue on another machine."""
 
 import os
 import pathlib
@@ -25,7 +25,7 @@ class LongRuns(unittest.TestCase):
         (bundle / "MANIFEST").touch()
         shutil.copy(TESTS.parent / "scripts/gpu/bundle_run.sh", bundle / "run")
         shutil.copy(TESTS / "experiments" / "stand_in_trainer.py", bundle / "bin" / "terngrad_train")
-        (bundle / "noise").write_bytes(os.urandom(3 << 20))  # so that there are several parts
+        (bundle / "noise").write_bytes(os.urandom(3 << 20))  # large enough for several parts
         with tarfile.open(self.folder / "bundle.tar.xz", "w:xz") as archive:
             archive.add(bundle, bundle.name)
         (self.folder / "recipes").mkdir()
@@ -33,7 +33,7 @@ class LongRuns(unittest.TestCase):
         (self.folder / "recipes" / "presets.toml").write_text("[presets]\n")
 
     def call(self, machine, *words, code=0, seconds="0"):
-        """Runs the script as on a machine, which is a temporary folder."""
+        """Runs the script as on `machine`, which is a temporary folder."""
         (self.folder / machine).mkdir(exist_ok=True)
         environment = {**os.environ, "TMPDIR": str(self.folder / machine), "STAND_IN_SECONDS": seconds, "CUDA_VISIBLE_DEVICES": "0"}
         result = subprocess.run([SCRIPT, *map(str, words)], capture_output=True, text=True, timeout=120, env=environment)
@@ -41,7 +41,7 @@ class LongRuns(unittest.TestCase):
         return result.stdout + result.stderr
 
     def loan(self, machine, seconds, limit, code, *files):
-        """Brings files to a machine in two calls, lets runs begin there, and returns the folder of what comes back."""
+        """Copies files to a machine in two calls, starts runs there, and returns the folder of their results."""
         parts = self.folder / f"parts-{machine}"
         self.call("here", "cut", 2, parts, self.folder / "bundle.tar.xz", *files)
         second = self.folder / f"second-{machine}"

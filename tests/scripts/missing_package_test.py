@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Scripts that need packages print their --help without them, and then say what is missing, for whom, and where it is."""
+"""Scripts with optional packages print --help without them; otherwise they name the package, the interpreter and the
+installation."""
 
 import pathlib
 import subprocess
@@ -13,7 +14,7 @@ import missing_package  # noqa: E402
 
 
 def run_bare(*command):
-    """Runs a script by this interpreter without its installed packages."""
+    """Runs a script with this interpreter without installed packages."""
     return subprocess.run([sys.executable, "-S", "-E", *map(str, command)], capture_output=True, text=True, check=False)
 
 

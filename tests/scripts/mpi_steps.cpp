@@ -1,5 +1,5 @@
-// Stands in for terngrad_train in the test of scripts/hosts/run_hosts.sh: steps that all ranks take together, and a
-// stop that they agree on. Every rank then writes its number of steps to saved-RANK in --train_dir.
+// Replaces terngrad_train in the test of scripts/hosts/run_hosts.sh: ranks run common steps and agree when to stop.
+// Every rank then writes its number of steps to saved-RANK in --train_dir.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ namespace {
 volatile std::sig_atomic_t g_signal = 0;
 
 void note(int signal) {
-  // As terngrad_train has it: the second signal ends the process.
+  // As in terngrad_train, a second signal ends the process.
   g_signal = signal;
   std::signal(signal, SIG_DFL);
 }
@@ -47,7 +47,7 @@ std::map<std::string, std::string> parse(int argc, char** argv) {
 int main(int argc, char** argv) {
   auto options = parse(argc, argv);
   if (options.count("--version") != 0) {
-    // Another version on another host.
+    // A file may set another version for this host.
     std::ifstream of_host(std::string(argv[0]) + ".version." + [] {
       char name[256] = {};
       gethostname(name, sizeof(name) - 1);
@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
     if (rank == 0) std::printf("step %d\n", step);
     std::fflush(stdout);
   }
-  // Some take longer to save than others.
+  // Ranks take different times to save.
   if (stop != 0) usleep(static_cast<useconds_t>(500000 * rank));
   std::ofstream(saved) << step << "\n";
   MPI_Finalize();

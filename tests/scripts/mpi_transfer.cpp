@@ -1,6 +1,6 @@
-// Stands in for a distributed training in tests of scripts: mpi_transfer BYTES
-// All-reduces BYTES and checks the sums, then sends BYTES from rank 0 to rank 1 and back one byte. Rank 0 prints the
-// seconds that the sending took, and those of the quickest of ten round trips of one byte.
+// Replaces a distributed training in tests of scripts: mpi_transfer BYTES All-reduces BYTES and checks the sums, then
+// sends BYTES from rank 0 to rank 1 and one byte back. Rank 0 prints the seconds of this, and of the fastest of ten
+// round trips of one byte.
 #include <mpi.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace {
 
-/// The seconds of `num_bytes` from rank 0 to rank 1 and a byte back, on rank 0.
+/// Seconds on rank 0 to send `num_bytes` to rank 1 and receive a byte.
 double round_trip(int rank, std::vector<char>& buffer, int num_bytes) {
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = MPI_Wtime();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests that docs/options.md and scripts/common/train_options.json are what the declarations say, and how they are made.
+"""docs/options.md and scripts/common/train_options.json match the declared options; tests of their generator.
 
 Argument: terngrad_train."""
 

@@ -16,7 +16,7 @@ SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/gpu/pack_images.
 
 
 def batch(seed, count=7):
-    """Images of which some are smooth, some noise, some black and white."""
+    """Random images: some smooth, some noise, some black and white."""
     random = np.random.default_rng(seed)
     records = random.integers(0, 256, (count, 3073), dtype=np.uint8)
     ramp = np.add.outer(np.arange(32), 3 * np.arange(32)).astype(np.uint8)

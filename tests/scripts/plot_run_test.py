@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests scripts/plot_run.py on small run directories. Exits 77 (skipped) if there is no matplotlib."""
+"""Tests scripts/plot_run.py on small run directories. Exits 77 (skipped) without matplotlib."""
 
 import contextlib
 import io
@@ -20,7 +20,8 @@ def plot(*arguments):
 
 
 def write_run(path, seed=1, grad_bits=1, last_line="", options=None, **numbers):
-    """A run of 20 steps, saved at no step. Losses and accuracies depend on the seed. @param numbers  more of training"""
+    """Writes a run of 20 steps without checkpoints. Losses and accuracies depend on the seed. @param numbers
+    additional metrics of training"""
     path.mkdir(parents=True)
     (path / "config.json").write_text(json.dumps({"options": {"seed": seed, "grad_bits": grad_bits, "num_nodes": 4} if options is None else options}))
     lines = []
@@ -34,7 +35,7 @@ def write_run(path, seed=1, grad_bits=1, last_line="", options=None, **numbers):
 
 
 def write_checkpoint(path, elements):
-    """A safetensors header of float32 tensors; plot_run.py reads no more of it."""
+    """Writes a safetensors header of float32 tensors; plot_run.py reads only the header."""
     header, end = {"__metadata__": {"step": "20"}}, 0
     for name, count in elements.items():
         header[name] = {"dtype": "F32", "shape": [count], "data_offsets": [end, end + 4 * count]}
@@ -133,7 +134,7 @@ class PlotRun(unittest.TestCase):
         self.assertEqual(run.curves["bits"], {10: 6.0, 20: 6.0})  # an eighth of the 48 bits of a ring of four
         self.assertEqual(run.curves["test accuracy"], {10: 50.0, 20: 50.0})
         self.assertNotIn("test loss", run.curves)
-        self.assertEqual(run.curves["zeros"], {10: 75.0, 20: 75.0})  # no sizes: tensors count alike
+        self.assertEqual(run.curves["zeros"], {10: 75.0, 20: 75.0})  # without sizes, tensors have equal weights
 
     def test_places_are_what_was_used_up(self):
         def line(step, **fields):
@@ -149,7 +150,7 @@ class PlotRun(unittest.TestCase):
         self.assertEqual(run.places([0, 5, 10, 15, 20, 21], "bytes"), [0, 25, 50, 65, 80, None])
         self.assertEqual(run.places([0, 10, 20], "seconds"), [0, 20, 25])
         self.assertEqual(run.places([0, 10, 20], "step"), [0, 10, 20])
-        # Places after a line without bytes are unknown.
+        # After a line without bytes, positions are unknown.
         lines.insert(1, line(15))
         (self.folder / "a" / "metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
         self.assertEqual(plot_run.Run(self.folder / "a").places([10, 15, 20], "bytes"), [50, None, None])

@@ -1,4 +1,4 @@
-"""scripts/prepare_imagenet.py on small archives."""
+"""Tests of scripts/prepare_imagenet.py on small archives."""
 
 import io
 import subprocess
@@ -47,7 +47,7 @@ class PrepareImageNet(unittest.TestCase):
         self.assertEqual(result.stdout, "3 training images\n", result.stderr)
         self.assertEqual((self.root / "out/train/n02/n02_2.JPEG").read_bytes(), b"two")
         self.assertEqual(len(list(self.root.glob("out/train/*/*"))), 3)
-        # Again: a file that is whole stays, one that is not is written.
+        # Second run: complete files stay, incomplete ones are written.
         whole = self.root / "out/train/n02/n02_1.JPEG"
         whole.write_bytes(b"ONE")
         (self.root / "out/train/n01/n01_9.JPEG").write_bytes(b"ni")

@@ -1,7 +1,7 @@
-"""Tests of scripts/hosts/run_hosts.sh and stop_hosts.sh: two hosts of scripts/hosts/slow_link.sh, each with an ssh daemon of its own.
-RunHosts has a small MPI program in terngrad_train's place.
+"""Tests of scripts/hosts/run_hosts.sh and stop_hosts.sh: two hosts of scripts/hosts/slow_link.sh, each with its own ssh
+daemon. RunHosts uses a small MPI program instead of terngrad_train.
 
-Arguments: terngrad_train if it knows MPI, or ""; test classes. Exits with 77 where something is missing."""
+Arguments: terngrad_train if it is built with MPI, or ""; test classes. Exits with 77 (skipped) if something is missing."""
 
 import os
 import pathlib
@@ -38,8 +38,8 @@ def what_is_missing():
 
 
 def start_daemon(folder, rank):
-    """An ssh daemon on this host, with keys and a configuration in `folder`."""
-    # Its folder for the separation of privileges, in this host's mount namespace.
+    """Starts an ssh daemon on this host, with keys and a configuration in `folder`."""
+    # For the daemon's privilege separation, in this host's mount namespace.
     subprocess.run(["mount", "-t", "tmpfs", "terngrad", "/run"], check=True)
     pathlib.Path("/run/sshd").mkdir(mode=0o755)
     state = folder / f"host{rank}"
@@ -61,7 +61,7 @@ SetEnv TMPDIR={state}
 
 
 def main_of_host(folder, arguments):
-    """The process on one of the hosts: on the first the tests, on the others nothing but the daemon."""
+    """The process on one of the hosts: the first runs the tests, the others only the daemon."""
     rank = int(os.environ["TERNGRAD_HOST_RANK"])
     daemon = start_daemon(folder, rank)
     done = folder / "done"
@@ -115,7 +115,7 @@ class Case(unittest.TestCase):
                               timeout=120)
 
     def start_steps(self, *options, run=None):
-        """A run, once it has reported a step."""
+        """Starts a run and waits for its first step."""
         process = subprocess.Popen(self.command(*options, run=run), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    text=True, start_new_session=True)
         self.addCleanup(process.stdout.close)
@@ -151,7 +151,7 @@ class RunHosts(Case):
         return shutil.copy(FOLDER / "mpi_steps", self.folder / "mpi_steps")
 
     def start(self, *options, run=None):
-        """A run that takes long, once it is under way. @returns its process and those of its ranks"""
+        """Starts a long run and waits until it is under way. @returns its process and those of its ranks"""
         process = self.start_steps(*options, run=run)
         return process, [int(re.findall(r" process (\d+)\n", self.log(rank, run=run))[-1]) for rank in range(3)]
 
@@ -285,7 +285,7 @@ class RunHosts(Case):
         self.assertEqual(len(set(self.saved())), 1)
         self.assertIsNone(other.poll())
         self.assertTrue(all(map(self.is_there, other_ranks)))
-        # Ranks that do not answer: one is held.
+        # Ranks that do not respond: one is stopped.
         os.kill(other_ranks[1], signal.SIGSTOP)
         result = self.stop("--timeout", "2", run=other_run)
         self.assertEqual(result.returncode, 1)
@@ -311,7 +311,7 @@ class RunHosts(Case):
     def test_a_host_that_is_lost_is_named(self):
         self.write_config(max_steps=100_000)
         process, ranks = self.start()
-        # The daemon of mpirun on the second host, two levels above the rank.
+        # mpirun's daemon on the second host, two levels above the rank.
         parent = ranks[2]
         for _ in range(2):
             parent = int(re.search(r"PPid:\s+(\d+)", pathlib.Path(f"/proc/{parent}/status").read_text()).group(1))
@@ -332,7 +332,7 @@ class RunHosts(Case):
 
 
 class Training(Case):
-    """A worker on each host. What it ends with are the bits of a run in one process."""
+    """A worker on each host. The final state is bit-identical to that of a run in one process."""
 
     OPTIONS = {"dataset": "mnist", "num_nodes": 2, "grad_bits": 1, "max_steps": 300, "save_iter": 50, "log_steps": 10,
                "batch_size": 16, "device": "cpu", "threads": 1, "tensorboard": "false", "telemetry_steps": 0}
@@ -341,7 +341,7 @@ class Training(Case):
         return TRAIN
 
     def ranks_elsewhere(self):
-        """Processes of this run on another host; other tests have trainings of the same program."""
+        """Process ids of this run on another host; other tests may run the same program."""
         found = []
         of_this_run = os.fsencode(self.run / "train")
         for process in pathlib.Path("/proc").glob("[0-9]*"):
@@ -392,7 +392,7 @@ class Training(Case):
 
 
 def make_folder(folder):
-    """Keys, the client's configuration, and the program."""
+    """Writes keys and the ssh client's configuration, and builds the program."""
     for name in ("host_key", "user_key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
     (folder / "ssh_config").write_text(f"""

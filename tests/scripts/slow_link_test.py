@@ -1,6 +1,6 @@
-"""Tests of scripts/hosts/slow_link.sh: on hosts of its own making, with a small MPI program built here.
+"""Tests of scripts/hosts/slow_link.sh: it creates hosts and runs a small MPI program, which is built here.
 
-Arguments: the test classes to run. Exits with 77 where what they need is missing."""
+Arguments: the test classes to run. Exits with 77 (skipped) if a required program or right is missing."""
 
 import concurrent.futures
 import json
@@ -20,8 +20,7 @@ SCRIPT = ROOT / "scripts/hosts/slow_link.sh"
 TRANSFER = pathlib.Path(__file__).with_name("mpi_transfer.cpp")
 PROGRAM = None
 
-# Says which network it is on, leaves a process behind, and continues for long unless asked to end. A second SIGTERM would end
-# it at once.
+# Prints its network namespace, leaves a background process, and runs until SIGTERM. A second SIGTERM ends it at once.
 LONG = """
 (exec setsid sleep 1000 >/dev/null 2>&1) &
 trap 'trap - TERM; sleep 1.5; echo saved; exit 143' TERM
@@ -42,7 +41,7 @@ def what_is_missing():
 
 
 def processes_on(networks):
-    """Those that are on one of the networks, given as /proc/PID/ns/net links to."""
+    """Ids of processes in these network namespaces, given as links of /proc/PID/ns/net."""
     found = []
     for link in pathlib.Path("/proc").glob("[0-9]*/ns/net"):
         try:
@@ -114,7 +113,7 @@ class Arguments(Case):
         if os.geteuid() != 0:
             self.assert_refused(["needs root"], "1gbit", "2", "--", "true")
             return
-        # A folder that has only what the script needs before it looks.
+        # A folder with only the programs that the script uses before its check.
         programs = self.folder / "bin"
         programs.mkdir()
         for name in ("bash", "dirname", "env"):
@@ -123,7 +122,7 @@ class Arguments(Case):
         for name, package in [("ip", "iproute2"), ("tc", "iproute2"), ("mpirun", "openmpi-bin"), ("iperf3", "iperf3")]:
             self.assert_refused([f"needs {name}", package], "--iperf", "1gbit", "2", "--", "true", environment=environment)
             (programs / name).symlink_to("/bin/true")
-        # Copied to where everybody may read it.
+        # A copy that every user may read.
         script = self.folder / "slow_link.sh"
         shutil.copy(SCRIPT, script)
         self.folder.chmod(0o755)
@@ -149,14 +148,14 @@ class Hosts(Case):
         self.assertGreater(found["iperf3_mbit_per_s"], 0.5 * 20)
         self.assertIn(f"iperf3: {found['iperf3_mbit_per_s']} Mbit/s", result.stderr)
         self.assertGreater(found["seconds"], seconds)
-        # An all-reduce of two sends everything once each way. Headers are a few percent, starting a few kilobytes.
+        # An all-reduce of two ranks sends everything once each way. Headers add a few percent, startup a few kilobytes.
         sent = [host["sent_bytes"] for host in found["hosts"]]
         for number, payload in zip(sent, (2 * num_bytes, num_bytes)):
             self.assertGreater(number, payload)
             self.assertLess(number, 1.1 * payload + 100_000)
         for i, host in enumerate(found["hosts"]):
             self.assertEqual((host["host"], host["address"]), (i, f"10.77.0.{i + 1}"))
-            # What was still on its way between two readings, or thrown away by a full queue.
+            # Bytes in flight between the two readings, or dropped by a full queue.
             self.assertLess(abs(host["received_bytes"] - sent[1 - i]), 0.05 * sent[1 - i] + 10_000)
             self.assertIn(f"host {i} (10.77.0.{i + 1}) sent {host['sent_bytes']} bytes, received "
                           f"{host['received_bytes']} bytes\n", result.stderr)
@@ -229,7 +228,7 @@ class Hosts(Case):
         self.assertRegex(result.stderr, r"rank 1 on host terngrad\d+-1 ended with exit code 137 \(SIGKILL\)")
 
     def start_long(self, *options, text=LONG):
-        """A run of LONG on two hosts, when it is under way. @returns the process and its networks"""
+        """Starts LONG on two hosts and waits until it runs. @returns the process and its networks"""
         process = subprocess.Popen([SCRIPT, *options, "1gbit", "2", "--", "bash", "-c", text], text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment(),
                                    start_new_session=True)
@@ -261,12 +260,12 @@ class Hosts(Case):
         process.send_signal(number)
         output, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 128 + number, errors)
-        # Every process of the command was asked, and had the time that it took.
+        # Every process of the command received the signal and had time to finish.
         self.assertEqual(output.split(), ["saved", "saved"])
         self.assert_gone(networks)
 
     def test_is_taken_down_after_signals(self):
-        with concurrent.futures.ThreadPoolExecutor() as pool:  # they wait, most of the time
+        with concurrent.futures.ThreadPoolExecutor() as pool:  # mostly waiting
             runs = [pool.submit(self.check_signal, number, options) for options in ([], ["--no-mpi"])
                     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
         for run in runs:

@@ -1,6 +1,6 @@
 """Tests of scripts/hosts/split_dataset.sh.
 
-Arguments: optionally terngrad_train, to read what was split."""
+Arguments: optionally terngrad_train, to read the shards."""
 
 import os
 import pathlib
@@ -15,12 +15,12 @@ import zlib
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/hosts/split_dataset.sh"
 TRAIN = None
 
-# Names as people give them.
+# Unusual class names.
 CLASSES = {"cats & dogs": 7, "100%": 3, "-bird": 4, "möwe": 9}
 
 
 def png(grey):
-    """An image of 28 x 28, all of one grey."""
+    """A grey image of 28 x 28 pixels of one value."""
     def chunk(kind, content):
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
@@ -63,7 +63,7 @@ class SplitDataset(unittest.TestCase):
         self.assertEqual(sorted(self.folder.rglob("*")), before)
 
     def images(self, folder, subset):
-        """Class and name of all images, each of which must be there."""
+        """(class, name) of all images, whose files must exist."""
         found = []
         for path in sorted((folder / subset).glob("*/*"), key=os.fsencode):
             self.assertTrue(path.is_file(), path)
@@ -72,7 +72,7 @@ class SplitDataset(unittest.TestCase):
         return found
 
     def assert_shards(self, shards):
-        """Each is a data set, together they are the whole, and they are as equal as can be."""
+        """Each shard is a data set, together they are the whole one, and their sizes differ by one image at most."""
         everything = []
         for shard in shards:
             images = self.images(shard, "train")

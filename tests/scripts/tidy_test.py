@@ -1,4 +1,4 @@
-"""Tests of scripts/dev/tidy.py: it finds what clang-tidy finds in a source, a header and a batch, and remembers what passed."""
+"""Tests of scripts/dev/tidy.py: it reports findings of clang-tidy in a source, a header and a batch, and caches clean files."""
 
 import json
 import os
@@ -43,7 +43,7 @@ class Tidy(unittest.TestCase):
 
     def test_finds_what_is_wrong_and_remembers_what_passed(self):
         self.assertEqual(self.run_tidy(), (0, "tidy.py: 2 files, 0 failed"))
-        # clang-tidy now only says its version.
+        # clang-tidy now only prints its version.
         real = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True, check=True).stdout
         tools = self.root / "tools"
         tools.mkdir()

@@ -1,4 +1,4 @@
-"""Tests of scripts/bench/time_to_accuracy.py on made-up trainings and links."""
+"""Tests of scripts/bench/time_to_accuracy.py on invented trainings and links."""
 
 import json
 import pathlib
@@ -24,7 +24,7 @@ class TimeToAccuracy(unittest.TestCase):
         cells = {"fp32": [[10, 0.4], [20, 0.6]], "ternary": [[10, 0.3], [20, 0.5], [40, 0.7]], "topk-1": [[10, 0.2], [40, 0.5]]}
         lines = [{"cell": f"time-to-accuracy/{cell}", "scale": scale, "status": "done", "curves": {"test_top1": curve}}
                  for cell, curve in cells.items() for scale in ("1", "1/30") if scale == "1" or cell == "fp32"]
-        lines[1]["curves"] = {"test_top1": [[1, 0.9]]}  # of a part of the steps
+        lines[1]["curves"] = {"test_top1": [[1, 0.9]]}  # a run with a part of the steps
         self.write("steps.jsonl", lines)
         self.write("fp16.jsonl", [{"step": 10, "top1_ema": 0.5}, {"step": 20, "top1_ema": 0.61}])
         advice = {"codecs": [{"codec": "t2", "exchange": "all_gather", "step_seconds": 0.5},
@@ -50,7 +50,7 @@ class TimeToAccuracy(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         (entries,) = json.loads((self.folder / "out.json").read_text())["rates"].values()
         found = {entry["row"]: entry for entry in entries}
-        self.assertEqual(list(found), ["fp32", "vendor-fp32", "t2", "topk-1", "ddp-fp16"])  # ddp-fp32: its steps are not known
+        self.assertEqual(list(found), ["fp32", "vendor-fp32", "t2", "topk-1", "ddp-fp16"])  # no steps for ddp-fp32
         self.assertEqual(found["fp32"]["steps"], 20)
         self.assertEqual(found["fp32"]["seconds"], 40)
         self.assertAlmostEqual(found["t2"]["steps"], 30)

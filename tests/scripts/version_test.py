@@ -1,4 +1,4 @@
-"""Tests of cmake/WriteVersion.cmake, in a repository made here.
+"""Tests of cmake/WriteVersion.cmake in a new git repository.
 
 Arguments: cmake, git."""
 
@@ -32,12 +32,12 @@ class WriteVersion(unittest.TestCase):
         return self.git("rev-parse", "--short=12", "HEAD").strip()
 
     def written(self, git=None):
-        """The commit that is written, and whether the file was."""
+        """(commit in the generated source, True if the file was written)"""
         definitions = {"TERNGRAD_VERSION": "1.2.3", "SOURCE_DIR": self.sources, "GIT": GIT if git is None else git,
                        "TEMPLATE": CMAKE_FILES / "version.cpp.in", "OUTPUT": self.output}
         if self.output.exists():
             os.utime(self.output, (LONG_AGO, LONG_AGO))
-        # Folders above the sources may be a repository.
+        # A parent folder may be a repository.
         subprocess.run([CMAKE, *(f"-D{name}={value}" for name, value in definitions.items()), "-P",
                         CMAKE_FILES / "WriteVersion.cmake"], check=True,
                        env={**os.environ, "GIT_CEILING_DIRECTORIES": str(self.sources.parent)})

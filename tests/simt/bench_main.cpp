@@ -1,5 +1,5 @@
-// The benchmarks on a GPU, in the emulation: each runs once, which tells whether it is right, and nothing of speed. The
-// options are Google Benchmark's. Exit codes: 0 all right, 1 a wrong result, 2 wrong usage.
+// Runs the GPU benchmarks in the emulation, once each, to check their results; times mean nothing. Takes Google
+// Benchmark's options. Exit codes: 0 success, 1 wrong result, 2 wrong usage.
 #include <benchmark/benchmark.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Every kernel of defects/ is seen to be wrong by the builds that can see it, and correct ones by none. Kernels run in
-// their own process, which a sanitizer or the emulation ends.
+// Each defect is detected by the builds that can detect it; correct kernels pass in all builds. Each kernel runs in its
+// own process, which a sanitizer or the emulation may end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -16,15 +16,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What may be seen besides the words of a sanitizer or the emulation.
+// Signs of a defect other than messages of sanitizers and of the emulation.
 constexpr const char* kOtherOrder = "another result in another order";
 constexpr const char* kUndefined = "undefined values in the result";
 constexpr const char* kSignal = "ended by a signal";
 constexpr const char* kUnseen = nullptr;
 constexpr const char* kRace = "ThreadSanitizer: data race";
 
-/// A defect, and what three builds say of it: without sanitizers, with those of addresses and undefined behaviour, with
-/// that of threads.
+/// Expected sign of a defect in three builds: without sanitizers, with the address and undefined-behaviour sanitizers,
+/// with the thread sanitizer.
 struct Expectation {
   const char* name;
   const char* plain;
@@ -32,11 +32,11 @@ struct Expectation {
   const char* thread;
 };
 
-// Without it GoogleTest prints the bytes, of which addresses differ from run to run.
+// GoogleTest would print bytes, which contain addresses and differ from run to run.
 void PrintTo(const Expectation& expectation, std::ostream* out) { *out << expectation.name; }
 
 constexpr Expectation kExpectations[] = {
-    // Beyond memory. What is hit instead is chance, so the other builds are not asked.
+    // Out of bounds. The overwritten memory is random, so other builds cannot detect it.
     {"global_write", kUnseen, "AddressSanitizer: heap-buffer-overflow", kUnseen},
     {"global_vector_read", kUnseen, "AddressSanitizer: heap-buffer-overflow", kUnseen},
     {"freed_memory", kUnseen, "AddressSanitizer: heap-use-after-free", "ThreadSanitizer: heap-use-after-free"},
@@ -45,13 +45,13 @@ constexpr Expectation kExpectations[] = {
     {"dynamic_shared", kUnseen, "AddressSanitizer: heap-buffer-overflow", kUnseen},
     {"local_array", kUnseen, "runtime error: index 8 out of bounds", kUnseen},
     {"stack_overflow", kSignal, "AddressSanitizer: stack-overflow", kSignal},
-    // Undefined behaviour and values.
+    // Undefined behaviour and undefined values.
     {"misaligned_vector", kUnseen, "misaligned address", kUnseen},
     {"shift_too_far", kUnseen, "runtime error: shift exponent 32 is too large", kUnseen},
     {"signed_overflow", kUnseen, "runtime error: signed integer overflow", kUnseen},
     {"undefined_shared", kUndefined, kUnseen, kUndefined},
     {"undefined_global", kUndefined, kUndefined, kUndefined},
-    // Threads that do not meet: in every build.
+    // Wrong barriers and shuffles: detected in all builds.
     {"divergent_barrier", "meet at different __syncthreads", "meet at different __syncthreads",
      "meet at different __syncthreads"},
     {"shuffle_after_return", "simt: deadlock", "simt: deadlock", "simt: deadlock"},
@@ -60,7 +60,7 @@ constexpr Expectation kExpectations[] = {
     {"lane_not_in_mask", "lane is not in the mask", "lane is not in the mask", "lane is not in the mask"},
     {"divergent_shuffle", "meet at different collectives", "meet at different collectives",
      "meet at different collectives"},
-    // Races. Results tell of some; where threads that race write the same or run one after another, they do not.
+    // Data races. Results reveal them only if the racing threads write different values and run in turns.
     {"missing_barrier", kOtherOrder, kOtherOrder, kRace},
     {"missing_barrier_before_reuse", kOtherOrder, kOtherOrder, kRace},
     {"missing_syncwarp", kOtherOrder, kOtherOrder, kRace},
@@ -90,10 +90,10 @@ std::vector<Expectation> expectations_of_this_build() {
 
 struct Outcome {
   std::string output;
-  int status;  // as wait() has it
+  int status;  // as returned by wait()
 };
 
-/// Runs the program with `arguments` and settings of the environment, as the shell has them.
+/// Runs the program with `arguments` and environment settings, in shell syntax.
 Outcome run_program(const std::string& environment, const std::string& arguments) {
   const std::string command =
       "ulimit -c 0; exec env " + environment + " '" + TERNGRAD_SIMT_DEFECTS_PROGRAM + "' " + arguments + " 2>&1";
@@ -106,7 +106,7 @@ Outcome run_program(const std::string& environment, const std::string& arguments
   return outcome;
 }
 
-/// What is to be seen of a kernel: nothing if it ends well, with the same result and no undefined value in every order.
+/// Signs of a defect: empty if the kernel ends normally with equal, defined results in all orders.
 std::string signs_of(const std::string& name) {
   std::string signs;
   std::set<std::string> results;

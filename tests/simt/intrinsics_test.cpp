@@ -1,4 +1,4 @@
-// The emulation's own intrinsics, as the CUDA C++ Programming Guide describes them, and its refusals.
+// Intrinsics of the emulation, compared with the CUDA C++ Programming Guide, and its error messages.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned kAll = ~0u;
 
-/// What each lane of a warp computes.
+/// Results of the 32 lanes of a warp.
 template <class Compute>
 std::vector<int> by_lane(Compute compute) {
   std::vector<int> result(32);
@@ -32,7 +32,7 @@ TEST(Shuffles, ReadTheLaneThatTheGuideNames) {
       {[](int i) { return __shfl_sync(kAll, i, 37); }, [](int) { return 5; }},
       {[](int i) { return __shfl_sync(kAll, i, i + 1, 8); }, [](int i) { return i / 8 * 8 + (i + 1) % 8; }},
       {[](int i) { return __shfl_xor_sync(kAll, i, 9); }, [](int i) { return i ^ 9; }},
-      // The groups before may be read, those after not.
+      // Earlier groups can be read, later ones not.
       {[](int i) { return __shfl_xor_sync(kAll, i, 8, 8); }, [](int i) { return i & 8 ? i ^ 8 : i; }},
       {[](int i) { return __shfl_down_sync(kAll, i, 3); }, [](int i) { return i + 3 < 32 ? i + 3 : i; }},
       {[](int i) { return __shfl_down_sync(kAll, i, 3, 16); }, [](int i) { return i % 16 + 3 < 16 ? i + 3 : i; }},
@@ -178,7 +178,7 @@ TEST(Launches, OfShapesThatNoGpuTakesAreErrors) {
   EXPECT_THROW(launch(do_nothing, dim3(1, 1, 65536), dim3(32), 0, stream), DeviceError);
   EXPECT_THROW(launch(do_nothing, dim3(1), dim3(32), (48 << 10) + 1, stream), DeviceError);
   EXPECT_NO_THROW(launch(do_nothing, dim3(1), dim3(1024), 48 << 10, stream));
-  EXPECT_NO_THROW(launch(do_nothing, dim3(1, 0), dim3(32), 0, stream));  // an empty grid is no launch
+  EXPECT_NO_THROW(launch(do_nothing, dim3(1, 0), dim3(32), 0, stream));  // an empty grid launches nothing
 }
 
 TEST(NumBlocks, RoundUpAndStayWithinAGrid) {

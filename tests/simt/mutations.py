@@ -25,20 +25,20 @@ import sys
 ADDRESS = "-fsanitize=address"
 
 
-# Of threads, and of streams that do nothing before the host waits; None: the variable is not set.
+# Environment of the two runs: orders of threads, and of deferred streams. None: the variable is unset.
 ORDERS = {"SIMT_SEED": (None, "5"), "SIMT_STREAMS": ("newest_first", "oldest_first")}
 
 
 @dataclasses.dataclass
 class Mutation:
-    file: str  # what is changed
-    source: str  # what is compiled with the change in place
-    tests: str  # a filter of GoogleTest
-    old: str  # a text that is in the file `times` times; the first is changed
+    file: str  # changed file
+    source: str  # source that is compiled with the change
+    tests: str  # GoogleTest filter
+    old: str  # text to replace, which the file contains `times` times; the first is changed
     new: str
     times: int = 1
-    sanitizer: str = ""  # needed to see it
-    program: str = ""  # whose tests they are, as <program>_test.cpp; by default the source's own
+    sanitizer: str = ""  # sanitizer that detects it
+    program: str = ""  # tests are in <program>_test.cpp; default: the source's name
     orders: str = "SIMT_SEED"  # a variable of ORDERS
 
 
@@ -216,7 +216,7 @@ STREAMED = "datasets/streamed_examples.cpp"
 
 
 def streamed_mutation(old, new, orders="SIMT_STREAMS"):
-    """What is wrong with waits is seen where streams run as far ahead as they may."""
+    """A mutation of stream waits, detected by streams that run ahead."""
     return Mutation(STREAMED, STREAMED, "CudaStreamedExamples.*", old, new, orders=orders)
 
 
@@ -250,11 +250,11 @@ class Bench:
         self.folder.mkdir(parents=True)
 
     def compile(self, source, obj, *options):
-        # A changed header comes before the unchanged one in the order of folders. A cache that looks whether the files of an
-        # earlier compilation are as they were does not see that: it is told by the command.
+        # The changed header precedes the unchanged one in the include order, which a compiler cache cannot see from its
+        # records. A digest in the command tells it.
         changed = sorted(path for path in self.folder.rglob("*") if path.suffix in (".cuh", ".cu", ".h", ".cpp"))
         digest = hashlib.sha256(b"".join(path.read_bytes() for path in changed)).hexdigest()
-        # Changed a moment ago, but not while it is compiled: ccache need not fear that.
+        # Files are new, but do not change during compilation, so ccache need not refuse them.
         sloppiness = [*os.environ.get("CCACHE_SLOPPINESS", "").split(","), "include_file_mtime", "include_file_ctime"]
         environment = dict(os.environ, CCACHE_SLOPPINESS=",".join(filter(None, sloppiness)))
         includes = [self.folder, self.root, self.root / "tests", self.root / "tests/simt/include", self.thrust]
@@ -269,12 +269,12 @@ class Bench:
         )
 
     def program(self, source, sanitizer, tests_of):
-        """simt_test with `source` compiled anew. Its header and itself are taken from the folder if they are there."""
+        """Links `source`, recompiled with the changed files of the folder, with its test."""
         place = self.folder / source if (self.folder / source).exists() else self.root / source
         obj = self.folder / "mutant.o"
         self.compile(place, obj, *([sanitizer] if sanitizer else []))
-        # The test of a kernel; a test is the source itself. The kernel's object is in a library, where nothing looks for
-        # it any more.
+        # Links the test of a kernel; if `source` is a test, it replaces its object. The kernel's original object stays
+        # unused in a library.
         others = [other for other in self.objects if other.endswith(f"/{tests_of or pathlib.Path(source).stem}_test.cpp.o")]
         if not others and not source.startswith("tests/"):
             sys.exit(f"mutations.py: no object of the tests of {source} among --objects")
@@ -284,7 +284,7 @@ class Bench:
         return program
 
     def passes(self, program, tests, orders):
-        """Whether the tests pass, in either of the orders."""
+        """Returns true if the tests pass in both orders."""
         for order in ORDERS[orders]:
             environment = {name: value for name, value in os.environ.items() if name not in ORDERS}
             if order:
@@ -323,7 +323,7 @@ def parse_arguments():
     parser.add_argument("--folder")
     parser.add_argument("--thrust")
     parser.add_argument("--objects", nargs="+")
-    # Options of the linker begin with a dash, as our own do.
+    # Arguments after --link may begin with a dash.
     split = sys.argv.index("--link") if "--link" in sys.argv else len(sys.argv)
     arguments = parser.parse_args(sys.argv[1:split])
     arguments.link = sys.argv[split + 1 :]
@@ -348,7 +348,7 @@ def chosen_mutations(arguments):
 
 
 def check_places(root, mutations):
-    """Ends the program if a mutation's text is not in its file as often as it says: not only for those that are drawn."""
+    """Exits if a text does not occur `times` times in its file; checks all mutations, not only the sample."""
     errors = []
     for mutation in mutations:
         times = (root / mutation.file).read_text().count(mutation.old)

@@ -1,4 +1,4 @@
-// The reductions of kernels/tensor/cuda/reduce.cuh, in the order that they promise.
+// Reductions of kernels/tensor/cuda/reduce.cuh, in their documented order of additions.
 #include "kernels/tensor/cuda/reduce.cuh"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ __global__ void reduce_kernel(const float* in, float* of_warps, float* of_blocks
   }
 }
 
-/// The sum of 32 values by halves.
+/// Sum by halves.
 float tree_sum(std::span<const float> values) {
   std::vector<float> sums(values.begin(), values.end());
   for (std::size_t distance = sums.size() / 2; distance > 0; distance /= 2) {

@@ -1,4 +1,4 @@
-// Comparing floating-point results bit by bit: == takes +0 for -0 and refuses equal NaN.
+// Bitwise comparison of floating-point results: operator== treats +0 and -0 as equal and NaN as unequal to itself.
 #pragma once
 
 #include <bit>

@@ -1,4 +1,4 @@
-// A codec without kernels, as an embedder may write one.
+// A user-defined codec without kernels of its own: 8-bit levels, one shared scaler per tensor.
 #pragma once
 
 #include <algorithm>
@@ -20,12 +20,12 @@ namespace terngrad::testing {
 
 inline constexpr float kByteLevels = 127.0f;
 
-/// Every element as a whole number of 127ths of the largest |g| of all workers.
+/// Sends round(127 g / s) as int8, where s is the largest |g| over all workers.
 class Bytes : public Codec {
  public:
   struct Options {
-    bool draws = false;      // rounds down after adding a draw, else to nearest
-    bool fixed_size = true;  // says that it is
+    bool draws = false;      // stochastic rounding, else to nearest
+    bool fixed_size = true;  // traits().fixed_size
   };
   Bytes() = default;
   explicit Bytes(const Options& options) : options_(options) {}

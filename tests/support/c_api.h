@@ -1,4 +1,4 @@
-// The C API in tests: handles that end themselves, and arrays of what tests are made of.
+// Helpers for tests of the C API: owning handles, tg_array views, assertions on tg_status.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ inline ::testing::AssertionResult is_ok(tg_status status) {
   return ::testing::AssertionFailure() << tg_status_name(status) << ": " << tg_last_error();
 }
 
-/// Whether a call failed with that status, in words that have `words` in them.
+/// Success if `status` is `expected` and the error message contains `words`.
 inline ::testing::AssertionResult fails(tg_status status, tg_status expected, const std::string& words) {
   if (status != expected) {
     return ::testing::AssertionFailure() << tg_status_name(status) << " (" << tg_last_error() << "), expected "
@@ -48,7 +48,7 @@ inline ::testing::AssertionResult is_refused(tg_status status, const std::string
   return fails(status, TG_INVALID_ARGUMENT, words);
 }
 
-/// What a create function gives through its last argument.
+/// Calls create(&handle), expects TG_OK and returns the handle as an owner.
 template <class Owner, class Create>
 Owner make_handle(const Create& create) {
   typename Owner::pointer made = nullptr;
@@ -87,13 +87,13 @@ inline CExchange c_exchange(const CPlan& plan, const tg_communicator* communicat
 inline tg_array c_array(std::vector<float>& values) {
   return {values.data(), static_cast<std::int64_t>(values.size()), TG_FP32, TG_CPU, 0, 0};
 }
-/// Arrays that are read.
+/// Read-only array.
 inline tg_array c_array(const std::vector<float>& values) {
   return {
       const_cast<float*>(values.data()), static_cast<std::int64_t>(values.size()), TG_FP32, TG_CPU, 0, TG_READ_ONLY};
 }
 
-/// Some of a worker's tensors; all if `tensors` is empty.
+/// Arrays of the listed tensors of a worker, all if `tensors` is empty.
 template <class Values>
 std::vector<tg_array> c_arrays(Values& values, const std::vector<std::int32_t>& tensors = {}) {
   std::vector<tg_array> arrays;
@@ -104,7 +104,7 @@ std::vector<tg_array> c_arrays(Values& values, const std::vector<std::int32_t>& 
   return arrays;
 }
 
-/// Of a struct that begins with struct_size.
+/// A zeroed struct whose struct_size is set.
 template <class Struct>
 Struct sized() {
   Struct made{};

@@ -1,4 +1,4 @@
-// Codecs by what they may be combined with: the table of docs/codecs.md, "What may be combined".
+// Codec classes, the columns of the table "What may be combined" in docs/codecs.md.
 #pragma once
 
 #include <string>
@@ -9,7 +9,6 @@
 
 namespace terngrad::testing {
 
-/// The columns of the table.
 enum class CodecClass { kFloats, kOwnScalers, kSharedScalers, kVotes, kSparse, kLowRank };
 
 struct ClassedSpec {
@@ -17,7 +16,7 @@ struct ClassedSpec {
   CodecClass column;
 };
 
-/// Every codec of the registry, with each of its keys that moves it to another column.
+/// At least one spec for every registered codec, and one for each option that changes its class.
 inline constexpr ClassedSpec kClassedSpecs[] = {
     {"fp32", CodecClass::kFloats},
     {"bf16", CodecClass::kFloats},
@@ -46,13 +45,13 @@ inline constexpr ClassedSpec kClassedSpecs[] = {
     {"powersgd:rank=2,factors=bf16", CodecClass::kLowRank},
 };
 
-/// What a cell of the table says: the words of a refusal, none where it runs.
+/// A table cell: words of the error message, empty if the combination runs.
 struct Cell {
   const char* refusal = "";
   bool runs() const { return refusal[0] == '\0'; }
 };
 
-/// A row: one cell for each column.
+/// A table row: one cell per codec class.
 struct Cells {
   Cell floats, own, shared, votes, sparse, low_rank;
   const Cell& of(CodecClass column) const {
@@ -75,7 +74,7 @@ struct Cells {
 
 inline std::string codec_of(const ClassedSpec& classed) { return parse_codec_spec(classed.spec).name; }
 
-/// Codecs of the registry that no spec here names.
+/// Registered codecs that kClassedSpecs does not contain.
 inline std::vector<std::string> unclassed_codecs() {
   std::vector<std::string> names;
   for (const std::string& name : codec_names()) {

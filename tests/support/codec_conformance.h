@@ -1,4 +1,4 @@
-// What every Codec does, whatever its format and options. A codec's tests keep its closed forms and golden bytes.
+// Tests that every Codec must pass. Closed forms and golden bytes are in each codec's own tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,10 +20,10 @@
 
 namespace terngrad::testing {
 
-/// Makes the codec for a run of that many workers.
+/// Makes the codec for a run of `num_workers` workers.
 using MakeCodec = std::function<std::unique_ptr<Codec>(int num_workers)>;
 
-/// Payloads are as long as promised, accepted by check(), and decoded to what aggregating them alone gives.
+/// Checks payload sizes against traits() and max_payload_bytes(), and decode() against aggregate() of one message.
 inline void check_sizes_and_decoding(const MakeCodec& make) {
   const auto codec = make(1);
   const CodecTraits traits = codec->traits();
@@ -42,9 +42,8 @@ inline void check_sizes_and_decoding(const MakeCodec& make) {
     } else {
       EXPECT_LE(bytes, most);
     }
-    // Filled up to 4 bytes; where sizes depend on the data, in parts of up to 8 and with 32 bits a chunk. A sparse
-    // message has at least one element with its place, of each of several runs, and where its length is not known a
-    // header.
+    // Tolerance in bits: padding to 4 bytes (fixed size), or to 8 with 32 bits per chunk (variable size). A sparse
+    // message has at least one element with its index in each run, and a header if its size varies.
     const double filled = traits.is_sparse    ? 32 + 64 * 2 + (traits.fixed_size ? 0 : 128)
                           : traits.fixed_size ? 32
                                               : 96 + 32 * static_cast<double>((count + 4095) / 4096);
@@ -58,15 +57,15 @@ inline void check_sizes_and_decoding(const MakeCodec& make) {
   }
 }
 
-/// Contract B1 and B2 of one tensor: payloads do not depend on the SIMD target nor on threads, means neither, nor on
-/// how the tensor is cut into slices.
+/// Contracts B1 and B2 for one tensor: payloads and means are bit-identical for all SIMD targets and thread counts,
+/// means also for every division into slices.
 inline void check_same_bits(const MakeCodec& make) {
   constexpr std::uint32_t kWorkers = 3;
   const auto codec = make(kWorkers);
   const Layout layout = small_layout();
   std::vector<Tensors> tensors;
   for (std::uint32_t w = 0; w < kWorkers; ++w) tensors.push_back(gaussian_tensors(layout, 20 + w));
-  // What all would share; codecs that share nothing have their own.
+  // Shared scalers; empty if the codec shares none.
   std::vector<float> shared;
   if (codec->sharing() != ScalerSharing::kNone) {
     shared.assign(static_cast<std::size_t>(first_scaler(*codec, layout, layout.num_segments())),
@@ -96,7 +95,7 @@ inline void check_same_bits(const MakeCodec& make) {
       EXPECT_EQ(mean_of(sent, 0, num_threads), mean) << target << " " << num_threads;
     }
   });
-  if (codec->traits().grain_elements > kChunkElements) return;  // cuts do not fall there
+  if (codec->traits().grain_elements > kChunkElements) return;  // slices cannot be cut at chunk boundaries
   const std::vector<Sent> cut = messages({{0, 8192, 808}, {0, 0, 4096}, {0, 4096, 4096}}, 2);
   std::vector<std::uint32_t> joined;
   for (const std::size_t slice : {1u, 2u, 0u}) {
@@ -106,8 +105,7 @@ inline void check_same_bits(const MakeCodec& make) {
   EXPECT_EQ(joined, mean);
 }
 
-/// Draws are numbered through the layout: equal tensors, and equal chunks of one, are not drawn alike. Of codecs that
-/// are unbiased, and so draw something where elements are no codes.
+/// Unbiased codecs draw different random numbers for equal tensors and for equal chunks of one tensor.
 inline void check_draws(const MakeCodec& make) {
   const auto codec = make(1);
   if (!codec->traits().unbiased || codec->traits().is_exact) return;
@@ -131,8 +129,8 @@ inline void check_draws(const MakeCodec& make) {
   EXPECT_NE(chunk(1), chunk(2)) << "two chunks are drawn alike";
 }
 
-/// Lengths and formats that cannot be are refused, and so are outputs and scalers of a wrong number. What is changed
-/// within a payload is refused or decoded, never read out of bounds (address sanitizer).
+/// check() refuses wrong lengths and formats. Flipped payload bits are refused or decoded, without access out of bounds
+/// (checked by the address sanitizer).
 inline void check_damage(const MakeCodec& make) {
   const auto codec = make(1);
   const Layout layout = small_layout();
@@ -173,7 +171,7 @@ inline void check_damage(const MakeCodec& make) {
   }
 }
 
-/// Codes add up only where the codec says so.
+/// AggregateUnit::kSums gives whole numbers if the codec is summable, else is refused.
 inline void check_sums(const MakeCodec& make) {
   const auto codec = make(2);
   const Layout layout = small_layout();
@@ -186,8 +184,8 @@ inline void check_sums(const MakeCodec& make) {
   for (const float sum : aggregated(*codec, both, AggregateUnit::kSums)) EXPECT_EQ(sum, std::round(sum));
 }
 
-/// How far the mean of what is decoded over many steps is from the gradient, in deviations of that mean; of the worst
-/// of a few weighted sums over elements, which a shift, a shrinking and a cut at the largest ones would move.
+/// Bias of the decoded values over 100 steps, in standard errors of the mean: the maximum over three weighted sums of
+/// the elements, which detect a shift, a shrinkage and clipping of the largest elements.
 inline double bias_in_deviations(const Codec& codec) {
   constexpr std::int64_t kElements = 2048;
   constexpr std::uint64_t kDraws = 100;
@@ -223,7 +221,7 @@ inline double bias_in_deviations(const Codec& codec) {
   return worst;
 }
 
-/// Decoded values are the gradient on average where the codec says so. @returns how many deviations they are off
+/// Expects unbiased decoding if traits() promise it. @returns the bias in standard errors
 inline double check_bias(const MakeCodec& make) {
   const auto codec = make(1);
   const double deviations = bias_in_deviations(*codec);
@@ -233,7 +231,7 @@ inline double check_bias(const MakeCodec& make) {
   return deviations;
 }
 
-/// Everything.
+/// Runs all checks.
 inline void check_codec(const MakeCodec& make) {
   SCOPED_TRACE(make(1)->name() + " " + make(1)->options_text());
   check_sizes_and_decoding(make);

@@ -1,4 +1,4 @@
-// What one worker measures and sends with any codec, and what becomes of the messages.
+// Encodes one worker's messages with any codec, and aggregates messages.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace terngrad::testing {
 inline constexpr std::uint64_t kSeed = 7;
 inline constexpr std::uint64_t kStep = 3;
 
-/// Three chunks, the last one short; an empty tensor; a few elements.
+/// A tensor of three chunks (the last one short), an empty one and one of 7 elements.
 inline Layout small_layout() {
   Layout layout;
   layout.add("big", {9000});
@@ -53,7 +53,7 @@ inline std::vector<float> measured(const Codec& codec, const Layout& layout, con
   return {coder->local_row(0).begin(), coder->local_row(0).end()};
 }
 
-/// What one worker sends of some slices.
+/// One worker's messages, one per slice.
 struct Sent {
   std::vector<float> local;
   std::vector<float> shared;
@@ -75,7 +75,7 @@ inline Sent send(const Codec& codec, const Layout& layout, const Tensors& tensor
   PayloadSlots slots{.form = form, .encoded = slices, .outgoing_bytes = std::vector<std::int64_t>(slices.size())};
   for (const Slice& slice : slices) {
     const auto bytes = static_cast<std::size_t>(codec.max_payload_bytes(slice, form));
-    sent.words.emplace_back((bytes + 7) / 8, ~std::uint64_t{0});  // what encode leaves alone stays visible
+    sent.words.emplace_back((bytes + 7) / 8, ~std::uint64_t{0});  // canary for bytes that encode leaves unwritten
     slots.outgoing.push_back(reinterpret_cast<std::uint8_t*>(sent.words.back().data()));
   }
   const auto coder = codec.make_coder(setup_of(layout, worker), all_segments(layout), slots);
@@ -98,9 +98,9 @@ inline Sent send(const Codec& codec, const Layout& layout, const Tensors& tensor
   return sent;
 }
 
-/// What messages of one slice come to.
-/// @param summed_workers  empty, or of how many workers each message is the sum
-/// @param num_workers     of the run, if they are not as many as messages
+/// Aggregates messages of one slice.
+/// @param summed_workers  number of workers summed in each message; empty: one each
+/// @param num_workers     number of workers of the run; 0: number of messages
 inline std::vector<float> aggregated(const Codec& codec, const std::vector<EncodedSlice>& messages,
                                      AggregateUnit unit = AggregateUnit::kMean, int num_threads = 2,
                                      const std::vector<int>& summed_workers = {}, int num_workers = 0) {
@@ -108,7 +108,7 @@ inline std::vector<float> aggregated(const Codec& codec, const std::vector<Encod
   const Slice& slice = messages[0].slice;
   const StepKey key = messages[0].key.value_or(StepKey{});
   Layout layout;
-  // Draws are those of the messages' layout.
+  // Earlier segments reproduce the draw offsets of the messages' layout.
   for (int t = 0; t < slice.segment; ++t) {
     layout.add("before" + std::to_string(t), {t == 0 ? messages[0].draw_offset : 0});
   }

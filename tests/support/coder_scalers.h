@@ -1,4 +1,4 @@
-// Scalers of a coder as if they had been combined with those of other workers.
+// Combines scalers of a coder without an exchange.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +10,14 @@
 
 namespace terngrad::testing {
 
-/// Workers of a setup for coders of one local worker: this one and another, whose scalers can be anything.
+/// A range with one local worker, `worker`, and at least one other, whose scalers the test chooses.
 inline WorkerRange one_of_two(int worker) {
   return {.num_workers = worker + 2, .first_local_worker = worker, .num_local_workers = 1};
 }
 
-/// Combines a worker's local scalers so that the shared ones come out as given, or as its own (0 for NaN).
-/// @param coder   of `codec` and workers one_of_two(worker), after measure
-/// @param shared  [num_scalers] or empty; not looked at where the codec shares none
+/// Combines scalers so that the shared ones become `shared`, or the worker's own (0 for NaN) if it is empty.
+/// @param coder   has measured; its workers are one_of_two(worker)
+/// @param shared  [num_scalers] or empty; ignored if the codec shares no scalers
 inline void combine_with(Coder& coder, const Codec& codec, int worker, std::span<const float> shared, Stream& stream) {
   const std::vector<float> local(coder.local_row(worker).begin(), coder.local_row(worker).end());
   for (int w = 0; w < worker + 2; ++w) {
@@ -31,7 +31,7 @@ inline void combine_with(Coder& coder, const Codec& codec, int worker, std::span
   NonfiniteReport report;
   if (codec.sharing() == ScalerSharing::kNone) std::ranges::copy(local, coder.local_row(worker).begin());
   coder.combine_scalers(&report, nullptr, nullptr, stream);
-  std::ranges::copy(local, coder.local_row(worker).begin());  // what clips a worker's own elements
+  std::ranges::copy(local, coder.local_row(worker).begin());  // encode clips by the local scalers
 }
 
 }  // namespace terngrad::testing

@@ -1,4 +1,4 @@
-// What every Communicator does, whatever it is made of. Each rank calls these with the same arguments.
+// Tests that every Communicator must pass. All ranks call these functions with the same arguments.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace terngrad::testing {
 
-/// Bytes that tell who made them for whom: sizes from 0 up, not multiples of 8 only.
+/// Content of a parcel, different for each sender, receiver and number; sizes include 0 and odd sizes.
 inline std::vector<std::uint8_t> parcel_content(int from, int to, std::size_t number, std::size_t scale) {
   std::vector<std::uint8_t> bytes((static_cast<std::size_t>(from) * 3 + static_cast<std::size_t>(to) + number) * scale %
                                   (7 * scale + 1));
@@ -24,7 +24,7 @@ inline std::vector<std::uint8_t> parcel_content(int from, int to, std::size_t nu
   return bytes;
 }
 
-/// Ranks send different numbers of parcels: rank r sends r + 1, the last one none.
+/// Number of parcels that rank `from` sends: from + 1, the last rank none.
 inline std::size_t num_parcels(const Communicator& c, int from) {
   return from == c.size() - 1 && c.size() > 1 ? 0 : static_cast<std::size_t>(from) + 1;
 }
@@ -35,11 +35,11 @@ inline void expect_parcel(std::span<const std::uint8_t> parcel, const std::vecto
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(parcel.data()) % 8, 0u);
 }
 
-/// @param scale  of the parcels' sizes, which go up to 7 times it
+/// @param scale  largest parcel size / 7
 inline void check_all_gather(Communicator& c, std::size_t scale) {
   Parcels mine;
   Parcels all;
-  for (int round = 0; round < 2; ++round) {  // with storage that was used before
+  for (int round = 0; round < 2; ++round) {  // twice: storage is reused
     mine.clear();
     for (std::size_t i = 0; i < num_parcels(c, c.rank()); ++i) mine.append(parcel_content(c.rank(), round, i, scale));
     c.all_gather(mine, all);
@@ -79,7 +79,7 @@ inline void check_reductions(Communicator& c, std::size_t count) {
   std::vector<std::uint64_t> sums(count);
   std::vector<std::uint32_t> maxima(count);
   const auto summand = [](std::size_t i, int rank) {
-    return (std::uint64_t{i} * 0x9E3779B97F4A7C15u) ^ (static_cast<std::uint64_t>(rank) << 60);  // sums wrap
+    return (std::uint64_t{i} * 0x9E3779B97F4A7C15u) ^ (static_cast<std::uint64_t>(rank) << 60);  // sums overflow
   };
   const auto candidate = [](std::size_t i, int rank) {
     return static_cast<std::uint32_t>(i * 2654435761u + static_cast<std::uint32_t>(rank) * 0x7FFFFFFFu);
@@ -110,7 +110,7 @@ inline void check_broadcast(Communicator& c, std::size_t bytes) {
   }
 }
 
-/// Small whole numbers, so that every order of the sum is exact in every type.
+/// Sums small integers, which are exact in every order and element type.
 inline void check_vendor_sum(Communicator& c, std::size_t count) {
   for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16, ElementType::kFloat16}) {
     Stream stream(Device::cpu(), 1);
@@ -136,7 +136,7 @@ inline void check_vendor_sum(Communicator& c, std::size_t count) {
   }
 }
 
-/// Everything, with nothing, little and much to move.
+/// Runs all checks, with empty, small and large messages.
 inline void check_communicator(Communicator& c) {
   for (const std::size_t scale : {0u, 1u, 13u, 1000u, 100000u}) {
     check_all_gather(c, scale);

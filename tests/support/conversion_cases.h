@@ -1,4 +1,4 @@
-// Conversions to and from types of 16 bits on a GPU against the CPU: what both types are tested with.
+// Tests of the conversions between float32 and 16-bit types on a GPU: bit-identical to the CPU.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,8 +21,8 @@ struct Conversion {
   void (*round)(std::span<float>, Stream&);
 };
 
-/// Encodes, decodes and rounds on both backends. Floats and halves begin `float_start` and `half_start` elements behind
-/// an aligned address.
+/// Compares encode, decode and round on both backends. Buffers start `float_start` and `half_start` elements after an
+/// aligned address.
 inline void expect_same_conversion(const Conversion& conversion, std::span<const float> values, std::size_t float_start,
                                    std::size_t half_start) {
   Stream cpu(Device::cpu(), 1);
@@ -53,7 +53,7 @@ inline void expect_same_at_ragged_lengths(const Conversion& conversion) {
   for (const std::size_t n : lengths) {
     const std::vector<float> values = gaussian(n, n);
     for (std::size_t float_start = 0; float_start < 4; ++float_start) {
-      // At 4 bytes of 16 a float's alignment is that of a half at 2 of 8: all pairs, those that agree among them.
+      // A float at byte 4 of 16 is as misaligned as a half at byte 2 of 8. Tests all pairs, equally misaligned or not.
       for (std::size_t half_start = 0; half_start < (n < 20 || n > 70 ? 8u : 1u); ++half_start) {
         SCOPED_TRACE("length " + std::to_string(n) + ", starts " + std::to_string(float_start) + " and " +
                      std::to_string(half_start));
@@ -77,7 +77,7 @@ inline void expect_same_decoding(const Conversion& conversion) {
   ASSERT_EQ(bits_of(found.values()), bits_of(expected));
 }
 
-/// All upper halves of a float32 with lower halves around ties and at both ends, and random ones.
+/// All upper halves of a float32 with lower halves around rounding ties and at both ends, and random values.
 inline void expect_same_rounding(const Conversion& conversion) {
   std::mt19937 random(7);
   for (const std::uint32_t lower : {0u, 1u, 0x0fffu, 0x1000u, 0x1001u, 0x3000u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu}) {

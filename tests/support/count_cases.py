@@ -32,14 +32,14 @@ def result_of(entry):
     skipped = entry.find("skipped")
     if status == "run":
         return "passed"
-    # Not run for another reason, such as a program that is missing, is a failure.
+    # Entries that did not run for other reasons, such as a missing program, have failed.
     if status == "disabled" or (skipped is not None and skipped.get("message", "").startswith("SKIP_")):
         return "skipped"
     return "failed"
 
 
 def cases_of(entry, shards):
-    """The cases of an entry, by the results of its shard if it has left any."""
+    """Cases of an entry: those of its shard if it has results, else the entry itself."""
     name, result = entry.get("name"), result_of(entry)
     whole = Case(name, result, float(entry.get("time") or 0))
     if name not in shards:

@@ -1,4 +1,4 @@
-// What tests of the CUDA backend share. They run on a GPU where there is one, and in the emulation of tests/simt.
+// Fixture and copies for tests of the CUDA backend, which run on a GPU or in the emulation of tests/simt.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 namespace terngrad::testing {
 
-/// A test of the CUDA backend: skipped, saying why, where there is no GPU.
+/// Fixture that skips its tests, with the reason, where there is no GPU.
 class CudaTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// Exchanges between workers of a GPU.
+// Exchange between the workers of one GPU.
 #pragma once
 
 #include <utility>
@@ -10,7 +10,7 @@
 
 namespace terngrad::testing {
 
-/// An exchange on the device with its gradients and mean.
+/// DeviceAllReduce with the workers' gradients and the mean in device memory.
 struct DeviceExchange {
   Layout layout;
   Stream stream{Device::cuda()};
@@ -26,7 +26,7 @@ struct DeviceExchange {
         mean(layout, blank_tensors(layout), stream) {
     put(workers);
   }
-  /// With a plan made before, for all tensors.
+  /// Uses a given plan, for all tensors.
   DeviceExchange(const Layout& shapes, const std::vector<Tensors>& workers, CodecPlan plan,
                  const CompressedAllReduceOptions& options)
       : layout(shapes),

@@ -1,4 +1,4 @@
-// Groups of ranks for the tests that every DeviceCommunicator must pass.
+// Groups of ranks for the conformance tests of DeviceCommunicator.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct DeviceGroup {
   friend std::ostream& operator<<(std::ostream& out, const DeviceGroup& group) { return out << group.name(); }
 };
 
-/// Why a group cannot be had on this machine, or empty.
+/// Reason why the group cannot run on this machine, else empty.
 inline std::string why_not(const DeviceGroup& group) {
   if (group.device == DeviceKind::kCuda && num_cuda_devices() == 0) return "no GPU: " + cuda_unavailable_reason();
   if (group.kind == DeviceGroup::Kind::kNccl && num_cuda_devices() < group.size) {
@@ -38,7 +38,7 @@ inline std::string why_not(const DeviceGroup& group) {
   return "";
 }
 
-/// Runs body(communicator, stream) as every rank at once. @throws what the first rank that failed threw
+/// Runs body(communicator, stream) on all ranks concurrently. @throws the first rank's exception, if any
 template <class Body>
 void run_group(const DeviceGroup& group, const Body& body) {
   const auto stream_of = [&] { return Stream(group.device == DeviceKind::kCpu ? Device::cpu() : Device::cuda(), 1); };

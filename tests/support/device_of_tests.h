@@ -1,4 +1,4 @@
-// On which device tests run commands.
+// Device on which tests run commands.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace terngrad::testing {
 
-/// `arguments` of a command, behind --device with what TERNGRAD_TEST_DEVICE says, or the CPU: tests of commands mean
-/// the same on machines with and without a GPU. Arguments that say it themselves are left alone.
+/// Prepends --device with TERNGRAD_TEST_DEVICE, by default cpu, unless `arguments` contain --device: tests of commands
+/// behave alike on machines with and without a GPU.
 inline std::vector<std::string> on_device_of_tests(std::vector<std::string> arguments) {
   if (std::ranges::find(arguments, "--device") != arguments.end()) return arguments;
   const char* device = std::getenv("TERNGRAD_TEST_DEVICE");

@@ -1,4 +1,4 @@
-// Exchanges of several ranks with a device each, as threads that share one.
+// DeviceAllReduce with several ranks, as threads that share one device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,11 +18,10 @@
 
 namespace terngrad::testing {
 
-/// What one rank found.
 struct RankResult {
   Tensors mean;
   ExchangeReport report;
-  std::vector<float> sent;  // tensor 0 of its last worker
+  std::vector<float> sent;  // decoded message of the rank's last worker, tensor 0
   float scaler = 0;
   std::uint32_t skip = 0;
 };
@@ -49,7 +48,7 @@ inline RankResult exchange_of_rank(const std::shared_ptr<DeviceCommunicator>& co
   return result;
 }
 
-/// Each rank's result. Fails the test if a rank threw.
+/// Results by rank. @throws the first rank's exception, if any
 inline std::vector<RankResult> run_all(int size, const std::vector<Tensors>& workers,
                                        const CompressedAllReduceOptions& options, std::span<const std::uint64_t> steps,
                                        const Layout& layout = mixed_layout()) {
@@ -64,8 +63,8 @@ inline std::vector<RankResult> run_all(int size, const std::vector<Tensors>& wor
   return results;
 }
 
-/// Exchanges twice on the CPU and as ranks of each of `sizes`, and compares means, what was not finite and what was
-/// sent.
+/// Runs steps 3 and 4 on the CPU and with each number of ranks in `sizes`; expects equal means, non-finite reports,
+/// sent values and scalers.
 inline void expect_cpus_bits(const std::vector<Tensors>& workers, const CompressedAllReduceOptions& options,
                              std::span<const int> sizes, const Layout& layout = mixed_layout()) {
   constexpr std::array<std::uint64_t, 2> kSteps = {3, 4};
@@ -86,7 +85,7 @@ inline void expect_cpus_bits(const std::vector<Tensors>& workers, const Compress
       std::vector<float> sent(found.sent.size());
       const float scaler = cpu.decode_local(range.first_local_worker + range.num_local_workers - 1, 0, sent);
       ASSERT_EQ(bits_of(scaler), bits_of(found.scaler)) << what;
-      // As bits: turned back, the largest scalers leave the range of float32, and NaN is not equal to itself.
+      // Compares bits: rotating back can overflow float32 for the largest scalers, and NaN != NaN.
       ASSERT_EQ(bits_of(sent), bits_of(found.sent)) << what << ", rank " << rank;
     }
   }

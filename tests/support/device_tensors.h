@@ -1,4 +1,4 @@
-// Tensors of a layout in a device's memory, for tests of exchanges there.
+// Tensors of a layout in device memory.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace terngrad::testing {
 
-/// One buffer for each tensor.
+/// Device copy of Tensors, one buffer per tensor.
 struct DeviceTensors {
   std::vector<Buffer<float>> buffers;
   TensorTable table;

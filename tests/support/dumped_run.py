@@ -1,4 +1,4 @@
-"""A training whose gradients never change with its codec, and the messages that it wrote to files."""
+"""A training run whose gradients do not depend on the codec, and the message files that it dumps."""
 
 import json
 import pathlib
@@ -8,16 +8,15 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from reference import messages  # noqa: E402
 
-# The learning rate is so small that no parameter ever changes: runs with other codecs have the same gradients in every step.
-# Images are constant, so what makes gradients of steps and workers differ is dropout. There is no evaluation, which takes
-# longer than these steps.
+# The learning rate is too small to change a parameter, so gradients do not depend on the codec. Images are constant;
+# dropout makes the gradients of steps and workers differ. No evaluation, to save time.
 OPTIONS = ("--benchmark_mode", "--image_size", "8", "--threads", "1", "--device", "cpu",
            "--optimizer", "gd", "--initial_learning_rate", "1e-37", "--weight_decay", "0", "--telemetry_steps", "0",
            "--tensorboard=false")
 
 
 class DumpedRun:
-    """The messages of a training, and the layout that they do not repeat."""
+    """Dumped messages of a training run, and their layout."""
 
     def __init__(self, train, folder, num_workers, num_steps, *options):
         dump = pathlib.Path(folder) / "dump"
@@ -27,7 +26,7 @@ class DumpedRun:
         if done.returncode != 0:
             raise RuntimeError(f"terngrad_train failed: {done.stderr}")
         self.messages = [messages.read(path.read_bytes()) for path in sorted(dump.glob("*.msg"))]
-        # By fingerprint; where all messages are of one, its tensors.
+        # Tensors by layout fingerprint; `tensors` is the first layout.
         self.layouts = json.loads((dump / "layout.json").read_text(encoding="utf-8"))["layouts"]
         self.tensors = next(iter(self.layouts.values()))
 

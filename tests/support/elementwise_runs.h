@@ -1,4 +1,4 @@
-// The runs of elements on which an elementwise kernel is compared with its plain form.
+// Lengths, alignments and targets with which elementwise kernels are compared with their references.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 
 namespace terngrad::testing {
 
-/// Calls body(n, start, stream) for lengths around those of vectors and chunks, first elements `start` that are aligned
-/// and not, one thread and several, and every SIMD target of this machine, until a fatal failure.
+/// Calls body(n, start, stream) for lengths n around vector and chunk sizes, aligned and misaligned first elements
+/// `start`, 1 and 3 threads and all SIMD targets of the machine, until a fatal failure.
 template <class Body>
 void for_each_elementwise_run(const Body& body) {
   for_each_target([&](const std::string&) {

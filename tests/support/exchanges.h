@@ -1,4 +1,4 @@
-// Exchanges of some workers with tensors of every shape, and the mean they must give.
+// Exchanges of several workers over tensors of many shapes, compared with a reference mean.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,10 +22,10 @@ inline constexpr ExchangeAlgorithm kAlgorithms[] = {ExchangeAlgorithm::kAllGathe
 inline constexpr DownlinkCodec kDownlinkCodecs[] = {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16,
                                                     DownlinkCodec::kSums, DownlinkCodec::kTernary};
 
-/// Small, ragged, empty and multi-chunk tensors; the last two travel as fp32 and bf16.
+/// Small, ragged, empty and multi-chunk tensors; options_of() sends "plain" as fp32 and "half" as bf16.
 inline Layout mixed_layout() {
   Layout layout;
-  layout.add("conv/weights", {9, 500});  // two chunks
+  layout.add("conv/weights", {9, 500});
   layout.add("conv/biases", {7});
   layout.add("empty", {0});
   layout.add("fc/weights", {8193});
@@ -46,13 +46,13 @@ inline CompressedAllReduceOptions options_of(ExchangeAlgorithm algorithm,
   return options;
 }
 
-/// The options of the codec of tensors that no rule names; the defaults if that is another than ternary.
+/// Ternary options of the default codec; default options if it is another codec.
 inline TernaryOptions ternary_of(const CompressedAllReduceOptions& options) {
   SpecReader reader(parse_codec_spec(options.codecs.codec));
   return options.codecs.codec.starts_with("ternary") ? read_ternary_options(reader) : TernaryOptions{};
 }
 
-/// What a failure names.
+/// Description for failure messages.
 inline std::string options_text(const CompressedAllReduceOptions& options) {
   return to_string(options.algorithm) + ", " + to_string(options.downlink_codec) + ", " + options.codecs.codec;
 }
@@ -94,7 +94,7 @@ inline ::testing::AssertionResult same_bits(const std::vector<std::vector<float>
   return ::testing::AssertionSuccess();
 }
 
-/// Exchanges in one process and compares with the reference.
+/// Runs CompressedAllReduce in one process and expects the mean of ReferenceExchange.
 inline void expect_reference(const Layout& layout, const std::vector<Tensors>& workers,
                              const CompressedAllReduceOptions& options, std::uint64_t step, const std::string& what) {
   const auto num_workers = static_cast<int>(workers.size());
@@ -106,7 +106,7 @@ inline void expect_reference(const Layout& layout, const std::vector<Tensors>& w
   ASSERT_TRUE(same_bits(reference.run(workers), mean)) << what;
 }
 
-/// The mean of five workers' gradients has the same bits by each of these algorithms, in messages and in slots.
+/// The mean of five workers is bit-identical for all `algorithms`, by CompressedAllReduce and DeviceAllReduce.
 inline void expect_one_mean(const std::string& codec, std::span<const ExchangeAlgorithm> algorithms,
                             DownlinkCodec downlink = DownlinkCodec::kFloat32) {
   constexpr WorkerRange kWorkers{.num_workers = 5, .first_local_worker = 0, .num_local_workers = 5};

@@ -1,5 +1,4 @@
-"""Small sets of digits in the format of MNIST, for tests that train: the built-in set is drawn anew by each process, which takes
-longer than all else."""
+"""Small data sets in the format of MNIST for tests that train. Generating the built-in set takes longer than such a test."""
 
 import pathlib
 import random
@@ -7,7 +6,7 @@ import struct
 
 
 def write_digits(folder, num_train=160, num_test=40):
-    """Writes the four files to a folder that is there: the same noise every time."""
+    """Writes the four files, with the same noise every time, to an existing folder."""
     numbers = random.Random(1)
     for name, count in (("train", num_train), ("t10k", num_test)):
         pixels = numbers.randbytes(count * 28 * 28)

@@ -1,4 +1,4 @@
-// Random test gradients. They come from their own generator, so that no draw under test made its own input.
+// Random gradients for tests, from a generator of their own: independent of the draws under test.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace terngrad::testing {
 
 inline double uniform(std::mt19937_64& random) { return (static_cast<double>(random() >> 11) + 0.5) * 0x1p-53; }
 
-/// Normal deviates by Box and Muller: std::normal_distribution differs between standard libraries.
+/// Normal deviates (Box-Muller): std::normal_distribution differs between standard libraries.
 inline std::vector<float> gaussian(std::size_t count, std::uint64_t seed, double deviation = 1) {
   std::mt19937_64 random(seed);
   std::vector<float> values(count);
@@ -38,7 +38,7 @@ inline std::vector<float> laplace(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
-/// One worker's tensors, each in its own vector, and the table that shows them to kernels.
+/// One worker's tensors, one vector each, with their table.
 struct Tensors {
   std::vector<std::vector<float>> values;
   TensorTable table;
@@ -60,7 +60,7 @@ inline Tensors gaussian_tensors(const Layout& layout, std::uint64_t seed, double
   return {layout, std::move(tensors)};
 }
 
-/// Tensors of a layout for a result, filled with a value that no mean has.
+/// Result tensors, filled with a sentinel that no mean contains.
 inline Tensors blank_tensors(const Layout& layout) {
   std::vector<std::vector<float>> tensors;
   for (const Segment& segment : layout.segments()) {

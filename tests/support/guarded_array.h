@@ -1,4 +1,4 @@
-// Arrays on a device at a chosen alignment, between elements that nobody may write.
+// Device arrays with a chosen alignment, surrounded by guard elements.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace terngrad::testing {
 
-/// A copy of some values on a stream's device. The first is `start` elements behind an aligned address.
+/// Copy of `values` on the stream's device; the first element is `start` elements after an aligned address.
 template <class T>
 class GuardedArray {
  public:
@@ -30,7 +30,7 @@ class GuardedArray {
   std::span<T> span() { return memory_.span().subspan(first(), num_values_); }
   T* data() { return span().data(); }
 
-  /// The values, once all work has run; a test failure if a guard has changed.
+  /// Waits for the stream and returns the values; fails the test if a guard was overwritten.
   std::vector<T> values() {
     std::vector<T> all = to_host<T>(memory_.span(), stream_);
     const T expected = guard();
@@ -44,7 +44,7 @@ class GuardedArray {
   }
 
  private:
-  /// Elements before the first and after the last, besides `start`. Keeps the alignment.
+  /// Number of guard elements on each side; a multiple of the vector size, so that `start` decides the alignment.
   static constexpr std::size_t kAlignment = 64;
   static T guard() {
     T value;
@@ -59,12 +59,11 @@ class GuardedArray {
   Buffer<T> memory_;
 };
 
-/// Equal bits, or both NaN: processors differ in which NaN an operation gives.
+/// Equal bits, or both NaN: NaN payloads differ between processors.
 inline bool same_value(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b));
 }
 
-/// Fails the test at the first element that differs.
 inline void expect_same_values(std::span<const float> cuda, std::span<const float> cpu, const std::string& what) {
   ASSERT_EQ(cuda.size(), cpu.size()) << what;
   for (std::size_t i = 0; i < cpu.size(); ++i) {

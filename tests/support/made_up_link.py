@@ -1,4 +1,4 @@
-"""Running a bench script in the test's own process, on a link that is made up."""
+"""Runs a bench script in the test's process, with a simulated link."""
 
 import contextlib
 import io
@@ -7,11 +7,11 @@ from unittest import mock
 
 
 class MadeUpLink:
-    """For tests that have `module`, the script; `folder`, with programs and scripts that stand for real ones; and `words`, its
-    name and the options that all runs have."""
+    """Mix-in for test cases that have `module` (the script), `folder` (with stand-ins for programs and scripts) and
+    `words()` (the script's name and the common options)."""
 
     def run_script(self, *arguments):
-        """(exit code, output)"""
+        """Returns (exit code, output)."""
         output = io.StringIO()
         with mock.patch.object(sys, "argv", [*self.words(), *arguments]), contextlib.redirect_stdout(output), \
                 contextlib.redirect_stderr(output):
@@ -22,7 +22,7 @@ class MadeUpLink:
         return code, output.getvalue()
 
     def calls(self):
-        """What slow_link.sh was called with, a line for each call."""
+        """Arguments of each call of slow_link.sh."""
         file = self.folder / "scripts" / "calls"
         return file.read_text().splitlines() if file.exists() else []
 

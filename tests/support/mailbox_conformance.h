@@ -1,4 +1,4 @@
-// What every Mailbox does, whatever it is made of. Each rank calls these with the same arguments.
+// Tests that every Mailbox must pass. All ranks call these functions with the same arguments.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,6 @@
 
 namespace terngrad::testing {
 
-/// All ranks but this one.
 inline std::vector<int> other_ranks(const Mailbox& m) {
   std::vector<int> ranks(static_cast<std::size_t>(m.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -23,15 +22,15 @@ inline std::vector<int> other_ranks(const Mailbox& m) {
   return ranks;
 }
 
-/// Message `number` of a rank to another: number % 4 parcels.
+/// Message `number`, of number % 4 parcels.
 inline Parcels test_message(int from, int to, std::size_t number, std::size_t scale) {
   Parcels parcels;
   for (std::size_t i = 0; i < number % 4; ++i) parcels.append(parcel_content(from, to, number + i, scale));
   return parcels;
 }
 
-/// Everybody writes to everybody before anybody reads: sending waits for nobody, and what one rank sends to another
-/// comes in order. @param scale  of the parcels' sizes, which go up to 7 times it
+/// All ranks send to all others before they receive: send does not block, and messages between two ranks keep their
+/// order. @param scale  largest parcel size / 7
 inline void check_crossing_messages(Mailbox& m, std::size_t scale) {
   constexpr std::size_t kMessages = 9;
   const std::vector<int> others = other_ranks(m);
@@ -40,7 +39,7 @@ inline void check_crossing_messages(Mailbox& m, std::size_t scale) {
   }
   std::vector<std::size_t> next(static_cast<std::size_t>(m.size()));
   Parcels message;
-  message.append(std::vector<std::uint8_t>{1, 2, 3});  // what it held before is gone
+  message.append(std::vector<std::uint8_t>{1, 2, 3});  // receive replaces the content
   for (std::size_t i = 0; i < kMessages * others.size(); ++i) {
     const int from = m.receive(others, message);
     const Parcels expected = test_message(from, m.rank(), next[static_cast<std::size_t>(from)]++, scale);
@@ -53,7 +52,7 @@ inline void check_crossing_messages(Mailbox& m, std::size_t scale) {
   m.flush();
 }
 
-/// Rank 0 answers the others in the order in which they come; each has several questions.
+/// Request and reply: rank 0 answers the others in order of arrival.
 inline void check_questions(Mailbox& m, std::size_t bytes) {
   constexpr int kQuestions = 20;
   Parcels message;
@@ -88,8 +87,8 @@ inline void check_refusals(Mailbox& m) {
   EXPECT_THROW(m.send((m.rank() + 1) % m.size(), std::move(many)), InvalidArgument);
 }
 
-/// Everything but silence, with nothing, little and much to move.
-/// @param meet  waits for all ranks, by other means: messages of one check must not meet those of the next one
+/// All checks except check_silence, with empty, small and large messages.
+/// @param meet  barrier over all ranks that does not use the mailbox; separates the messages of the checks
 template <class Meet>
 void check_mailbox(Mailbox& m, const Meet& meet) {
   for (const std::size_t scale : {0u, 1u, 13u, 600u, 30000u}) {
@@ -104,7 +103,7 @@ void check_mailbox(Mailbox& m, const Meet& meet) {
   meet();
 }
 
-/// With a timeout of `seconds`: the last rank is silent and named, though the others write all the time.
+/// With a timeout of `seconds`, rank 0 reports that only the last rank is silent, although the others keep sending.
 inline void check_silence(Mailbox& m, double seconds) {
   const int silent = m.size() - 1;
   const auto begin = std::chrono::steady_clock::now();
@@ -123,7 +122,6 @@ inline void check_silence(Mailbox& m, double seconds) {
     }
     EXPECT_GE(elapsed(), seconds);
     EXPECT_LT(elapsed(), 3 * seconds + 5);
-    // What failed stays failed.
     return;
   }
   while (elapsed() < 2.5 * seconds) {

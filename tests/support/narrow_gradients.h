@@ -1,5 +1,4 @@
-// Gradients of 16-bit elements for tests, and the kernels that read gradients run on any element type and device: what
-// they make of 16-bit elements must be what the CPU makes of the same elements as float32.
+// Kernels on 16-bit gradients, on any device: results equal those of the CPU on the same elements as float32.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +25,7 @@ namespace terngrad::testing {
 
 inline constexpr ElementType kNarrowTypes[] = {ElementType::kBfloat16, ElementType::kFloat16};
 
-/// Elements of 16 bits, and the float32 that they stand for.
+/// 16-bit elements with their float32 values.
 struct NarrowGradient {
   ElementType type = ElementType::kBfloat16;
   std::vector<std::uint16_t> elements;
@@ -55,7 +54,7 @@ inline NarrowGradient narrow_gaussian(ElementType type, std::size_t count, std::
   return rounded(type, gaussian(count, seed));
 }
 
-/// Every finite value, both zeros and all subnormals among them, in a random order.
+/// All finite values, including both zeros and the subnormals, in random order.
 inline NarrowGradient every_finite_value(ElementType type) {
   const std::uint32_t infinity = type == ElementType::kBfloat16 ? 0x7f80u : 0x7c00u;
   std::vector<std::uint16_t> elements;
@@ -67,7 +66,7 @@ inline NarrowGradient every_finite_value(ElementType type) {
   return {type, std::move(elements)};
 }
 
-/// Statistics of slices of one tensor. @param start  elements between an aligned address and the first
+/// Statistics of slices of one tensor. @param start  misalignment of the first element, in elements
 template <class T>
 std::vector<Statistics> statistics_of(std::span<const T> elements, ElementType type, std::size_t start,
                                       const std::vector<Slice>& slices, Stream& stream) {
@@ -80,16 +79,16 @@ std::vector<Statistics> statistics_of(std::span<const T> elements, ElementType t
   return to_host<Statistics>(out.span(), stream);
 }
 
-/// How one slice is ternarized, everything in host memory.
+/// Arguments of the ternarization of one slice.
 struct TernarizeCase {
   std::vector<float> scalers = {2.5f};
-  std::vector<float> clips;  // empty: none
+  std::vector<float> clips;  // empty: no clipping
   std::int64_t first = 0;
   std::int64_t block_elements = 0;
   TernarizeOptions options;
 };
 
-/// The payload of one slice.
+/// Payload of one slice.
 template <class T>
 std::vector<std::uint8_t> ternarized(std::span<const T> elements, ElementType type, std::size_t start,
                                      const TernarizeCase& c, Stream& stream) {
@@ -144,7 +143,7 @@ EncodedBlocks encoded_blocks(std::span<const T> elements, ElementType type, std:
   return {bits_of(scalers.values()), words.values()};
 }
 
-/// Statistics on `stream` are those of the widened elements on the CPU.
+/// Expects that statistics of the 16-bit elements on `stream` equal those of the widened elements on the CPU.
 inline void expect_statistics_of_widened(const NarrowGradient& gradient, std::size_t start,
                                          const std::vector<Slice>& slices, Stream& stream, const std::string& what) {
   Stream cpu(Device::cpu(), 1);
@@ -155,7 +154,7 @@ inline void expect_statistics_of_widened(const NarrowGradient& gradient, std::si
   for (std::size_t i = 0; i < slices.size(); ++i) {
     ASSERT_EQ(found[i].max_bits, expected[i].max_bits) << element_type_name(gradient.type) << ", " << what << ' ' << i;
     ASSERT_EQ(found[i].reserved, 0u);
-    if (expected[i].is_nonfinite()) continue;  // the sums mean nothing
+    if (expected[i].is_nonfinite()) continue;  // sums are unspecified
     ASSERT_EQ(bits_of(found[i].sum), bits_of(expected[i].sum)) << element_type_name(gradient.type) << ", " << what;
     ASSERT_EQ(bits_of(found[i].sum_squares), bits_of(expected[i].sum_squares)) << what;
   }

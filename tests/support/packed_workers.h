@@ -1,4 +1,4 @@
-// Random codes of several workers, packed by the CPU backend, in host memory and on a GPU.
+// Random codes of several workers, packed by the CPU backend, in host and device memory.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ inline std::vector<std::int8_t> random_ternary_codes(std::size_t n, std::uint64_
   return codes;
 }
 
-/// Codes from -levels to levels, zeros as of ternary ones.
+/// Random codes in [-levels, levels], with zeros as in random_ternary_codes.
 inline std::vector<std::int8_t> random_codes(std::size_t n, int levels, std::uint64_t seed) {
   std::vector<std::int8_t> codes = random_ternary_codes(n, seed);
   std::mt19937_64 random(seed + 1);
@@ -31,7 +31,7 @@ inline std::vector<std::int8_t> random_codes(std::size_t n, int levels, std::uin
   return codes;
 }
 
-/// The codes in their own buffer, as long as the payload.
+/// Packed codes in a buffer of exactly the payload's size.
 inline Buffer<std::uint8_t> packed_codes(std::span<const std::int8_t> codes, CodeFormat format, int num_workers) {
   const auto n = static_cast<std::int64_t>(codes.size());
   Buffer<std::uint8_t> room(payload_bytes(format, n, num_workers));
@@ -42,7 +42,7 @@ inline Buffer<std::uint8_t> packed_codes(std::span<const std::int8_t> codes, Cod
   return payload;
 }
 
-/// Payloads of `num_workers` workers in both places, and the tables that tasks ask for.
+/// Payloads of `num_workers` workers on host and device, with the pointer tables that tasks take.
 struct PackedWorkers {
   std::vector<Buffer<std::uint8_t>> host;
   std::vector<Buffer<std::uint8_t>> device;

@@ -1,4 +1,4 @@
-// A stand-in for NCCL that writes down what it is asked, and fails where it is told to.
+// A stand-in for NCCL that records calls and returns errors on demand.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,17 @@
 
 namespace terngrad::testing {
 
-/// Calls read "broadcast +8 24 uint8 root 1 stream": addresses are counted from `base`, and "stream" stands for the
-/// stream that the test expects.
+/// Records calls as text, e.g. "broadcast +8 24 uint8 root 1 stream": addresses relative to `base`; "stream" is the
+/// expected stream `stream`.
 class RecordedNccl final : public NcclApi {
  public:
   std::vector<std::string> calls;
   const std::uint8_t* base = nullptr;
   void* stream = nullptr;
-  std::string failing;               // a call that begins so returns `error`
+  std::string failing;               // calls that start with this return `error`
   Result error = 6;                  // ncclRemoteError
-  Result async_error = kSuccess;     // what is found out later
-  std::string last = "peer 1 left";  // NCCL's account of it
+  Result async_error = kSuccess;     // returned by get_async_error
+  std::string last = "peer 1 left";  // returned by last_error
 
   Result get_unique_id(NcclUniqueId& id) override {
     id.bytes[0] = 'i';
@@ -38,7 +38,7 @@ class RecordedNccl final : public NcclApi {
     std::string list;
     for (const int device : devices) list += " " + std::to_string(device);
     const Result result = note("init_ranks from ", first_rank, " of ", size, " id ", id.bytes[0], " devices", list);
-    // One of a group may have been made when another fails.
+    // On failure NCCL may have created one communicator of the group.
     const std::size_t num_made = result == kSuccess ? handles.size() : 1;
     for (std::size_t i = 0; i < num_made; ++i) handles[i] = &handles_[static_cast<std::size_t>(first_rank) + i];
     return result;

@@ -1,5 +1,4 @@
-// Plain scalar references of the kernels: one element after the other, written from the formats' specification. What is
-// compared with them shares no code with them.
+// Scalar references of the kernels, written from the format specifications. They share no code with the kernels.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +31,7 @@ inline Words philox(Words x, std::array<std::uint32_t, 2> key) {
   return x;
 }
 
-/// A stream of draws: seed, 40-bit step, worker, purpose number.
+/// Key of a sequence of draws; `purpose` is the number of a DrawPurpose.
 struct Stream {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
@@ -59,7 +58,7 @@ inline std::vector<std::uint32_t> draws16(const Stream& s, std::uint64_t first, 
   return result;
 }
 
-/// 24 refinement bits: the upper bits of a 32-bit draw, four of which share a block.
+/// Refinement draw: the upper 24 bits of a 32-bit draw, four of which share a block.
 inline std::uint32_t draw24(const Stream& s, std::uint64_t index) { return block(s, index / 4)[index % 4] / 256; }
 
 struct Statistics {
@@ -68,8 +67,8 @@ struct Statistics {
   std::uint32_t max_bits = 0;
 };
 
-/// The tree of kernels/statistics/statistics.h, in its order of additions.
-/// @param magnitudes  whether the first sum is of |g| and not of g
+/// Summation tree of kernels/statistics/statistics.h, with the same order of additions.
+/// @param magnitudes  true: `sum` is of |g|, else of g
 inline Statistics statistics(std::span<const float> values, bool magnitudes = false) {
   constexpr std::size_t kChunk = 4096;
   Statistics result;
@@ -109,7 +108,7 @@ inline Statistics statistics(std::span<const float> values, bool magnitudes = fa
 
 inline bool is_nonfinite(const Statistics& s) { return s.max_bits >= 0x7f800000u; }
 
-/// Population standard deviation with the cut at 2^-40 of the mean square.
+/// Population standard deviation; 0 if the variance is below 2^-40 of the mean square.
 inline double sigma(const Statistics& s, std::int64_t n) {
   if (n == 0) return 0;
   const double square = s.sum_squares / static_cast<double>(n);
@@ -119,7 +118,7 @@ inline double sigma(const Statistics& s, std::int64_t n) {
   return std::sqrt(variance);
 }
 
-/// Local scaler; NaN for non-finite input or above 2^126, 0 below 2^-86.
+/// Local scaler; NaN for non-finite input or results above 2^126, 0 below 2^-86.
 inline float scaler(const Statistics& s, std::int64_t n, double c, bool original) {
   if (is_nonfinite(s)) return std::numeric_limits<float>::quiet_NaN();
   const double deviation = sigma(s, n);
@@ -132,7 +131,7 @@ inline float scaler(const Statistics& s, std::int64_t n, double c, bool original
   return result < 0x1p-86f ? 0.0f : result;
 }
 
-/// One element's code. @param clip  null, or what |g| is cut to first
+/// Ternary code of one element. @param clip  null, or the limit of |g|
 inline int code(float g, float s, const float* clip, std::uint32_t r16, std::uint32_t r24) {
   if (std::isnan(s) || s < 0x1p-86f) return 0;
   float magnitude = std::fabs(g);
@@ -151,12 +150,12 @@ inline int code(float g, float s, const float* clip, std::uint32_t r16, std::uin
 
 struct Run {
   std::int64_t first = 0;           // position of g[0] in its segment
-  std::uint64_t draw_offset = 0;    // of the segment
-  std::int64_t block_elements = 0;  // per scaler from the segment's start; 0 = one
+  std::uint64_t draw_offset = 0;    // the segment's draw offset
+  std::int64_t block_elements = 0;  // elements per scaler, from the segment's start; 0: one scaler
   std::uint32_t refine_purpose = 2;
 };
 
-/// Codes of a run; scalers (and clips, or none) hold one value per block that the run touches.
+/// Codes of a run. scalers and clips (or none) have one value per block that the run touches.
 inline std::vector<std::int8_t> ternarize(std::span<const float> g, const Run& run, std::span<const float> scalers,
                                           std::span<const float> clips, const Stream& stream) {
   const std::uint64_t first_draw = run.draw_offset + static_cast<std::uint64_t>(run.first);
@@ -171,8 +170,7 @@ inline std::vector<std::int8_t> ternarize(std::span<const float> g, const Run& r
                                    run.first / run.block_elements);
     }
     const float* clip = clips.empty() ? nullptr : &clips[b];
-    // The refinement is looked at on ties only, which are rare: drawing it for every element would take most of the
-    // time.
+    // The refinement decides ties only. Skipping it elsewhere saves most of the time.
     const bool may_tie =
         std::fabs(std::floor(std::fabs(g[i]) / scalers[b] * 65536.0f) - static_cast<float>(r16[i])) <= 2 ||
         clip != nullptr;
@@ -231,14 +229,14 @@ inline Bytes pack_tmask(std::span<const std::int8_t> codes) {
   return offsets;
 }
 
-/// Bits of a lane: the smallest b with 2^b >= mN + 1.
+/// Width of a lane: the smallest b with 2^b >= levels * num_workers + 1.
 inline int lane_bits(int num_workers, int levels = 2) {
   int bits = 0;
   while ((std::int64_t{1} << bits) < std::int64_t{levels} * num_workers + 1) ++bits;
   return bits;
 }
 
-/// Lanes that hold value + bias. @param levels  m
+/// Lanes of value + bias.
 inline Bytes pack_lanes(std::span<const int> values, int bias, int num_workers, int levels = 2) {
   const int bits = lane_bits(num_workers, levels);
   const auto per_word = static_cast<std::size_t>(64 / bits);
@@ -254,7 +252,7 @@ inline Bytes pack_lanes(std::span<const int> values, int bias, int num_workers, 
   return bytes;
 }
 
-/// Codes of uniform levels: code + 7 in 4 bits, code + 127 in 8.
+/// Uniform level codes: code + 7 in 4 bits, code + 127 in 8.
 inline Bytes pack_levels(std::span<const std::int8_t> codes, int bits) {
   const auto width = static_cast<std::size_t>(bits);
   Bytes bytes((codes.size() * width + 31) / 32 * 4, 0);
@@ -277,7 +275,7 @@ inline Bytes pack(std::span<const std::int8_t> codes, int format, int num_worker
   return pack_lanes(values, 1, num_workers);
 }
 
-/// The fixed tree over workers: a range of m splits at the largest power of two below m.
+/// Fixed summation tree over workers: a range of m splits at the largest power of two below m.
 inline float tree_sum(std::span<const float> leaves) {
   if (leaves.size() == 1) return leaves[0];
   std::size_t split = 1;
@@ -285,13 +283,13 @@ inline float tree_sum(std::span<const float> leaves) {
   return tree_sum(leaves.first(split)) + tree_sum(leaves.subspan(split));
 }
 
-/// Nearest bfloat16, ties to even, by arithmetic on values instead of bits. NaN becomes quiet.
+/// Nearest bfloat16, ties to even, computed on values instead of bits. NaN becomes quiet.
 inline std::uint16_t bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto upper = static_cast<std::uint16_t>(bits >> 16);
   if (std::isnan(value)) return static_cast<std::uint16_t>(upper | 0x40);
   if (std::isinf(value)) return upper;
-  // The two neighbours in magnitude, in double, where 2^128 stands for infinity.
+  // Magnitudes of the two neighbours, in double; infinity counts as 2^128.
   const auto magnitude = [](std::uint16_t half) {
     const unsigned exponent = half >> 7 & 0xff;
     const double fraction = half & 0x7f;
@@ -309,14 +307,14 @@ inline std::uint16_t bfloat16(float value) {
 
 inline float from_bfloat16(std::uint16_t half) { return std::bit_cast<float>(std::uint32_t{half} << 16); }
 
-/// Magnitude of a finite float16; 0x7c00 is what comes after the largest, 2^16.
+/// Magnitude of a finite float16; 0x7c00 counts as 2^16.
 inline double float16_magnitude(std::uint16_t half) {
   const int exponent = half >> 10 & 0x1f;
   const double fraction = half & 0x3ff;
   return exponent == 0 ? std::ldexp(fraction, -14 - 10) : std::ldexp(1024 + fraction, exponent - 15 - 10);
 }
 
-/// Nearest float16, ties to even, by a search among all of them. NaN becomes quiet.
+/// Nearest float16, ties to even, by binary search. NaN becomes quiet.
 inline std::uint16_t float16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000u);
@@ -345,15 +343,14 @@ inline float from_float16(std::uint16_t half) {
   return static_cast<float>(std::copysign(float16_magnitude(magnitude), sign != 0 ? -1.0 : 1.0));
 }
 
-/// Magnitude of an E4M3 number: 15 x 8 + 7 = 127 of them, the last of which would be NaN.
+/// Magnitude of an E4M3 code without sign, 0 to 127; 127 is NaN on the wire.
 inline double e4m3_magnitude(unsigned code) {
   const int exponent = static_cast<int>(code / 8);
   const double fraction = code % 8;
   return exponent == 0 ? std::ldexp(fraction, -9) : std::ldexp(1 + fraction / 8, exponent - 7);
 }
 
-/// The E4M3 code of x >= 0, by a search among all of them: the lower neighbour's, and how far x is from there to the
-/// next.
+/// Largest E4M3 code that is not above x >= 0, by search, and the position of x between it and the next, in [0, 1).
 inline std::pair<unsigned, double> e4m3_below(double x) {
   if (x >= 448) return {126, 0.0};
   unsigned code = 0;
@@ -361,7 +358,7 @@ inline std::pair<unsigned, double> e4m3_below(double x) {
   return {code, (x - e4m3_magnitude(code)) / (e4m3_magnitude(code + 1) - e4m3_magnitude(code))};
 }
 
-/// The code of one element. @param is_nearest  else drawn
+/// E4M3 code of one element. @param is_nearest  round to nearest, else stochastically
 inline std::uint8_t e4m3_code(float g, float s, bool is_nearest, std::uint32_t r16, std::uint32_t r24) {
   if (std::isnan(s) || s < 0x1p-86f) return 0;
   const float inverse = 1.0f / s;
@@ -374,12 +371,12 @@ inline std::uint8_t e4m3_code(float g, float s, bool is_nearest, std::uint32_t r
   return static_cast<std::uint8_t>(rounded == 0 ? 0 : rounded + (std::signbit(g) ? 128 : 0));
 }
 
-/// The power of two that a code stands for, 0 for code 0. @param magnitude  the code without its sign
+/// Power of two of a code, 0 for code 0. @param magnitude  code without its sign
 inline double exponent_magnitude(unsigned magnitude, int bits) {
   return magnitude == 0 ? 0 : std::ldexp(1.0, static_cast<int>(magnitude) - (bits == 8 ? 127 : 7));
 }
 
-/// The code of one element: that of the power of two below it, or of the next.
+/// Code of one element: the power of two below it or the next one above, by stochastic rounding.
 inline std::uint8_t exponent_code(float g, float s, int bits, std::uint32_t r16, std::uint32_t r24) {
   if (std::isnan(s) || s < 0x1p-86f) return 0;
   const float inverse = 1.0f / s;
@@ -404,7 +401,7 @@ inline std::uint32_t crc32c(std::span<const std::uint8_t> bytes) {
   return ~crc;
 }
 
-// Optimizers, one element: every operation rounded to float32 by itself.
+// Optimizer updates of one element; each operation is rounded to float32.
 inline float gd(float w, float g, float lr) {
   const float change = lr * g;
   return w - change;

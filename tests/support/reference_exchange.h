@@ -1,4 +1,4 @@
-// The mean that an exchange must give, worked out worker by worker and element by element from the contracts.
+// Reference mean of an exchange, computed per worker and element from contracts B1 to B4.
 #pragma once
 
 #include <algorithm>
@@ -16,19 +16,19 @@ namespace terngrad::testing {
 
 struct ReferenceExchange {
   const Layout& layout;
-  std::vector<std::string> codecs;  // of each tensor
-  TernaryOptions ternary;           // its num_workers does not matter
+  std::vector<std::string> codecs;  // codec name of each tensor
+  TernaryOptions ternary;           // num_workers is ignored
   DownlinkCodec downlink_codec = DownlinkCodec::kFloat32;
   std::uint64_t seed = 1;
   std::uint64_t step = 0;
 
   using Values = std::vector<std::vector<float>>;       // [tensor][element or scaler]
   using Codes = std::vector<std::vector<std::int8_t>>;  // [worker][element]
-  std::vector<Values> local_scalers;                    // [worker][tensor][block], after run
+  std::vector<Values> local_scalers;                    // [worker][tensor][block], set by run
   Values shared_scalers;                                // [tensor][block]
-  std::vector<Codes> codes;                             // [tensor][worker][element], of ternary tensors
+  std::vector<Codes> codes;                             // [tensor][worker][element], ternary tensors only
 
-  /// The mean over workers; non-finite tensors of a worker count as zero.
+  /// Mean over workers; a worker's non-finite tensors count as zeros.
   Values run(const std::vector<Tensors>& workers) {
     const std::size_t num_workers = workers.size();
     measure(workers);
@@ -37,7 +37,7 @@ struct ReferenceExchange {
     for (std::size_t t = 0; t < codecs.size(); ++t) {
       const Segment& segment = layout.segment(static_cast<int>(t));
       const auto n = static_cast<std::size_t>(segment.num_elements);
-      std::vector<std::vector<float>> sent(num_workers);  // what each worker's message stands for
+      std::vector<std::vector<float>> sent(num_workers);  // decoded messages, [worker][element]
       std::vector<int> sums(n, 0);
       for (std::size_t w = 0; w < num_workers; ++w) {
         sent[w] = codecs[t] == "ternary" ? ternary_leaf(workers[w], t, w, sums) : float_leaf(workers[w], t, w);
@@ -64,7 +64,7 @@ struct ReferenceExchange {
   std::size_t block_of(std::size_t i) const {
     return block_elements() == 0 ? 0 : i / static_cast<std::size_t>(block_elements());
   }
-  /// The shared scaler over N, in float32.
+  /// Shared scaler / N, in float32.
   float unit(std::size_t t, std::size_t i, std::size_t num_workers) const {
     return shared_scalers[t][block_of(i)] / static_cast<float>(num_workers);
   }
@@ -84,7 +84,7 @@ struct ReferenceExchange {
           const auto run = g.subspan(first, std::min(block, g.size() - first));
           const reference::Statistics s = reference::statistics(run);
           const auto n = static_cast<std::int64_t>(run.size());
-          // What rounds up to infinity is not finite in bfloat16.
+          // Values that overflow when rounded to bfloat16 count as infinite.
           const bool overflows = codecs[t] == "bf16" && s.max_bits >= 0x7f7f8000u;
           float scaler = reference::is_nonfinite(s) || overflows ? NAN : 0.0f;
           if (codecs[t] == "ternary") scaler = reference::scaler(s, n, ternary.clip_factor, original);
@@ -98,7 +98,7 @@ struct ReferenceExchange {
         }
       }
       for (std::vector<float>& scalers : local_scalers[w]) {
-        // A tensor counts as a whole: what is not finite in one block drops all of them.
+        // One non-finite block drops the whole tensor.
         if (std::ranges::any_of(scalers, [](float s) { return std::isnan(s); })) std::ranges::fill(scalers, NAN);
       }
       if (ternary.scope != ScalerScope::kModel) continue;

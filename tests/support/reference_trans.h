@@ -1,4 +1,4 @@
-// Format trans by the plain reference: masks of up to 4096 codes by rANS with divisions, one byte after the other.
+// Scalar reference of format trans: masks of up to 4096 codes, coded by rANS with divisions, one byte at a time.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace terngrad::reference {
 
-/// How often each mask byte is expected among 4096, where L of 64 codes are zero.
+/// rANS frequencies (of 4096) of the mask bytes if `level` of 64 codes are zero.
 inline std::vector<std::uint32_t> mask_frequencies(unsigned level) {
   std::vector<std::uint32_t> frequencies(256);
   std::uint32_t others = 0;
@@ -23,7 +23,8 @@ inline std::vector<std::uint32_t> mask_frequencies(unsigned level) {
   return frequencies;
 }
 
-/// L, a zero and the masks of one chunk.
+/// Mask record of one chunk: level, a zero byte, coded masks; or two zero bytes and the raw masks if that is not
+/// longer.
 inline std::vector<std::uint8_t> code_masks(std::span<const std::int8_t> codes) {
   std::vector<std::uint8_t> masks((codes.size() + 7) / 8, 0);
   std::size_t zeros = 0;
@@ -34,7 +35,7 @@ inline std::vector<std::uint8_t> code_masks(std::span<const std::int8_t> codes) 
   const std::size_t level = std::clamp<std::size_t>((64 * zeros + codes.size() / 2) / codes.size(), 12, 63);
   const std::vector<std::uint32_t> frequencies = mask_frequencies(static_cast<unsigned>(level));
   std::uint32_t states[2] = {1u << 15, 1u << 15};
-  std::vector<std::uint32_t> words;  // in the order in which they are emitted
+  std::vector<std::uint32_t> words;  // in order of emission
   for (std::size_t i = masks.size(); i-- > 0;) {
     std::uint32_t& x = states[i % 2];
     std::uint32_t start = 0;

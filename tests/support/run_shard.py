@@ -51,10 +51,10 @@ class Outcome:
 
     status: int  # exit status, negative for a signal
     is_late: bool
-    is_complete: bool  # whether GoogleTest reached its end and wrote its report
+    is_complete: bool  # GoogleTest wrote its report
     output: str
-    cases: dict  # name -> Case, of those that ended
-    started: str | None  # the case that had started and did not end
+    cases: dict  # cases that ended, by name
+    started: str | None  # name of the case that did not end
 
     def ending(self):
         if self.is_late:
@@ -65,7 +65,7 @@ class Outcome:
 
 
 def cases_of_output(output):
-    """The cases that ended according to what was printed, and the one that had started without an end."""
+    """Cases that ended, and the name of the case that did not, from the program's output."""
     cases, started, begin = {}, None, 0
     for line in re.finditer(f"{START.pattern}|{END.pattern}", output):
         if line[1]:
@@ -78,7 +78,7 @@ def cases_of_output(output):
 
 
 def cases_of_report(report, printed):
-    """The cases of GoogleTest's own report, with what they printed."""
+    """Cases of GoogleTest's JSON report, with their output."""
     cases = {}
     for suite in report["testsuites"]:
         for case in suite["testsuite"]:
@@ -93,7 +93,7 @@ def cases_of_report(report, printed):
 
 
 def take_signals_again():
-    """Under nohup, or in the background of a script, signals are ignored that tests send to themselves."""
+    """Restores the default signal handlers: nohup and background shells ignore signals that tests send to themselves."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
@@ -105,14 +105,14 @@ def stop_at_term(signum, frame):
 class Program:
     def __init__(self, command):
         self.command = command
-        # What the caller has set for GoogleTest is not for a shard of a fixed set of cases.
+        # GTEST_ variables of the caller must not change the shard.
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("GTEST_")}
 
     def run(self, seconds, *options, environment=None):
         with tempfile.TemporaryDirectory() as folder:
             report, log = pathlib.Path(folder, "report.json"), pathlib.Path(folder, "log")
             with log.open("wb") as stream:
-                # A session of its own: processes that it starts end with it.
+                # A session of its own, so that its child processes can be killed with it.
                 process = subprocess.Popen(
                     [*self.command, f"--gtest_output=json:{report}", "--gtest_color=no", *options],
                     env={**self.environment, **(environment or {})},
@@ -138,7 +138,7 @@ class Program:
             return Outcome(process.returncode, is_late, False, output, cases, started)
 
     def list_cases(self, filter_, seconds):
-        """Names of all cases that the filter lets run, in the order in which GoogleTest deals them out to shards."""
+        """Names of the cases that the filter selects, in the order in which GoogleTest assigns them to shards."""
         result = subprocess.run(
             [*self.command, "--gtest_list_tests", f"--gtest_filter={filter_}"],
             env=self.environment,
@@ -182,7 +182,7 @@ class Shard:
             self.report(f"shard {a.index} of {a.shards} of {a.program} has no case of the filter '{a.filter}'", outcome.output)
 
     def run_after_a_bad_end(self, outcome):
-        """The process crashed, ended early, was late, or failed after its cases, as a sanitizer makes it do."""
+        """Handles a crash, an early exit, a timeout, or a failure after the last case (for example of a sanitizer)."""
         a = self.arguments
         names = self.program.list_cases(a.filter, a.case_seconds)[a.index :: a.shards]
         where = f"in {outcome.started}" if outcome.started else "outside of its cases"
@@ -197,10 +197,10 @@ class Shard:
             elif name in outcome.cases and outcome.cases[name].result == "failed":
                 self.judge_again(name, "failed", outcome.cases[name].output)
             elif name not in outcome.cases or ran_all:
-                # Kept from running; or all have run, and one of them may be why the process failed.
+                # The case did not run, or all cases ran and this one may have made the process fail.
                 self.judge_alone(name)
         if not any(case.result == "failed" for case in self.cases.values()):
-            # No single case is to blame, but the shard failed.
+            # All cases pass alone, but the shard failed.
             self.cases["(shard)"] = Case("(shard)", "failed", 0)
             self.report(f"the shard {outcome.ending()} {where}, each case passed alone", "")
 
@@ -223,7 +223,7 @@ class Shard:
             self.report(f"{name} {ending} alone, it had not failed in its shard", case.output)
 
     def judge_again(self, name, how, output_in_shard):
-        """A case that failed in its shard: it remains failed, whatever it does alone."""
+        """Reruns a case that failed in its shard. It remains failed in any case."""
         case, ending = self.run_alone(name)
         if case.result == "failed":
             self.report(f"{name} {how} in its shard, {ending} alone", case.output)

@@ -1,5 +1,5 @@
-// Which sanitizer a test was built with, and how much work tests do then: sanitizers make code many times slower. What
-// one sees, it sees at a small size too, and the full size runs in the builds without one.
+// Sanitizer of the build, and reduced test sizes under sanitizers, which slow code down many times. Builds without a
+// sanitizer run the full sizes.
 #pragma once
 
 #include <algorithm>
@@ -30,15 +30,14 @@ constexpr T scaled(T full, T reduced) {
   return kIsSanitized ? reduced : full;
 }
 
-/// What a test loops over: all values, or under the thread sanitizer, the slowest, to which most of them look alike,
-/// the first two.
+/// All `values`; under the thread sanitizer, the slowest, only the first two.
 template <class T>
 std::vector<T> few(std::initializer_list<T> values) {
   const auto count = kIsThreadSanitized ? std::min<std::size_t>(values.size(), 2) : values.size();
   return {values.begin(), values.begin() + count};
 }
 
-/// Step of loops over every length: 1, or a prime that still meets every remainder of 16 and 64 in a sanitizer build.
+/// Step of loops over lengths: 1; in a sanitizer build a prime, which still covers all remainders of 16 and 64.
 inline constexpr std::int64_t kLengthStep = scaled<std::int64_t>(1, 37);
 
 }  // namespace terngrad::testing

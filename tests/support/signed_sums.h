@@ -1,4 +1,4 @@
-// Signed statistics by their definition.
+// Reference of the statistics by sign.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace terngrad::testing {
 
-/// The elements of one side as magnitudes, zeros in place of the others.
+/// Magnitudes of the elements of one sign; the other elements are 0.
 inline std::vector<float> side_of(std::span<const float> values, bool negative) {
   std::vector<float> side;
   for (const float value : values) side.push_back(std::signbit(value) == negative ? std::fabs(value) : 0.0f);
@@ -25,14 +25,14 @@ inline std::uint64_t num_negative_of(std::span<const float> values) {
   return static_cast<std::uint64_t>(std::ranges::count_if(values, [](float value) { return std::signbit(value); }));
 }
 
-/// Of one group.
+/// Statistics of one group.
 inline SignedStatistics reference_sides(std::span<const float> values) {
   const reference::Statistics positive = reference::statistics(side_of(values, false));
   const reference::Statistics negative = reference::statistics(side_of(values, true));
   return {positive.sum, negative.sum, num_negative_of(values), positive.max_bits, negative.max_bits};
 }
 
-/// A sum of a column: blocks of 64 rows in order, then slots.
+/// Sum of a column: blocks of 64 rows in order, then 256 slots in a tree.
 inline double reference_column_sum(std::span<const float> column) {
   std::vector<double> blocks((column.size() + 63) / 64, 0.0);
   for (std::size_t row = 0; row < column.size(); ++row) blocks[row / 64] += static_cast<double>(column[row]);
@@ -44,7 +44,7 @@ inline double reference_column_sum(std::span<const float> column) {
   return slots[0];
 }
 
-/// Of each column of rows of `columns` elements.
+/// Statistics of each column of a matrix with `columns` columns.
 inline std::vector<SignedStatistics> reference_columns(std::span<const float> values, std::size_t columns) {
   std::vector<SignedStatistics> result;
   for (std::size_t c = 0; c < columns; ++c) {
@@ -58,7 +58,7 @@ inline std::vector<SignedStatistics> reference_columns(std::span<const float> va
   return result;
 }
 
-/// Tensors of every kind of run: chunks and blocks of rows, one and many, ragged and whole.
+/// Tensors for all kinds of runs: chunks and blocks of rows, one and many, complete and ragged.
 struct SidesOfRuns {
   Layout layout;
   std::vector<SignedRun> runs;

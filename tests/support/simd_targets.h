@@ -1,4 +1,4 @@
-// Runs code with each SIMD target that this machine has, and leaves the best one behind.
+// Runs code with each SIMD target of this machine.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace terngrad::testing {
 
-/// Restores the best target however a test ends.
+/// Forces a SIMD target; the destructor restores the best one.
 class ForcedTarget {
  public:
   explicit ForcedTarget(const std::string& name) { cpu::force_simd_target(name); }
@@ -17,7 +17,7 @@ class ForcedTarget {
   ForcedTarget& operator=(const ForcedTarget&) = delete;
 };
 
-/// Calls body(name of target) with each target in force.
+/// Calls body(target name) while that target is forced.
 template <class Body>
 void for_each_target(const Body& body) {
   for (const cpu::SimdTarget& target : cpu::simd_targets()) {

@@ -1,4 +1,4 @@
-// What the plain reference makes of gradients with the ternary codec; the messages are those of any codec.
+// Reference codes and scalers of the ternary codec.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,6 @@ namespace terngrad::testing {
 inline constexpr TernaryFormat kFormats[] = {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask,
                                              TernaryFormat::kTrans};
 
-/// The plain reference's codes of a whole tensor.
 inline std::vector<std::int8_t> reference_codes(const TernaryCodec& codec, const Layout& layout, const Tensors& tensors,
                                                 std::uint32_t worker, int segment, std::span<const float> scalers,
                                                 std::span<const float> clips = {}) {

@@ -1,4 +1,4 @@
-// A communicator whose ranks are threads of this process: several "processes" without a launcher.
+// A Communicator whose ranks are threads of one process.
 #pragma once
 
 #include <algorithm>
@@ -20,13 +20,13 @@
 
 namespace terngrad::testing {
 
-/// Where the ranks of a group meet. After abort every meeting throws, so that one rank's failure ends all, and so does
-/// one that another rank does not come to in time.
+/// Reusable barrier of a group of ranks. After abort() every wait throws CommunicationError, so that a failed rank ends
+/// all others. A wait also throws if another rank does not arrive in time.
 class Meeting {
  public:
   explicit Meeting(int size) : size_(size), places_(static_cast<std::size_t>(size), nullptr) {}
 
-  /// @param seconds  how long to wait for the others; 0: for ever
+  /// @param seconds  timeout; 0: none
   void wait(double seconds = 0) {
     std::unique_lock lock(mutex_);
     if (aborted_) throw CommunicationError("another rank failed");
@@ -91,7 +91,7 @@ class ThreadCommunicator final : public Communicator {
   }
   void barrier() override { meeting_->wait(timeout_seconds_); }
   void set_timeout(double seconds) override { timeout_seconds_ = seconds; }
-  /// In order of ranks, in float32, rounded once.
+  /// Sums in order of ranks, in float32, with one final rounding.
   void vendor_sum(const FloatSpan& values) override {
     Stream stream(Device::cpu(), 1);
     std::vector<float> sum(static_cast<std::size_t>(values.count));
@@ -112,7 +112,7 @@ class ThreadCommunicator final : public Communicator {
   static void append_all(const Parcels& from, Parcels& to) {
     for (std::size_t i = 0; i < from.count(); ++i) to.append(from.parcel(i));
   }
-  /// Shows `mine` to all ranks and calls take(rank, theirs) with everybody's, in order.
+  /// Publishes `mine` and calls take(rank, theirs) for all ranks in order.
   template <class Take>
   void exchange(void* mine, const Take& take) {
     meeting_->place(rank_) = mine;
@@ -133,8 +133,8 @@ class ThreadCommunicator final : public Communicator {
   double timeout_seconds_ = 0;
 };
 
-/// Runs body(communicator) as each of `size` ranks at once. @returns each rank's exception, null where it had none
-/// @tparam C  a communicator made of a meeting and a rank
+/// Runs body(communicator) on `size` ranks concurrently. @returns each rank's exception or null
+/// @tparam C  communicator type, constructed from a Meeting and a rank
 template <class C, class Body>
 std::vector<std::exception_ptr> run_threads(int size, const Body& body) {
   const auto meeting = std::make_shared<Meeting>(size);

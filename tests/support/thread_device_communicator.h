@@ -1,4 +1,4 @@
-// A device communicator whose ranks are threads of this process that share one device.
+// A DeviceCommunicator whose ranks are threads of one process that share a device.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,14 @@
 
 namespace terngrad::testing {
 
-/// Waits for streams where a real one would not: threads meet on the host.
+/// Synchronizes streams, unlike a real DeviceCommunicator: the ranks meet on the host.
 class ThreadDeviceCommunicator final : public DeviceCommunicator {
  public:
   ThreadDeviceCommunicator(std::shared_ptr<Meeting> meeting, int rank) : meeting_(std::move(meeting)), rank_(rank) {}
   int rank() const override { return rank_; }
   int size() const override { return meeting_->size(); }
   void check() override {}
-  /// For all ranks: those that wait, or come later, fail.
+  /// Makes the waiting and later calls of all ranks fail.
   void abandon() noexcept override { meeting_->abort(); }
 
  protected:
@@ -64,7 +64,7 @@ class ThreadDeviceCommunicator final : public DeviceCommunicator {
     const auto bytes = static_cast<std::size_t>(count);
     copy<std::uint8_t>({from, bytes}, std::span<std::uint8_t>(to, bytes), stream);
   }
-  /// Shows `mine` to all ranks and calls take(rank, theirs) with everybody's, in order.
+  /// Publishes `mine` and calls take(rank, theirs) for all ranks in order.
   template <class T, class Take>
   void exchange(T mine, Stream& stream, const Take& take) {
     stream.synchronize();
@@ -90,7 +90,7 @@ class ThreadDeviceCommunicator final : public DeviceCommunicator {
   int rank_;
 };
 
-/// Runs body(communicator) as each of `size` ranks at once. @returns each rank's exception, null where it had none
+/// Runs body(communicator) on `size` ranks concurrently. @returns each rank's exception or null
 template <class Body>
 std::vector<std::exception_ptr> run_device_ranks(int size, const Body& body) {
   return run_threads<ThreadDeviceCommunicator>(size, body);

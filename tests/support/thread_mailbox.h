@@ -1,4 +1,4 @@
-// Mailboxes whose ranks are threads of this process.
+// A Mailbox whose ranks are threads of one process.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace terngrad::testing {
 
-/// Where the mailboxes of a group are. After abort every call throws, so that one rank's failure ends all.
+/// Message queues of a group of ranks. After abort() every call throws, so that a failed rank ends all others.
 class PostOffice {
  public:
   explicit PostOffice(int size, double timeout_seconds = 60)
@@ -108,7 +108,7 @@ class ThreadMailbox final : public Mailbox {
   int rank_;
 };
 
-/// Runs body(mailbox) as each of the ranks of `office` at once. @returns each rank's exception, null where it had none
+/// Runs body(mailbox) on all ranks of `office` concurrently. @returns each rank's exception or null
 template <class Body>
 std::vector<std::exception_ptr> run_mailboxes(const std::shared_ptr<PostOffice>& office, const Body& body) {
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(office->size()));

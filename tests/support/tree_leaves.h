@@ -1,4 +1,4 @@
-// Leaves of several workers for tree sums, in any format, with the values that they stand for.
+// Leaves of several workers for tree sums, in all formats, with their values.
 #pragma once
 
 #include <algorithm>
@@ -23,13 +23,13 @@ inline constexpr LeafFormat kLeafFormats[] = {
     LeafFormat::kQ4,      LeafFormat::kQ8,       LeafFormat::kE4M3, LeafFormat::kN8, LeafFormat::kN4,
     LeafFormat::kBits,    LeafFormat::kSides,    LeafFormat::kTrans};
 
-/// Those that GPUs read: all but the last.
+/// Leaf formats that GPUs read: all except kTrans.
 inline constexpr std::span<const LeafFormat> kGpuLeafFormats = std::span(kLeafFormats).first(12);
 
-/// Of them those of codes.
+/// Leaf formats of codes that GPUs read.
 inline constexpr std::span<const LeafFormat> kCodeLeafFormats = kGpuLeafFormats.subspan(2);
 
-/// Of leaves that are whole codes.
+/// Code format of a leaf format. @throws std::invalid_argument if there is none
 inline CodeFormat code_format_of(LeafFormat format) {
   for (const CodeFormat codes :
        {CodeFormat::kT2, CodeFormat::kT5, CodeFormat::kTMask, CodeFormat::kTrans, CodeFormat::kQ4, CodeFormat::kQ8}) {
@@ -38,7 +38,7 @@ inline CodeFormat code_format_of(LeafFormat format) {
   throw std::invalid_argument("no codes");
 }
 
-/// Payloads begin `misalignment` elements into their buffers (floats only: codes are aligned).
+/// Random leaves. Float payloads start `misalignment` elements into their buffers; codes are aligned.
 class TreeLeaves {
  public:
   TreeLeaves(LeafFormat format, int num_workers, std::int64_t count, std::int64_t first, std::int64_t block_elements,
@@ -51,7 +51,7 @@ class TreeLeaves {
       const std::uint64_t own_seed = seed + static_cast<std::uint64_t>(worker);
       const auto n = static_cast<std::size_t>(count);
       if (format == LeafFormat::kFloat32 || format == LeafFormat::kBfloat16) {
-        // Of different sizes, so that another order of additions rounds differently.
+        // Magnitudes differ between workers, so that another order of additions rounds differently.
         std::vector<float> values = gaussian(n, own_seed, std::exp2(worker % 5));
         if (format == LeafFormat::kFloat32) {
           store<float>(values, misalignment);
@@ -109,7 +109,7 @@ class TreeLeaves {
     return leaves;
   }
 
-  /// The same on a GPU, in memory of this object's.
+  /// Leaves in device memory, owned by this object.
   std::vector<MeanLeaf> device_workers(Stream& stream) {
     std::vector<MeanLeaf> leaves;
     for (std::size_t k = 0; k < payloads_.size(); ++k) {
@@ -129,7 +129,7 @@ class TreeLeaves {
     payloads_.emplace_back(static_cast<std::int64_t>(offsets_.back() + values.size_bytes()));
     if (!values.empty()) std::memcpy(payloads_.back().data() + offsets_.back(), values.data(), values.size_bytes());
   }
-  /// Every number that a code stands for, again and again in another order.
+  /// Random E4M3 codes other than NaN.
   void store_e4m3(std::size_t n, std::uint64_t seed) {
     offsets_.push_back(0);
     payloads_.emplace_back(payload_bytes(CodeFormat::kE4M3, static_cast<std::int64_t>(n), 1));
@@ -144,7 +144,7 @@ class TreeLeaves {
       values_.back()[i] = is_negative ? -value : value;
     }
   }
-  /// Powers of two of the 32 or 7 that are the largest, and zeros.
+  /// Random powers of two among the largest 32 (8 bits) or 7 (4 bits), and zeros.
   void store_exponents(std::size_t n, int bits, std::uint64_t seed) {
     const CodeFormat format = bits == 8 ? CodeFormat::kN8 : CodeFormat::kN4;
     offsets_.push_back(0);
@@ -187,8 +187,8 @@ class TreeLeaves {
   std::int64_t block_elements_;
   std::int64_t columns_;
   std::size_t scalers_each_;
-  int levels_ = 1;                          // of codes: they are at most this
-  std::vector<std::vector<float>> values_;  // of codes: the codes
+  int levels_ = 1;                          // largest code
+  std::vector<std::vector<float>> values_;  // values, or codes
   std::vector<std::vector<float>> scalers_;
   std::vector<Buffer<std::uint8_t>> payloads_;
   std::vector<std::size_t> offsets_;

@@ -1,4 +1,4 @@
-// One worker's messages with the codecs of a plan, as it sends them in an exchange.
+// One worker's messages of an exchange, with the codecs of a plan.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class WorkerMessages {
 
   int worker() const { return worker_; }
 
-  /// Measures a gradient, which messages are of from now on.
+  /// Measures the gradient of the next messages.
   void measure(const TensorTable& gradient, const MessageContext& context, Stream& stream) {
     gradient_ = gradient;
     Encoding whole(*this, whole_segments(layout_), PayloadForm::kNatural);
@@ -38,12 +38,13 @@ class WorkerMessages {
     scalers_.clear();
     append_scalers(layout_, plan_, whole.coders, worker_, context, scalers_);
   }
-  /// Of all tensors in order of the layout.
+  /// Local scalers of all tensors in order of the layout.
   const std::vector<float>& local_scalers() const { return local_; }
   std::span<const std::uint8_t> scalers_message() const { return scalers_.parcel(0); }
 
-  /// Message of some slices, valid until the next.
-  /// @param shared  of all tensors in order of the layout; empty: the worker's own. For codecs that share scalers
+  /// Message of some slices, valid until the next call.
+  /// @param shared  scalers of all tensors in order of the layout, used by codecs that share scalers; empty: the
+  /// worker's own
   std::span<const std::uint8_t> gradient_message(const std::vector<Slice>& slices, std::span<const float> shared,
                                                  const MessageContext& context, Stream& stream,
                                                  PayloadForm form = PayloadForm::kNatural) {

@@ -1,4 +1,4 @@
-// Options as terngrad_train reads and checks them.
+// Parses and validates options as terngrad_train does.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@
 
 namespace terngrad::testing {
 
-/// Reads a command line, without the program's name, and takes over the defaults of its data set.
+/// Parses a command line (without program name) and applies the defaults of its data set.
 inline void parse(OptionSet& options, TrainOptions& o, const std::vector<std::string>& arguments) {
   declare_train_options(options, o);
   std::vector<const char*> argv = {"terngrad_train"};
@@ -32,7 +32,7 @@ inline TrainOptions accept(const std::vector<std::string>& arguments) {
   return o;
 }
 
-/// What is said about a command line that is refused.
+/// Error message of a command line that must be refused; checks that it is one line.
 inline std::string refuse(const std::vector<std::string>& arguments) {
   SCOPED_TRACE(::testing::PrintToString(arguments));
   const std::string message = message_of<UsageError>([&] { accept(arguments); });
@@ -42,7 +42,7 @@ inline std::string refuse(const std::vector<std::string>& arguments) {
 
 struct Refusal {
   std::vector<std::string> arguments;
-  std::vector<std::string> said;  // option, value and what would be accepted
+  std::vector<std::string> said;  // words of the message: option, value, accepted values
 };
 
 inline void expect_refused(const std::vector<Refusal>& refusals) {

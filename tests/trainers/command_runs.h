@@ -1,4 +1,4 @@
-// Running commands inside the test: what they print, their exit codes, and small MNIST files for them to read.
+// Runs commands in the test's process and captures output and exit code; writes small MNIST files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ struct CommandOutcome {
   std::string out;
   std::string err;
 
-  /// The last line of `err`, without its end.
+  /// The last line of `err`.
   std::string last_error_line() const {
     const std::string text = err.substr(0, err.find_last_not_of('\n') + 1);
     return text.substr(text.rfind('\n') + 1);
@@ -73,7 +73,7 @@ inline std::string big_endian(std::uint32_t value) {
   return bytes;
 }
 
-/// IDX files of `count` drawn digits.
+/// IDX file of `count` synthetic digits.
 inline std::string idx_images(std::uint32_t count) {
   std::string bytes = big_endian(kIdxImagesMagic) + big_endian(count) + big_endian(28) + big_endian(28);
   std::vector<std::uint8_t> pixels(28 * 28);
@@ -92,7 +92,7 @@ inline std::string idx_labels(std::uint32_t count) {
 inline constexpr std::uint32_t kSmallTrainExamples = 48;
 inline constexpr std::uint32_t kSmallTestExamples = 20;
 
-/// A folder with a small set in the format of MNIST.
+/// A temporary folder with a small data set in the MNIST format.
 class SmallMnist {
  public:
   SmallMnist() {
@@ -104,7 +104,7 @@ class SmallMnist {
   std::filesystem::path path() const { return folder_.path(); }
   const TemporaryDirectory& folder() const { return folder_; }
 
-  /// Options of a run on it in `train_dir`, small and of one thread.
+  /// Options of a small single-threaded run on this data set, with run directory `train_dir`.
   std::vector<std::string> options(const std::filesystem::path& train_dir) const {
     return {"--dataset",    "mnist",
             "--data_dir",   path().string(),

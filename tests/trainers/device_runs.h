@@ -1,4 +1,4 @@
-// Small runs on GPUs, or on replicas that share one, for the tests of training on GPUs.
+// Small training runs on GPUs, or on replicas that share one GPU.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace terngrad::testing {
 
-/// A set's images, of which it does not say that they are always the same: so they are streamed to GPUs.
+/// A data set that does not promise constant images, so they are streamed to the GPUs.
 class StreamedSet final : public Dataset {
  public:
   explicit StreamedSet(std::shared_ptr<const Dataset> set) : set_(std::move(set)) {}
@@ -41,29 +41,29 @@ class StreamedSet final : public Dataset {
   std::shared_ptr<const Dataset> set_;
 };
 
-/// A run of a process with one GPU, or with several replicas that share it.
+/// Configuration of a run: one process with one GPU, or with several replicas that share it.
 struct DeviceRun {
-  SmallRun run;                             // except for its transforms
-  int num_replicas = 1;                     // of each process
-  std::shared_ptr<Meeting> gpus = nullptr;  // where those of all processes meet; nullptr: this process alone
-  double timeout_seconds = 0;               // of processes that wait for each other
-  double gpu_timeout_seconds = 0;           // of GPUs that do; 0: half of that, as trainings have it
+  SmallRun run;                             // run.transforms is ignored
+  int num_replicas = 1;                     // per process
+  std::shared_ptr<Meeting> gpus = nullptr;  // meeting of the replicas of all processes; nullptr: this process only
+  double timeout_seconds = 0;               // processes wait this long for each other
+  double gpu_timeout_seconds = 0;           // GPUs wait this long; 0: timeout_seconds / 2, as in training
   Watchdog::Action on_hang = end_process("test");
-  /// Makes the communicator of a rank; nullptr: a ThreadDeviceCommunicator.
+  /// Makes the communicator of a rank; nullptr: ThreadDeviceCommunicator.
   std::function<std::shared_ptr<DeviceCommunicator>(int rank)> communicator_of = nullptr;
-  /// Makes what stands in for a net; nullptr: the net itself.
+  /// Wraps the net of a replica; nullptr: no wrapper.
   std::function<std::unique_ptr<DeviceNet>(std::unique_ptr<DeviceNet>)> wrap_net = nullptr;
-  /// After weight decay.
+  /// Transforms after weight decay.
   std::function<std::vector<std::unique_ptr<GradientTransform>>(const Net&)> transforms = nullptr;
   int max_burst = 4;
-  bool captures = true;            // steps into graphs, where their exchange can be
+  bool captures = true;            // captures CUDA graphs of steps where the exchange allows it
   bool can_capture_ranks = false;  // the communicator's operations can be captured
   double clip_by_global_norm = 0;
   std::string format = "t2";
-  ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;  // of steps that do not exchange fp32
+  ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;  // for steps that do not exchange fp32
   DownlinkCodec downlink_codec = DownlinkCodec::kFloat32;
-  std::uint64_t floating_from = kNoSyncStep;  // steps from here on exchange fp32
-  std::optional<int> first_gpu = {};          // replica r is on GPU first_gpu + r; without, all are on GPU 0
+  std::uint64_t floating_from = kNoSyncStep;  // first step that exchanges fp32
+  std::optional<int> first_gpu = {};          // replica r uses GPU first_gpu + r; nullopt: GPU 0
 };
 
 inline std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run,

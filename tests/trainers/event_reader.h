@@ -1,4 +1,4 @@
-// Reading event files back: records by the format's description, not by the code that writes them.
+// Reads TensorBoard event files, from the format's specification and independently of the writer.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ inline std::uint64_t little_endian(std::string_view bytes) {
   return value;
 }
 
-/// CRC-32C bit by bit, masked.
+/// Masked CRC-32C, computed bit by bit.
 inline std::uint32_t slow_masked_crc32c(std::string_view data) {
   std::uint32_t crc = 0xffffffffu;
   for (const char byte : data) {
@@ -32,7 +32,7 @@ inline std::uint32_t slow_masked_crc32c(std::string_view data) {
   return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/// The events of a file; a test failure where a length or checksum is wrong.
+/// Events of a file; fails the test for a wrong length or checksum.
 inline std::vector<tensorboard::Event> read_events(const std::filesystem::path& path) {
   std::vector<tensorboard::Event> events;
   const std::string text = read_file_text(path);
@@ -51,7 +51,7 @@ inline std::vector<tensorboard::Event> read_events(const std::filesystem::path& 
   return events;
 }
 
-/// The event files of a folder, in order of names.
+/// Event files of a folder in order of names.
 inline std::vector<std::filesystem::path> event_files(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -61,7 +61,7 @@ inline std::vector<std::filesystem::path> event_files(const std::filesystem::pat
   return paths;
 }
 
-/// A number as a reader of the whole folder sees it.
+/// A scalar as TensorBoard shows it.
 struct SeenScalar {
   std::int64_t step = 0;
   std::string tag;
@@ -70,8 +70,8 @@ struct SeenScalar {
   friend bool operator==(const SeenScalar&, const SeenScalar&) = default;
 };
 
-/// What TensorBoard shows of a folder: files in order of names, each START dropping earlier points of its step and
-/// later.
+/// Scalars that TensorBoard shows for a folder: files in order of names; a session start drops earlier scalars of its
+/// step and later.
 inline std::vector<SeenScalar> seen_scalars(const std::filesystem::path& folder) {
   std::vector<SeenScalar> seen;
   for (const auto& path : event_files(folder)) {

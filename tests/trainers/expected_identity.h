@@ -1,4 +1,4 @@
-// An identity as a run expects it, from what another one recorded.
+// Converts a recorded run identity to an expected one.
 #pragma once
 
 #include "trainers/checkpoint/checkpoint.h"
@@ -6,7 +6,7 @@
 
 namespace terngrad::testing {
 
-/// Each entry under the name of its key, to be equal.
+/// Expects an equal value for each recorded key.
 inline RunIdentity expected_identity(const RecordedIdentity& recorded) {
   RunIdentity identity;
   for (const auto& [key, value] : recorded) {

@@ -1,4 +1,4 @@
-// What the tests of reporting hooks share: a run that needs no training, and what hooks showed and wrote.
+// A run without training for tests of reporting hooks, and readers of what hooks print and write.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 
 namespace terngrad::testing {
 
-/// A run of two workers that needs no training: steps with the losses 1, 2, 3, ...
+/// Two workers; step losses are 1, 2, 3, ...
 class FakeRun {
  public:
   FakeRun() {
@@ -72,7 +72,7 @@ class FakeRun {
   IdentityNet net{8};
   ExchangeReport report;
   bool parts_are_timed = true;
-  double data_seconds = 0;  // of the 0.25 of each step
+  double data_seconds = 0;  // part of each step's 0.25 seconds
   TransformCounts transform_counts;
   std::function<std::map<std::string, std::string>()> hook_state;
   std::vector<float> values = std::vector<float>(static_cast<std::size_t>(net.layout().flat_elements()), 0.5f);
@@ -83,7 +83,7 @@ class FakeRun {
   std::uint64_t total = 7;
 };
 
-/// The records of a metrics file.
+/// Records of a metrics file.
 inline std::vector<nlohmann::ordered_json> lines_of(const std::filesystem::path& path) {
   std::vector<nlohmann::ordered_json> lines;
   std::istringstream text(read_file_text(path));
@@ -91,7 +91,7 @@ inline std::vector<nlohmann::ordered_json> lines_of(const std::filesystem::path&
   return lines;
 }
 
-/// A line of metrics without what differs between equal runs.
+/// A metrics record without timings, which differ between equal runs.
 inline nlohmann::ordered_json without_times(const nlohmann::ordered_json& line) {
   nlohmann::ordered_json kept = nlohmann::ordered_json::object();
   for (const auto& [key, value] : line.items()) {
@@ -100,7 +100,7 @@ inline nlohmann::ordered_json without_times(const nlohmann::ordered_json& line) 
   return kept;
 }
 
-/// What a display prints while `show` uses it.
+/// Output of a ProgressDisplay that `show` uses.
 template <class Show>
 std::string shown_by(const Show& show) {
   std::FILE* const file = std::tmpfile();

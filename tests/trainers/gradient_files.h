@@ -1,4 +1,4 @@
-// What the tests of terngrad_codec share: gradients in files.
+// Gradient files for tests of terngrad_codec.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace terngrad::testing {
 
-/// Elements of a Gaussian.
+/// Normal deviates.
 inline std::vector<float> gaussian(std::size_t count, unsigned seed = 1) {
   std::mt19937 engine(seed);
   std::normal_distribution<float> normal;
@@ -23,7 +23,7 @@ inline std::vector<float> gaussian(std::size_t count, unsigned seed = 1) {
   return values;
 }
 
-/// A .npy file of floats.
+/// Content of a .npy file of floats.
 template <class Element>
 std::string npy_of(const std::vector<Element>& values, const std::vector<std::int64_t>& shape) {
   std::string text = npy_beginning(NpyKind::kFloat, sizeof(Element), shape);
@@ -31,7 +31,7 @@ std::string npy_of(const std::vector<Element>& values, const std::vector<std::in
   return text;
 }
 
-/// A tensor of fp32 for a .safetensors file.
+/// An fp32 tensor of a .safetensors file.
 struct NamedTensor {
   std::string name;
   std::vector<std::int64_t> shape;
@@ -46,7 +46,7 @@ inline void write_tensors(const std::filesystem::path& path, const std::vector<N
   write_safetensors(path, records, {});
 }
 
-/// A step of two workers with a matrix and a vector each, as --dump_gradients writes it.
+/// A step of two workers with a matrix and a vector each, in the format of --dump_gradients.
 inline void write_step(const std::filesystem::path& path, unsigned seed) {
   write_tensors(path, {{"worker-0000/weights", {64, 20}, gaussian(1280, seed)},
                        {"worker-0000/biases", {20}, gaussian(20, seed + 100)},

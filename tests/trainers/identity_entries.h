@@ -1,4 +1,4 @@
-// What command lines make of a run's identity, and whether one may continue the run of another.
+// Run identities of command lines, and checks whether one may resume the run of another.
 #pragma once
 
 #include <string>
@@ -20,14 +20,14 @@ inline RunIdentity identity_of(const std::vector<std::string>& arguments) {
   return options.identity();
 }
 
-/// The value of an entry, "(none)" without one.
+/// Value of an identity entry; "(none)" if it is missing.
 inline std::string identity_entry(const std::vector<std::string>& arguments, const std::string& key) {
   const RecordedIdentity identity = recorded_identity(identity_of(arguments));
   const auto entry = identity.find(key);
   return entry == identity.end() ? "(none)" : entry->second;
 }
 
-/// The refusal to continue a run of one command line with another; empty if it may be continued.
+/// Error message when `arguments` resume a run of `of_run`; empty if they may.
 inline std::string resume_refusal(const std::vector<std::string>& arguments, const std::vector<std::string>& of_run) {
   try {
     check_same_run(identity_of(arguments), recorded_identity(identity_of(of_run)), "there");

@@ -1,4 +1,4 @@
-// Small asynchronous runs: the parts of SmallRun, put together as a server and its workers.
+// Small asynchronous training runs: server and workers from the parts of SmallRun.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ struct SmallAsync {
   std::optional<float> scale = std::nullopt;  // nullopt: 1 / number of workers
   std::optional<std::uint64_t> max_staleness = std::nullopt;
   FloatCodec::Width parameters = FloatCodec::Width::kFloat32;
-  /// Between the ranks; nullptr: this process alone.
+  /// Connects the ranks; nullptr: all workers in this process.
   std::shared_ptr<Mailbox> mailbox = nullptr;
 };
 
@@ -66,13 +66,13 @@ inline std::unique_ptr<AsyncWorker> make_small_worker(const SmallAsync& async, i
   return std::make_unique<AsyncWorker>(std::move(parts), async.run.num_workers, small_async_options(async.run));
 }
 
-/// Nets are made by one thread at a time, as in make_small_trainer.
+/// Serializes the construction of nets; see net_mutex().
 inline std::mutex& small_async_mutex() {
   static std::mutex mutex;
   return mutex;
 }
 
-/// The server, with all workers where it is alone.
+/// The server; includes all workers if there is no mailbox.
 inline std::unique_ptr<AsyncTrainer> make_small_async(const SmallAsync& async) {
   const std::lock_guard lock(small_async_mutex());
   const SmallRun& run = async.run;
@@ -95,7 +95,7 @@ inline std::unique_ptr<AsyncTrainer> make_small_async(const SmallAsync& async) {
   return std::make_unique<AsyncTrainer>(std::move(parts), small_async_options(run));
 }
 
-/// The workers of a rank other than 0.
+/// Workers of a rank other than 0.
 inline std::unique_ptr<AsyncRank> make_small_rank(const SmallAsync& async) {
   const std::lock_guard lock(small_async_mutex());
   const WorkerRange range = worker_range(async.run.num_workers, async.mailbox->rank() - 1, async.mailbox->size() - 1);

@@ -1,4 +1,4 @@
-// What the tests of training share: small data sets, a net that shows its input, and trainers put together in a line.
+// Small data sets, a net whose logits are its input, and trainers, for tests of training.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 
 namespace terngrad::testing {
 
-/// Images and labels as given, one row of floats an image.
+/// Data set of given images (one row of floats each) and labels.
 class RowDataset : public Dataset {
  public:
   RowDataset(std::vector<std::vector<float>> rows, std::vector<std::int32_t> labels, int num_classes)
@@ -46,7 +46,7 @@ class RowDataset : public Dataset {
   int num_classes_;
 };
 
-/// A net whose logits are the image, plus the first parameter on class 0. Two tensors: "a" [2, 3], "b" [5].
+/// A net with logits = image, plus the first parameter for class 0. Two tensors: "a" [2, 3], "b" [5].
 class IdentityNet final : public Net {
  public:
   explicit IdentityNet(int num_classes) : num_classes_(num_classes) {
@@ -71,8 +71,8 @@ class IdentityNet final : public Net {
     batches.push_back(num_examples);
   }
 
-  std::vector<int> batches;       // sizes that predict was called with
-  std::vector<float> last_state;  // what it was last given
+  std::vector<int> batches;       // sizes of the predict calls
+  std::vector<float> last_state;  // state of the last predict call
 
  private:
   std::string name_ = "identity";
@@ -81,7 +81,7 @@ class IdentityNet final : public Net {
   int num_classes_;
 };
 
-/// The first `count` drawn digits, the middle `size` x `size` pixels of each.
+/// The first `count` synthetic digits, cropped to the middle `size` x `size` pixels.
 inline std::shared_ptr<Dataset> small_digits(std::int64_t count, int size) {
   constexpr std::size_t kPixels = std::size_t{kSyntheticImageSize} * kSyntheticImageSize;
   GreyPixels grey;
@@ -97,7 +97,7 @@ inline std::shared_ptr<Dataset> small_digits(std::int64_t count, int size) {
 
 inline constexpr int kSmallImage = 16;
 
-/// LeNet's layers with fewer outputs: 20,000 parameters where LeNet has 430,000 on such images.
+/// LeNet with narrower layers: 20,000 parameters instead of 430,000.
 inline NetSpec small_lenet() {
   NetSpec spec = lenet();
   for (LayerSpec& layer : spec.layers) {
@@ -110,15 +110,15 @@ inline NetSpec small_lenet() {
   return spec;
 }
 
-/// The spec of a codec by name, of ternary with these options.
+/// Codec spec; `ternary_options` apply only to ternary.
 inline std::string spec_of(const std::string& codec, const std::string& ternary_options) {
   return codec == "ternary" ? codec + ":" + ternary_options : codec;
 }
 
-/// A run of a net on small images.
+/// Configuration of a training run on small images.
 struct SmallRun {
   int num_workers = 1;
-  bool simple = false;  // the strategy; else replicated
+  bool simple = false;  // simple strategy, else replicated
   std::string codec = "fp32";
   OnNonfinite on_nonfinite = OnNonfinite::kStop;
   std::uint64_t total_steps = 6;
@@ -130,11 +130,11 @@ struct SmallRun {
   int num_data_threads = 1;
   std::function<std::vector<std::unique_ptr<GradientTransform>>(const Net&)> transforms = {};  // after weight decay
   std::shared_ptr<const Dataset> dataset = nullptr;                                            // nullptr: small_digits
-  std::shared_ptr<Communicator> communicator = nullptr;  // nullptr: this process alone
+  std::shared_ptr<Communicator> communicator = nullptr;                                        // nullptr: one process
   NetSpec net = small_lenet();
   std::uint64_t rebroadcast_steps = 0;
   float mean_factor = 1;
-  std::int64_t bucket_bytes = 0;  // 0: gradients are exchanged whole
+  std::int64_t bucket_bytes = 0;  // 0: one bucket
   bool overlap = false;
   ShardOwners owners = ShardOwners::kWorkers;
   int num_servers = 0;
@@ -144,8 +144,8 @@ struct SmallRun {
   Trace* trace = nullptr;
 };
 
-/// Ranks that are threads make their nets one at a time: oneDNN guards what all its primitives share by locks that
-/// ThreadSanitizer does not see.
+/// Serializes the construction of nets in rank threads: oneDNN's locks on shared state are invisible to
+/// ThreadSanitizer.
 inline std::mutex& net_mutex() {
   static std::mutex mutex;
   return mutex;
@@ -216,7 +216,7 @@ inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
   return std::make_unique<HostTrainer>(std::move(parts), options);
 }
 
-/// Bits of everything that a step changes.
+/// Bits of the parameters and of all other training state.
 inline std::vector<std::uint32_t> state_bits(Trainer& trainer) {
   std::vector<std::uint32_t> all = bits_of(trainer.parameters());
   const auto append = [&all](std::span<const float> values) {
@@ -230,7 +230,7 @@ inline std::vector<std::uint32_t> state_bits(Trainer& trainer) {
   return all;
 }
 
-/// The loss of every step.
+/// Records the loss of each step.
 class LossRecorder final : public Hook {
  public:
   explicit LossRecorder(std::vector<double>& losses) : losses_(losses) {}

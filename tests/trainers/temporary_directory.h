@@ -1,4 +1,4 @@
-// TemporaryDirectory: a fresh folder for one test, removed with all it holds.
+// TemporaryDirectory: a new folder for one test, removed with its content.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class TemporaryDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
 
-  /// Writes a file the plain way and returns its path.
+  /// Writes a file and returns its path.
   std::filesystem::path write(std::string_view name, std::string_view text) const {
     std::ofstream(path_ / name, std::ios::binary) << text;
     return path_ / name;
@@ -39,7 +39,7 @@ class TemporaryDirectory {
   std::filesystem::path path_;
 };
 
-/// The message of the `Exception` that `call` throws; a test failure and "" if it throws none.
+/// Message of the `Exception` that `call` throws; fails the test and returns "" if it throws none.
 template <class Exception, class Call>
 std::string message_of(Call&& call) {
   try {

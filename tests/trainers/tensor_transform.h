@@ -1,4 +1,4 @@
-// A gradient transform of tests: changes tensors on the CPU one by one.
+// A gradient transform for tests that changes each tensor on the CPU.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace terngrad::testing {
 
-/// Calls change(segment, gradient of the tensor) for each worker and tensor whose gradient it is given.
+/// Calls change(segment, gradient) for each tensor of each worker that lies in the submitted range.
 class TensorTransform final : public GradientTransform {
  public:
   using Change = std::function<void(int segment, std::span<float> gradient)>;
@@ -41,7 +41,7 @@ class TensorTransform final : public GradientTransform {
   Change change_;
 };
 
-/// The only transform of a run.
+/// A list with this transform only.
 inline std::vector<std::unique_ptr<GradientTransform>> only_transform(const Layout& layout,
                                                                       TensorTransform::Change change) {
   std::vector<std::unique_ptr<GradientTransform>> transforms;

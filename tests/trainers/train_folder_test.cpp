@@ -1,4 +1,4 @@
-// What becomes of a run whose folder is changed while it is under way.
+// Changes of a run's folder during the run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -30,13 +30,13 @@ using testing::SmallMnist;
 using testing::TemporaryDirectory;
 using testing::train;
 
-/// The step of the newest checkpoint, 0 without one.
+/// Step of the newest checkpoint, 0 if there is none.
 std::uint64_t saved_step(const fs::path& folder) {
   const auto newest = latest_checkpoint(folder);
   return newest ? newest->step : 0;
 }
 
-/// Waits for a checkpoint after `step` in a folder, a minute at most.
+/// Waits (at most a minute) for a checkpoint after `step`.
 void wait_for_save_after(std::uint64_t step, const fs::path& folder) {
   for (int i = 0; i < 60000 && saved_step(folder) <= step; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -44,7 +44,7 @@ void wait_for_save_after(std::uint64_t step, const fs::path& folder) {
   EXPECT_GT(saved_step(folder), step);
 }
 
-/// Runs for steps without end, one save each, until `change` is done and the run was asked to stop.
+/// Trains without end, with a save in each step, until `change` is done, then sends SIGTERM.
 CommandOutcome train_while(const SmallMnist& mnist, const fs::path& run, const std::function<void()>& change) {
   std::thread other([&] {
     wait_for_save_after(0, run);

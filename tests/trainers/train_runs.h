@@ -1,4 +1,4 @@
-// What the tests of terngrad_train share: runs on a small set, and what they leave behind.
+// Runs of terngrad_train on a small data set, and readers of their output.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@
 
 namespace terngrad::testing {
 
-/// The records of a run without what differs between equal runs: times.
+/// Metrics records of a run without timings, which differ between equal runs.
 inline std::vector<nlohmann::json> metrics_of(const std::filesystem::path& run) {
   std::vector<nlohmann::json> lines;
   std::istringstream text(read_file_text(run / "metrics.jsonl"));
@@ -33,13 +33,13 @@ inline std::vector<nlohmann::json> metrics_of(const std::filesystem::path& run) 
   return lines;
 }
 
-/// histograms.jsonl of a run: equal runs have equal bytes. Empty if there is none.
+/// Content of histograms.jsonl, byte-identical for equal runs; empty if there is no such file.
 inline std::string histograms_of(const std::filesystem::path& run) {
   const std::filesystem::path path = run / "histograms.jsonl";
   return std::filesystem::exists(path) ? read_file_text(path) : "";
 }
 
-/// Expects exit code 2 and one line on stderr that has all of `words`.
+/// Expects exit code 2 and one line on stderr that contains all `words`.
 inline void expect_usage_error(const CommandOutcome& outcome, const std::vector<std::string>& words) {
   EXPECT_EQ(outcome.exit_code, kExitUsage) << ::testing::PrintToString(outcome);
   EXPECT_EQ(outcome.out, "");
@@ -48,14 +48,14 @@ inline void expect_usage_error(const CommandOutcome& outcome, const std::vector<
   for (const std::string& word : words) EXPECT_THAT(outcome.err, ::testing::HasSubstr(word));
 }
 
-/// Deletes the checkpoints of steps above `step`, so that a run continues from there.
+/// Deletes the checkpoints after `step`, so that a run resumes there.
 inline void remove_checkpoints_after(const std::filesystem::path& run, std::uint64_t step) {
   for (const CheckpointFile& file : list_checkpoints(run)) {
     if (file.step > step) std::filesystem::remove(file.path);
   }
 }
 
-/// Runs to 20 steps, then again from the checkpoint of step `from`.
+/// Runs 20 steps, resumes from the checkpoint of step `from`, and expects equal results.
 inline void expect_equal_resume(const std::vector<std::string>& more, std::uint64_t from) {
   const SmallMnist mnist;
   const TemporaryDirectory folder;
@@ -78,13 +78,13 @@ inline void expect_equal_resume(const std::vector<std::string>& more, std::uint6
   EXPECT_EQ(nlohmann::json::parse(read_file_text(run / "config.json"))["history"].size(), 2u);
 }
 
-/// A learning rate that makes everything infinite within a few steps.
+/// Options with a learning rate at which parameters become non-finite within a few steps.
 inline std::vector<std::string> exploding(const SmallMnist& mnist, const std::filesystem::path& run) {
   return mnist.options(run) +
          std::vector<std::string>{"--initial_learning_rate", "1e30", "--max_steps", "8", "--log_steps", "4"};
 }
 
-/// The group of a checkpoint as flat values.
+/// Values of all tensors of a checkpoint group, concatenated.
 inline std::vector<float> group_of(const std::filesystem::path& path, const char* group) {
   const Checkpoint checkpoint = load_checkpoint(path);
   std::vector<float> values;

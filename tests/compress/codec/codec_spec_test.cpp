@@ -27,7 +27,7 @@ std::string refusal(const std::function<void()>& read) {
 
 enum class Norm { kMax, kL2 };
 
-/// A codec's options, as its reading gives them.
+/// Options of a fictitious codec, read from its spec.
 struct Options {
   double clip = 2.5;
   std::int64_t block = 512;
@@ -148,7 +148,7 @@ TEST(SpecReader, RefusesAKeyThatHasNoEffectUnlessItIsItsDefault) {
 TEST(SpecReader, TakesDefaultsFromOutsideForItsKeysAndChecksThem) {
   const SpecOptions outside = {{"clip", "1"}, {"block", "128"}, {"of_another_codec", "1"}};
   const Options o = options_of("codec:block=64", outside);
-  EXPECT_EQ(o.clip, 1);  // without effect here, which is no mistake of the spec
+  EXPECT_EQ(o.clip, 1);  // ignored here; the spec is not wrong
   EXPECT_EQ(o.block, 64);
   EXPECT_THAT(refusal([] { options_of("codec", {{"block", "1"}}); }), HasSubstr("block=1 is refused"));
 }

@@ -18,7 +18,7 @@
 namespace terngrad::codec_test {
 namespace {
 
-/// A codec of somebody's own.
+/// A user-defined codec.
 class OwnCodec final : public Codec {
  public:
   const std::string& name() const override {

@@ -1,5 +1,5 @@
-// The coder of codecs without kernels, on the CPU. Through the host: host_copies_test.cpp. The codec that
-// docs/adding-a-codec.md adds: klevel_codec_test.cpp.
+// HostCoder on the CPU. See also host_copies_test.cpp (device gradients) and klevel_codec_test.cpp (the codec of
+// docs/adding-a-codec.md).
 #include "compress/codec/host_coder.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(HostCoder, ATensorThatIsNotFiniteIsEncodedAsZeros) {
   EXPECT_FALSE(std::ranges::all_of(sent.payload(1), [](std::uint8_t byte) { return byte == 0; }));
 }
 
-/// Three scalers a tensor, of which a worker says that the second of the first tensor holds NaN.
+/// Three scalers per tensor; worker scalers mark the second one of the first tensor as NaN.
 class ThreeScalers final : public Bytes {
  public:
   std::int64_t num_scalers(std::int64_t n) const override { return n > 0 ? 3 : 0; }
@@ -67,7 +67,7 @@ TEST(HostCoder, OneScalerFlagsAllOfItsTensor) {
   for (std::size_t i = 3; i < 6; ++i) EXPECT_EQ(row[i], 1.0f) << i;
 }
 
-// Bytes reads a scaler, and a slice without elements has none.
+// Bytes reads a scaler, which slices without elements do not have.
 TEST(HostCoder, EncodesNothingOfASliceWithoutElements) {
   const Layout layout = testing::small_layout();
   const testing::Tensors tensors = testing::gaussian_tensors(layout, 4);

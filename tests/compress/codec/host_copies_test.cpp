@@ -1,4 +1,4 @@
-// A codec without kernels on a GPU's gradients: what goes through the host is what the CPU makes of them, bit for bit.
+// A codec without kernels on gradients in GPU memory: bit-identical to the same codec on the CPU.
 #include "compress/codec/host_copies.h"
 
 #include <gtest/gtest.h>
@@ -76,7 +76,7 @@ TEST_F(CudaHostCopies, KnowTheStepWhereverItIs) {
   EXPECT_EQ(HostCopies::number_of({5, step.data()}, stream), 77u);
 }
 
-/// Three workers' tensors with one codec, in memory of one device.
+/// Tensors of three workers with one codec, in the memory of one device.
 struct Exchange {
   Layout layout = small_layout();
   Stream stream;
@@ -124,7 +124,7 @@ struct Exchange {
     coder->update_memory(MemoryUpdate::kUnsent, tables, kept_tables, nullptr, stream);
   }
 
-  /// Every bit that came out.
+  /// Bits of all results.
   std::vector<std::vector<std::uint32_t>> outcome() {
     std::vector<std::vector<std::uint32_t>> all;
     for (int w = 0; w < kWorkers; ++w) {
@@ -158,7 +158,7 @@ TEST_F(CudaHostCoder, GivesTheCpusBits) {
       cpu.run({4, nullptr});
       cuda.run({4, nullptr});
       EXPECT_EQ(cuda.outcome(), cpu.outcome());
-      // Another step, with other gradients in the same places, keyed by a number on the device.
+      // Another step with new gradients in the same buffers; the step number is on the device.
       const std::vector<Tensors> next = gradients_of_workers(small_layout());
       for (std::size_t w = 0; w < kWorkers; ++w) {
         cpu.gradients[w].write(next[kWorkers - 1 - w], cpu.stream);

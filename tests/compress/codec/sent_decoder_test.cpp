@@ -1,4 +1,4 @@
-// What workers keep on a GPU against what they keep on the CPU, bit for bit, for every codec that kernels decode.
+// Error feedback memories on a GPU against those on the CPU, bit for bit, for every codec that kernels decode.
 #include "compress/codec/sent_decoder.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ using CudaSentDecoder = testing::CudaTest;
 constexpr int kWorkers = 3;
 const Buckets kBuckets = {{6, 5}, {4, 2, 3}, {0, 1}};
 
-/// Some steps on both devices, of which the one before the last is dropped.
+/// Runs several steps on both devices; the last but one is dropped.
 void expect_same_memory(const CompressedAllReduceOptions& options, const char* spec) {
   const Layout layout = testing::mixed_layout();
   MemoryAllReduce cpu(layout, make_worker_group(kWorkers, make_self_communicator()), options, kBuckets,

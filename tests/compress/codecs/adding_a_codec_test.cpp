@@ -1,4 +1,4 @@
-// That docs/adding-a-codec.md shows the code which is compiled here: adding_a_codec/, klevel_codec_test.cpp, and below.
+// Checks that docs/adding-a-codec.md shows the code of adding_a_codec/, of klevel_codec_test.cpp and below.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ std::string text_of(const char* path) {
   return text.str();
 }
 
-/// What a document shows in one language, block by block.
+/// Code blocks of a document in one language.
 std::vector<std::string> blocks_of(const std::string& document, const std::string& language) {
   const std::string opening = "```" + language + "\n";
   std::vector<std::string> blocks;
@@ -73,7 +73,7 @@ TEST_F(AddingACodec, TheLineOfTheRegistryMakesTheCodec) {
   EXPECT_THROW(codec->make_coder({.device = Device::cuda(0)}, {}, slots), NotSupported);
 }
 
-// Its numbers are kept free of codecs that are shipped.
+// The wire numbers of the example must not be used by a registered codec.
 TEST_F(AddingACodec, TheNumbersOfTheExampleAreNoOthers) {
   const KLevelCodec added({});
   for (const std::string& name : codec_names()) {
@@ -84,7 +84,7 @@ TEST_F(AddingACodec, TheNumbersOfTheExampleAreNoOthers) {
   }
 }
 
-// What a build is told: the test by its name here, the source as that of a codec that is shipped.
+// Build lines: the test's line as in tests/CMakeLists.txt, the source's like that of a registered codec.
 TEST_F(AddingACodec, TheLinesOfTheBuildAreAsThoseOfOtherCodecs) {
   const std::vector<std::string> blocks = blocks_of(document_, "cmake");
   ASSERT_EQ(blocks.size(), 2u);

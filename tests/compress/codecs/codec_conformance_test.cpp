@@ -1,4 +1,4 @@
-// Every codec of the registry keeps what codec.h promises of all.
+// Every registered codec passes the conformance tests of Codec.
 #include "support/codec_conformance.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ TEST(CodecConformance, OfTernaryWithEveryFormatAndItsOptions) {
   testing::check_codec(maker("ternary:levels=asymmetric,scope=block,block=4096"));
   testing::check_codec(maker("ternary:levels=asymmetric,rounding=nearest,clip_factor=1.22"));
   testing::check_codec(maker("ternary:levels=asymmetric,clip_factor=1.5,clip_scope=local"));
-  for (const std::string block : {"1984", "4096"}) {  // 4096: drawn ahead
+  for (const std::string block : {"1984", "4096"}) {  // 4096: codes are drawn while measuring
     testing::check_codec(maker("ternary:scope=block,block=" + block));
     testing::check_codec(maker("ternary:sharing=none,scope=block,block=" + block));
   }

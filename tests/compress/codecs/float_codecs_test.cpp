@@ -26,13 +26,13 @@ using testing::Tensors;
 using Width = FloatCodec::Width;
 constexpr Width kWidths[] = {Width::kFloat32, Width::kBfloat16};
 
-/// What float32 is hard to keep: signed zeros, denormals, the extremes, and what is not finite.
+/// Signed zeros, denormals, the extremes, and non-finite values.
 std::vector<float> special_values() {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   return {0.0f, -0.0f, 0x1p-149f, -0x1p-130f, 0x1.fffffep127f, -0x1.fffffep127f, kInfinity, -kInfinity, 1.0f, -1.5f};
 }
 
-/// One tensor and its payload, as one worker sends it.
+/// One worker's payload of a tensor.
 struct Sent {
   std::vector<std::uint64_t> words;
   EncodedSlice slice;
@@ -40,14 +40,14 @@ struct Sent {
   Bytes payload() const { return {slice.payload.begin(), slice.payload.end()}; }
 };
 
-/// Encodes elements first .. first + count - 1 of a tensor. @param local  the local scaler
+/// Encodes a slice of a tensor. @param local  local scaler
 Sent send(const FloatCodec& codec, std::vector<float> values, Slice slice, float local = 0) {
   Layout layout;
   layout.add("w", {static_cast<std::int64_t>(values.size())});
   const Tensors tensors(layout, {std::move(values)});
   Sent sent;
   const auto bytes = static_cast<std::size_t>(codec.max_payload_bytes(slice, PayloadForm::kNatural));
-  sent.words.assign((bytes + 7) / 8, ~std::uint64_t{0});  // what encode leaves alone stays visible
+  sent.words.assign((bytes + 7) / 8, ~std::uint64_t{0});  // canary for bytes that encode leaves unwritten
   PayloadSlots slots{
       .encoded = {slice}, .outgoing = {reinterpret_cast<std::uint8_t*>(sent.words.data())}, .outgoing_bytes = {0}};
   Stream stream(Device::cpu(), 2);
@@ -85,14 +85,14 @@ Bytes halves_of(std::span<const float> values) {
 TEST(FloatCodec, Fp32SendsTheBytesOfTheGradient) {
   const FloatCodec codec(Width::kFloat32, 1);
   std::vector<float> values = special_values();
-  for (const float value : gaussian(70001, 1)) values.push_back(value);  // more than one thread's grain
+  for (const float value : gaussian(70001, 1)) values.push_back(value);  // more than one thread's share
   EXPECT_EQ(send(codec, values).payload(), bytes_of(values));
 }
 
 TEST(FloatCodec, Bf16RoundsToNearestTiesToEven) {
   const FloatCodec codec(Width::kBfloat16, 1);
   std::vector<float> values = special_values();
-  values.insert(values.end(), {0x1.01p0f, 0x1.03p0f, 0x1.010002p0f, -0x1.01p0f});  // ties, and just above one
+  values.insert(values.end(), {0x1.01p0f, 0x1.03p0f, 0x1.010002p0f, -0x1.01p0f});  // ties, and just above a tie
   const Bytes payload = send(codec, values).payload();
   EXPECT_EQ(payload, halves_of(values));
   const Bytes ties(payload.begin() + 20, payload.end());
@@ -173,7 +173,7 @@ TEST(FloatCodec, AggregatesByTheTreeOverWorkersToTheBit) {
       std::vector<Sent> sent;
       std::vector<EncodedSlice> messages;
       for (int w = 0; w < n; ++w) {
-        // Sizes far apart: another order of additions gives other bits.
+        // Magnitudes differ, so that another order of additions rounds differently.
         meant.push_back(gaussian(5001, static_cast<std::uint64_t>(w) + 10, std::pow(3.0, w % 4)));
         sent.push_back(send(codec, meant.back()));
         if (width == Width::kBfloat16) {
@@ -212,7 +212,7 @@ TEST(FloatCodec, ChecksWhatFillsABf16PayloadUp) {
   const FloatCodec codec(Width::kBfloat16, 1);
   const Sent sent = send(codec, gaussian(3, 6));
   EncodedSlice damaged = sent.slice;
-  Bytes copy = sent.payload();  // three elements, and two bytes
+  Bytes copy = sent.payload();  // three elements and two bytes of padding
   damaged.payload = copy;
   EXPECT_NO_THROW(codec.check(damaged));
   copy[7] = 1;

@@ -36,9 +36,9 @@ std::vector<float> decoded(const Fp8CodecOptions& options, const Sent& sent) {
 }
 
 TEST(Fp8Codec, GoldenBytes) {
-  // The largest magnitude is 448, so s = 1 and elements are the numbers themselves. 1 is 8 * 2^-3: exponent 7, fraction
-  // 0. 17 is a tie of 16 (exponent 11, fraction 0) and 18 (fraction 1), and goes to the even code; -0.001 is a multiple
-  // of 2^-9 rounded: -1 * 2^-9.
+  // The largest magnitude is 448, so s = 1 and elements are not scaled. 1 is 8 * 2^-3: exponent 7, fraction 0. 17 is a
+  // tie between 16 (exponent 11, fraction 0) and 18 (fraction 1), and rounds to the even code; -0.001 rounds to -1 *
+  // 2^-9.
   const Sent one = sent({}, {448.0f, 1.0f, 17.0f, -0.001f, 0.0f});
   EXPECT_EQ(one.local, std::vector{1.0f});
   EXPECT_EQ(one.payload(0), (Bytes{0x7e, 7 << 3, 11 << 3, 0x81, 0, 0, 0, 0}));

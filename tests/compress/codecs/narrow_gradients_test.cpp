@@ -1,4 +1,4 @@
-// Exchanges of gradients of 16-bit elements: the mean is that of the elements widened to float32.
+// Exchanges of 16-bit gradients: the mean equals that of the elements widened to float32.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -15,9 +15,9 @@ using testing::kAlgorithms;
 using testing::kNarrowTypes;
 using testing::NarrowGradient;
 
-/// Workers' gradients as tables of 16-bit elements, and as tables of what these stand for.
+/// Workers' gradients as tables of 16-bit elements, and as tables of their float32 values.
 struct NarrowWorkers {
-  std::vector<NarrowGradient> tensors;  // of all workers, one after the other
+  std::vector<NarrowGradient> tensors;  // all workers' tensors, consecutive
   std::vector<TensorTable> narrow;
   std::vector<TensorTable> widened;
 
@@ -63,7 +63,7 @@ void expect_mean_of_widened(const CompressedAllReduceOptions& options, int num_w
 }
 
 TEST(NarrowExchange, GivesTheMeanOfTheWidenedForEveryCodec) {
-  // ternary leaves some tensors of the layout to fp32 and bf16.
+  // With ternary, some tensors of the layout are fp32 and bf16.
   for (const std::string codec : {"fp32", "bf16", "ternary"}) {
     for (const ExchangeAlgorithm algorithm : kAlgorithms) {
       if (algorithm == ExchangeAlgorithm::kIntegerSum && codec != "ternary") continue;
@@ -88,7 +88,7 @@ TEST(NarrowExchange, GivesTheMeanOfTheWidenedForTernaryOptions) {
           ternary.clip_scope = clip_scope;
           ternary.clip_factor = 2.5;
           ternary.format = format;
-          ternary.block_elements = 4096;  // of unshared scalers in t2: drawn while they are measured
+          ternary.block_elements = 4096;  // t2 with unshared scalers is drawn while measuring
           options.codecs.codec = ternary_spec(ternary);
           expect_mean_of_widened(options, 2, testing::options_text(options));
           if (HasFatalFailure()) return;

@@ -36,14 +36,14 @@ std::vector<float> decoded(const NaturalOptions& options, const Sent& sent) {
 }
 
 TEST(NaturalCodec, GoldenBytes) {
-  // Powers of two are themselves and draw nothing. s = 4: 4 is 1 of it, exponent field 127; -1 is 2^-2 of it, 125 with
-  // the sign; 2^-6 is 2^-8 of it, 119.
+  // Powers of two do not depend on draws. s = 4: 4 / s = 1 has exponent field 127; -1 / s = -2^-2 has 125 and the sign;
+  // 2^-6 / s = 2^-8 has 119.
   const std::vector<float> g = {4.0f, -1.0f, 0.0f, 0x1p-6f};
   const Sent eight = sent({}, g);
   EXPECT_EQ(eight.local, std::vector{4.0f});
   EXPECT_EQ(eight.payload(0), (Bytes{127, 0x80 | 125, 0, 119}));
   EXPECT_EQ(decoded({}, eight), g);
-  // 4 bits: 1 is e = 7, 2^-2 e = 5; 2^-6 of 4, the least level, is e = 1.
+  // 4 bits: 1 is e = 7, 2^-2 is e = 5; 2^-6, the smallest level, is e = 1.
   const std::vector<float> h = {4.0f, -1.0f, 0.0f, 0x1p-4f};
   const Sent four = sent({.bits = 4}, h);
   EXPECT_EQ(four.payload(0), (Bytes{0xd7, 0x10, 0, 0}));
@@ -76,7 +76,7 @@ TEST(NaturalCodec, VarianceIsThatOfTheTwoPowersAround) {
     squares += magnitude * magnitude;
   }
   EXPECT_NEAR(found / expected, 1, 0.02);
-  EXPECT_NEAR(found / squares, 0.0818, 0.01);  // of a Gaussian
+  EXPECT_NEAR(found / squares, 0.0818, 0.01);  // Gaussian elements
 }
 
 TEST(NaturalCodec, HasOneMeanByEveryAlgorithmAndOnEveryDevice) {
@@ -87,7 +87,7 @@ TEST(NaturalCodec, HasOneMeanByEveryAlgorithmAndOnEveryDevice) {
 
 TEST(NaturalCodec, RefusesWhatItCannotDo) {
   EXPECT_THROW(make_codec("natural:bits=2", {}), InvalidArgument);
-  EXPECT_THROW(make_codec("natural:norm=l2", {}), InvalidArgument);  // of 4 bits
+  EXPECT_THROW(make_codec("natural:norm=l2", {}), InvalidArgument);  // needs bits=4
   EXPECT_THROW(make_codec("natural:block=100", {}), InvalidArgument);
 }
 

@@ -54,7 +54,7 @@ TEST(OnebitCodec, GoldenBytes) {
 }
 
 TEST(OnebitCodec, WritesPlusWhereAGroupHasNoScalers) {
-  // The second column is too small for scalers.
+  // The values of the second column are below the smallest scaler.
   const float tiny = -0x1p-100f;
   const Sent one = sent({.columns = 2}, {-1, tiny, 1, tiny, -3, -0.0f});
   EXPECT_THAT(one.local, ElementsAre(2, 1, 0, 0));
@@ -62,7 +62,7 @@ TEST(OnebitCodec, WritesPlusWhereAGroupHasNoScalers) {
 }
 
 TEST(OnebitCodec, ErrsByWhatItsSidesSay) {
-  // Of a Gaussian (1 - 2 / pi) |g|^2.
+  // The error on a Gaussian is (1 - 2 / pi) |g|^2.
   const std::vector<float> g = testing::gaussian(200000, 7);
   for (const OnebitOptions& options : {OnebitOptions{.columns = 100}, OnebitOptions{.group = OnebitGroup::kLayer},
                                        OnebitOptions{.group = OnebitGroup::kBlock, .block_elements = 4096}}) {

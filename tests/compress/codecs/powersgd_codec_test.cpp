@@ -39,7 +39,7 @@ TEST(PowerSgdCodec, KeepsWhatAllCodecsPromise) {
   for (const std::int64_t columns : {0, 1, 15, 100, 4500}) {
     for (const int rank : {1, 4}) {
       for (const ElementType factors : {ElementType::kFloat32, ElementType::kBfloat16}) {
-        // One rank says as much of how factors travel.
+        // bf16 factors are tested with the other ranks.
         if (rank == 4 && factors == ElementType::kBfloat16) continue;
         testing::check_codec([=](int num_workers) {
           return std::make_unique<PowerSgdCodec>(
@@ -51,7 +51,7 @@ TEST(PowerSgdCodec, KeepsWhatAllCodecsPromise) {
 }
 
 TEST(PowerSgdCodec, GoldenBytesOfAnOuterProduct) {
-  // Of rank 1, whatever Q was drawn: P = +-(0.6, 0.8, 0 ...), Q = +-5 (1, 2, 0 ...).
+  // Rank 1, for every initial Q: P = +-(0.6, 0.8, 0 ...), Q = +-5 (1, 2, 0 ...).
   const PowerSgdCodec codec({.rank = 1, .columns = 8});
   std::vector<float> m(64, 0.0f);
   m[0] = 3;
@@ -102,7 +102,7 @@ TEST(PowerSgdCodec, GoldenBytesOfFactorsInBfloat16) {
   expected[1] = sign * 0.8f;
   expected[8] = sign * 5;
   expected[9] = sign * 10;
-  // Of P both roundings, of Q one and what is left of those.
+  // P is rounded twice; Q once, and includes the error of P.
   for (std::size_t i = 0; i < 18; ++i) {
     EXPECT_NEAR(from_bfloat16(factors[i]), expected[i], 0.01f * std::abs(expected[i])) << i;
   }
@@ -110,7 +110,7 @@ TEST(PowerSgdCodec, GoldenBytesOfFactorsInBfloat16) {
   for (std::size_t i = 0; i < 72; ++i) {
     EXPECT_EQ(back[i], from_bfloat16(factors[i / 9]) * from_bfloat16(factors[8 + i % 9])) << i;
   }
-  // Any range of it, within a row and beyond.
+  // Ranges within a row and across rows.
   for (const std::int64_t first : {0, 4, 8, 9, 40}) {
     for (const std::int64_t count : {1, 5, 20}) {
       std::vector<float> range(static_cast<std::size_t>(count));
@@ -140,7 +140,7 @@ TEST(PowerSgdCodec, DrawnFactorsHaveTheirMomentsAndNumbers) {
     sum += value;
     squares += value * value;
   }
-  // Four uniform numbers of variance 1/12 each.
+  // Sum of four uniform numbers with variance 1/12 each.
   EXPECT_NEAR(sum / kDraws, 0, 6 * std::sqrt(1.0 / 3 / kDraws));
   EXPECT_NEAR(squares / kDraws, 1.0 / 3, 0.02);
 }

@@ -34,7 +34,7 @@ Layout one_tensor(std::int64_t n) {
   return layout;
 }
 
-/// A worker's message of one tensor with these elements.
+/// One worker's message of one tensor.
 Sent sent(const QsgdOptions& options, const std::vector<float>& values, std::uint64_t step = 3) {
   const Layout layout = one_tensor(static_cast<std::int64_t>(values.size()));
   const Slice whole{0, 0, static_cast<std::int64_t>(values.size())};
@@ -54,7 +54,7 @@ double squares(const std::vector<float>& values) {
 }
 
 TEST(QsgdCodec, GoldenBytes) {
-  // s = 1. 4 bits, L = 7: t = 0, 3.5, 7, 1.75 round to the codes 0, 4, -7, 2, and 7 more of each are packed.
+  // s = 1. 4 bits, L = 7: t = 0, 3.5, 7, 1.75 round to the codes 0, 4, -7, 2, which are packed with 7 added.
   const std::vector<float> g = {0.0f, 0.5f, -1.0f, 0.25f};
   const QsgdOptions nearest{.bits = 4, .rounding = Rounding::kNearest};
   const Sent four = sent(nearest, g);
@@ -62,7 +62,7 @@ TEST(QsgdCodec, GoldenBytes) {
   EXPECT_THAT(decoded(nearest, four), ::testing::ElementsAre(0.0f, 4 * (1 / 7.0f), -7 * (1 / 7.0f), 2 * (1 / 7.0f)));
   // 8 bits, L = 127: t = 0, 63.5, 127, 31.75; ties go to the even 64.
   EXPECT_EQ(sent({.bits = 8, .rounding = Rounding::kNearest}, g).payload(0), (Bytes{127, 127 + 64, 0, 127 + 32}));
-  // 2 bits, L = 1: the format t2, where 0.5 is a tie and goes to 0; minus one is 11.
+  // 2 bits, L = 1: format t2, in which 0.5 ties and rounds to 0; minus one is 11.
   EXPECT_EQ(sent({.bits = 2, .rounding = Rounding::kNearest}, g).payload(0), (Bytes{0x30, 0, 0, 0}));
 }
 
@@ -70,7 +70,7 @@ TEST(QsgdCodec, ScalersAreTheNorms) {
   const std::vector<float> g = {3.0f, -4.0f, 0.0f, 0.0f};
   const auto scaler = [&](LevelNorm norm) { return sent({.norm = norm, .clip = 2}, g).local.at(0); };
   EXPECT_EQ(scaler(LevelNorm::kMax), 4.0f);
-  EXPECT_EQ(scaler(LevelNorm::kPowerOfTwo), 4.0f);  // itself
+  EXPECT_EQ(scaler(LevelNorm::kPowerOfTwo), 4.0f);  // a power of two itself
   EXPECT_EQ(scaler(LevelNorm::kL2), 5.0f);
   EXPECT_EQ(scaler(LevelNorm::kRms), 5.0f);  // 2 sqrt(25 / 4)
   EXPECT_EQ(sent({.norm = LevelNorm::kPowerOfTwo}, {3.0f, -4.0000005f}).local.at(0), 8.0f);

@@ -29,7 +29,7 @@ using testing::Tensors;
 
 Layout layout_of(std::size_t count) {
   Layout layout;
-  layout.add("before", {100});  // so that draws have an offset
+  layout.add("before", {100});  // gives the next tensor a draw offset
   layout.add("w", {static_cast<std::int64_t>(count)});
   return layout;
 }
@@ -59,7 +59,7 @@ TEST(RandomKCodec, SendsOneDrawnElementOfEachGroup) {
   const std::vector<float> g = testing::gaussian(kCount, 1);
   const std::vector<float> sent = decoded({.density = 0.125}, g);
   const std::vector<float> scaled = decoded({.density = 0.125, .is_unbiased = true}, g);
-  constexpr std::uint64_t kOffset = 128;  // of 100 elements, rounded up to 64
+  constexpr std::uint64_t kOffset = 128;  // 100 elements, rounded up to a multiple of 64
   const auto block = draw_block({kSeed, kStep, 0, DrawPurpose::kSelect}, kOffset / 4);
   const std::uint64_t selection = block[0] | std::uint64_t{block[1]} << 32;
   std::vector<float> expected(kCount);
@@ -87,7 +87,7 @@ TEST(RandomKCodec, ChoosesTheSameElementsInAllWorkersAndOthersInEachStep) {
   EXPECT_NE(now, later);
 }
 
-// Chi-square with 9 degrees of freedom of the place within a group: 27.9 is passed by one in a thousand.
+// Chi-square with 9 degrees of freedom of the position in a group: exceeds 27.9 with probability 0.001.
 TEST(RandomKCodec, GivesEveryPlaceTheSameProbability) {
   std::vector<double> counts(10);
   constexpr std::size_t kCount = 5000;
@@ -143,7 +143,7 @@ TEST(RandomKCodec, SendsZerosOfATensorThatIsNotFiniteAsItTravels) {
   }
   EXPECT_EQ(decoded({.density = 1}, {1, largest, 2}), (std::vector<float>{1, largest, 2}));
   EXPECT_EQ(decoded({.density = 1, .values = SparseValues::kBfloat16}, {1, largest, 2}), zeros);
-  // Two times as much, which is sent, is more than the largest number.
+  // The scaled value, twice the element, overflows.
   EXPECT_EQ(decoded({.density = 0.5, .is_unbiased = true}, {1, largest / 1.5f, 2}), zeros);
   EXPECT_NE(decoded({.density = 0.5, .is_unbiased = true}, {1, largest / 2, 2}), zeros);
 }

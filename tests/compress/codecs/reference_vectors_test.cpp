@@ -227,7 +227,7 @@ std::set<std::string> expect_file(const std::string& name) {
   return others;
 }
 
-/// Of vectors with a memory: what is sent, its mean and what is kept after the last of their steps.
+/// Checks vectors with a memory after their last step: decoded messages, their mean and the memory.
 void expect_memory(const Vector& vector, const std::string& spec) {
   SCOPED_TRACE(spec);
   const auto num_workers = static_cast<int>(number(vector, "workers"));

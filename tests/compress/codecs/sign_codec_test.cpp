@@ -40,7 +40,7 @@ std::vector<float> decoded(const SignCodecOptions& options, const Sent& sent) {
   return values;
 }
 
-/// The vote on what each worker has, who are given in order.
+/// Majority vote over the workers' values, with the workers in the given order.
 std::vector<float> vote(const std::vector<std::vector<float>>& workers, SignCodecOptions options = {},
                         AggregateUnit unit = AggregateUnit::kMean) {
   options.votes = true;
@@ -60,7 +60,7 @@ double squares(const std::vector<float>& values) {
 }
 
 TEST(SignCodec, GoldenBytes) {
-  // A = 8, n = 8. Worker 0 in step 3: zeros at even positions count as negative.
+  // A = 8, n = 8. Worker 0 in step 3: bits of zeros at even positions are negative.
   const std::vector<float> g = {-1, 3, 0, 0, 0.5f, -2.5f, -1, -0.0f};
   const Sent one = sent({}, g);
   EXPECT_EQ(one.local, std::vector{1.0f});
@@ -68,7 +68,7 @@ TEST(SignCodec, GoldenBytes) {
   EXPECT_THAT(decoded({}, one), ElementsAre(-1, 1, -1, 1, 1, -1, -1, 1));
   const SignCodecOptions plus{.scale = SignScale::kL2, .zeros = ZeroSign::kPlus};
   EXPECT_EQ(sent(plus, g).payload(0), (Bytes{0b01100001, 0, 0, 0}));
-  // Counts of one worker in lanes for five: 3 bits each.
+  // One worker's counts in lanes for five workers: 3 bits each.
   const SignCodecOptions votes{.votes = true, .num_workers = 5};
   const Sent lanes = sent(votes, g, 0, 3, PayloadForm::kLanes);
   EXPECT_EQ(lanes.payload(0), (Bytes{0x41, 0x80, 0x04, 0, 0, 0, 0, 0}));
@@ -76,7 +76,7 @@ TEST(SignCodec, GoldenBytes) {
 }
 
 TEST(SignCodec, OfMeansErrsByWhatTheMagnitudesSay) {
-  // |C(g) - g|^2 = |g|^2 - A^2 / n, of a Gaussian (1 - 2 / pi) |g|^2.
+  // C(g) - g|^2 = |g|^2 - A^2 / n, for a Gaussian (1 - 2 / pi) |g|^2.
   const std::vector<float> g = testing::gaussian(200000, 7);
   const std::vector<float> values = decoded({}, sent({}, g));
   double magnitudes = 0;
@@ -111,7 +111,7 @@ TEST(SignCodec, VotesForTheSignThatMostHave) {
   const std::vector<std::vector<float>> workers = {{1, -1, 5, -2}, {1, -3, -1, -1}, {-9, 1, -1, -1}, {2, 2, 1, -1}};
   const SignCodecOptions one{.scale = SignScale::kOne};
   EXPECT_THAT(vote(workers, one), ElementsAre(1, 0, 0, -1));
-  // Mean magnitudes are 2.25, 2.25 and 3.
+  // The mean magnitudes are 2.25, 2.25 and 3.
   EXPECT_THAT(vote({workers[0], workers[0], workers[2]}), ElementsAre(2.5f, -2.5f, 2.5f, -2.5f));
   EXPECT_THAT(vote(workers, one, AggregateUnit::kSums), ElementsAre(1, 0, 0, -1));
   EXPECT_THAT(vote(workers, {}, AggregateUnit::kSums), ElementsAre(1, 0, 0, -1));
@@ -144,7 +144,7 @@ TEST(SignCodec, VotesOfZerosTieForAnEvenNumberOfWorkersAndAlternateForAnOddOne) 
 }
 
 TEST(SignCodec, VotesAreRightAsOftenAsTheBinomialTailSays) {
-  // Seven workers, each with the right sign with probability 0.7: four or more are right with 0.874.
+  // Seven workers have the right sign with probability 0.7 each: the majority is right with probability 0.874.
   constexpr std::size_t n = 100000;
   constexpr int kWorkers = 7;
   std::vector<std::vector<float>> workers;
@@ -160,7 +160,7 @@ TEST(SignCodec, VotesAreRightAsOftenAsTheBinomialTailSays) {
     const double ways = k == 4 ? 35 : k == 5 ? 21 : k == 6 ? 7 : 1;
     tail += ways * std::pow(0.7, k) * std::pow(0.3, kWorkers - k);
   }
-  // Five standard deviations: false alarm 6e-7.
+  // Five standard deviations: 6e-7 false alarms.
   EXPECT_NEAR(right / n, tail, 5 * std::sqrt(tail * (1 - tail) / n));
 }
 

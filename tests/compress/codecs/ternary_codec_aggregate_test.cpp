@@ -22,7 +22,7 @@ using testing::Sent;
 using testing::small_layout;
 using testing::Tensors;
 
-/// Three workers' messages of the whole first tensor.
+/// Messages of three workers, each of the whole first tensor.
 struct ThreeWorkers {
   Layout layout = small_layout();
   std::vector<Tensors> tensors;

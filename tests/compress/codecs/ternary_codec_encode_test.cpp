@@ -54,7 +54,7 @@ TEST(TernaryCodecEncode, PacksTheReferenceCodesInEveryForm) {
 TEST(TernaryCodecEncode, GivesTheSameCodesForAnyCutIntoSlices) {
   const Layout layout = small_layout();
   const Tensors tensors = gaussian_tensors(layout, 4);
-  for (const std::int64_t block : {1984, 4096}) {  // 4096: drawn ahead
+  for (const std::int64_t block : {1984, 4096}) {  // 4096: codes are drawn while measuring
     const TernaryCodec codec(
         {.sharing = ScalerSharing::kNone, .scope = ScalerScope::kBlock, .block_elements = block, .num_workers = 2});
     const Bytes whole = send(codec, layout, tensors, 1, {{0, 0, 9000}}).payload(0);
@@ -77,7 +77,7 @@ TEST(TernaryCodecEncode, ClipScopeLocalSaturatesAtTheWorkersOwnScaler) {
   const auto codes = reference_codes(codec, layout, tensors, 1, 0, std::vector{3 * own}, std::vector{own});
   EXPECT_EQ(sent.payload(0), reference::pack_t2(codes));
 
-  // Where |g| is at least its own scaler a code is non-zero a third of the time, however great |g| is.
+  // Clipped at a third of the scaler, elements give a non-zero code with probability 1/3, whatever their magnitude.
   std::vector<float> decoded(9000);
   codec.decode(sent.slices[0], decoded);
   double saturated = 0;
@@ -103,8 +103,8 @@ TEST(TernaryCodecEncode, ClipScopeSharedDoesNotSaturateBelowTheSharedScaler) {
 TEST(TernaryCodecEncode, ClipScopeLocalChangesNothingWithoutClipping) {
   const Layout layout = small_layout();
   const Tensors tensors = gaussian_tensors(layout, 6);
-  // The shared scaler is below the local one, as sharing mean makes it: cutting at the local one would be harmless, but
-  // cutting at anything else would show.
+  // The shared scaler is below the local one, as with sharing=mean: clipping at the local scaler has no effect, any
+  // other clipping would.
   const std::vector<float> shared = {1.0f, 0.5f};
   const auto payload = [&](ClipScope scope) {
     return send(TernaryCodec({.clip_scope = scope, .num_workers = 2}), layout, tensors, 0, {{0, 0, 9000}}, shared)
@@ -122,7 +122,7 @@ TEST(TernaryCodecEncode, ATensorThatIsNotFiniteBecomesZerosWhateverTheSharedScal
   EXPECT_THAT(sent.payload(2), ::testing::Contains(::testing::Ne(0)));
 }
 
-/// Codes by kernels/statistics, kernels/scaler and kernels/ternarize one after the other.
+/// Codes by the separate kernels statistics, scaler and ternarize.
 Bytes two_pass_codes(const Layout& layout, const Tensors& tensors, int segment, std::int64_t block, double clip_factor,
                      std::uint32_t worker) {
   Stream stream(Device::cpu(), 2);

@@ -68,7 +68,7 @@ TEST(TernaryCodecScalers, OfBlocksAreThoseOfEachRun) {
 TEST(TernaryCodecScalers, OfTheModelComeFromTheStatisticsOfAllTensorsTogether) {
   const Layout layout = small_layout();
   Tensors tensors = gaussian_tensors(layout, 3);
-  tensors.values[2][4] = 50;  // the largest is in the small tensor
+  tensors.values[2][4] = 50;  // the largest element is in the small tensor
   const reference::Statistics big = reference::statistics(tensors.values[0]);
   const reference::Statistics few = reference::statistics(tensors.values[2]);
   const reference::Statistics all{big.sum + few.sum, big.sum_squares + few.sum_squares,
@@ -134,7 +134,7 @@ TEST(TernaryCodecScalers, OneSideThatIsNotFiniteFlagsItsWholeTensor) {
 
 TEST(TernaryCodecScalers, OneBlockThatIsNotFiniteFlagsItsWholeTensor) {
   const Layout layout = small_layout();
-  for (const std::int64_t block : {1984, 4096}) {  // by two passes and drawn ahead
+  for (const std::int64_t block : {1984, 4096}) {  // in two passes, and drawn while measuring
     const TernaryCodec codec({.scope = ScalerScope::kBlock, .block_elements = block});
     Tensors tensors = gaussian_tensors(layout, 3);
     const std::vector<float> finite = measured(codec, layout, tensors);

@@ -1,4 +1,4 @@
-// Numbers and texts of the ternary codec, its checks, and decoding. Beside this file:
+// Traits, options texts, checks and decoding of the ternary codec. See also
 // ternary_codec_{aggregate,encode,scalers}_test.cpp.
 #include "compress/codecs/ternary_codec.h"
 
@@ -85,10 +85,10 @@ TEST(TernaryCodec, IsUnbiasedUnlessItClipsOrShardsTheMean) {
 TEST(TernaryCodec, StatesTheBitsOfItsFormat) {
   EXPECT_EQ(TernaryCodec({.format = TernaryFormat::kT2}).traits().bits_per_element, 2.0);
   EXPECT_EQ(TernaryCodec({.format = TernaryFormat::kT5}).traits().bits_per_element, 1.6);
-  EXPECT_EQ(TernaryCodec({.format = TernaryFormat::kTMask}).traits().bits_per_element, 2.0);  // the bound
+  EXPECT_EQ(TernaryCodec({.format = TernaryFormat::kTMask}).traits().bits_per_element, 2.0);  // upper bound
   EXPECT_TRUE(TernaryCodec({.format = TernaryFormat::kT2}).traits().fixed_size);
   EXPECT_FALSE(TernaryCodec({.format = TernaryFormat::kTMask}).traits().fixed_size);
-  EXPECT_EQ(TernaryCodec({.format = TernaryFormat::kTrans}).traits().bits_per_element, 2.0);  // the bound
+  EXPECT_EQ(TernaryCodec({.format = TernaryFormat::kTrans}).traits().bits_per_element, 2.0);  // upper bound
   EXPECT_FALSE(TernaryCodec({.format = TernaryFormat::kTrans}).traits().fixed_size);
 }
 
@@ -130,7 +130,7 @@ TEST(TernaryCodec, RefusesImpossibleOptions) {
 }
 
 TEST(TernaryCodec, ASymmetricCodecSaysNothingOfLevelsToItsPeers) {
-  // Messages and runs from before there were asymmetric levels have this text.
+  // The text of symmetric levels must not change: existing messages and runs have it.
   EXPECT_EQ(TernaryCodec({.num_workers = 2}).options_text(),
             "clip_factor=0 scaler=paper sharing=max clip_scope=shared scope=layer format=t2 workers=2");
   EXPECT_EQ(TernaryCodec({.levels = TernaryLevels::kAsymmetric, .num_workers = 2}).options_text(),
@@ -169,7 +169,7 @@ TEST(TernaryCodecCheck, RefusesACodeThatNeverOccurs) {
   alignas(8) std::uint8_t bytes[8] = {};
   const EncodedSlice encoded{.slice = {0, 0, 16}, .format = 1, .scalers = scaler, .payload = {bytes, 4}};
   EXPECT_NO_THROW(TernaryCodec({}).check(encoded));
-  bytes[1] = 0x08;  // negative, but zero
+  bytes[1] = 0x08;  // sign bit of a zero
   EXPECT_THROW(TernaryCodec({}).check(encoded), CommunicationError);
 }
 
@@ -196,7 +196,7 @@ TEST(TernaryCodecDecode, OfAsymmetricLevelsIsTheScalerOfTheSign) {
   const std::vector<float> scalers = {4, 2, 8, 1};  // s+ and s- of two blocks
   std::vector<std::uint64_t> words(4);
   words[0] = 0xd;                       // 1, -1, 0
-  words[2] = std::uint64_t{0xd} << 32;  // the same in the third word after them, in block 1
+  words[2] = std::uint64_t{0xd} << 32;  // the same codes in the third word, in block 1
   for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kNone}) {
     const TernaryCodec codec(
         {.sharing = sharing, .scope = ScalerScope::kBlock, .block_elements = 64, .levels = TernaryLevels::kAsymmetric});
@@ -237,14 +237,14 @@ TEST(TernaryCodec, NearestRoundingHasTheLeastErrorOfAGaussian) {
     }
     return std::pair(error / squares, num_zeros / 200000.0);
   };
-  // Of a Gaussian the codes change at 0.61 sigma: 2 Phi(0.61) - 1 = 45.8 % are zeros, and the error is 1 - 4 c phi(c /
-  // 2) + 2 c^2 (1 - Phi(c / 2)) of the gradient, 0.190 with c = 1.22.
+  // On a Gaussian the threshold is 0.61 sigma: 2 Phi(0.61) - 1 = 45.8 % zeros, and the error is 1 - 4 c phi(c / 2) + 2
+  // c^2 (1 - Phi(c / 2)) of |g|^2, 0.190 with c = 1.22.
   const auto [error, zeros] = error_of({.clip_factor = 1.22, .rounding = Rounding::kNearest});
   EXPECT_NEAR(error, 0.190, 0.003);
   EXPECT_NEAR(zeros, 0.458, 0.005);
   for (const double c : {0.8, 2.0})
     EXPECT_GT(error_of({.clip_factor = c, .rounding = Rounding::kNearest}).first, error);
-  EXPECT_GT(error_of({.clip_factor = 1.22}).first, 1.4 * error);  // drawn
+  EXPECT_GT(error_of({.clip_factor = 1.22}).first, 1.4 * error);  // stochastic rounding
 }
 
 }  // namespace

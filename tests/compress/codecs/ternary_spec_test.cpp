@@ -9,7 +9,7 @@
 namespace terngrad::ternary_spec_test {
 namespace {
 
-/// The options as text, the number of workers aside.
+/// Options text.
 std::string text_of(const TernaryOptions& options) { return TernaryCodec(options).options_text(); }
 
 TernaryOptions read(const std::string& spec, const TernaryOptions& defaults = {}) {

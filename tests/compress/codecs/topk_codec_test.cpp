@@ -82,7 +82,7 @@ TEST(TopKCodec, SendsEverythingWithADensityOfOne) {
   EXPECT_EQ(decoded({.density = 1, .scope = TopKScope::kBlock}, g), g);
 }
 
-// Of a Gaussian with threshold tau, P(|g| > tau) = density, 2 (tau phi(tau) + density / 2) of the square is kept.
+// Gaussian with threshold tau, P(|g| > tau) = density: 2 (tau phi(tau) + density / 2) of |g|^2 is kept.
 TEST(TopKCodec, KeepsWhatAGaussianHasAboveTheThreshold) {
   const std::vector<float> g = testing::gaussian(1 << 20, 2);
   EXPECT_NEAR(kept_of({.density = 0.01}, g), 0.0845, 0.0008);
@@ -110,7 +110,7 @@ TEST(TopKCodec, BeginsWithMoreElementsWhereItWarmsUp) {
     EXPECT_LE(static_cast<std::int64_t>(sent.slices[0].payload.size()),
               codec.max_payload_bytes(whole, PayloadForm::kNatural));
   }
-  // The message of a density that is no stage's.
+  // A message with a density of no stage.
   const Sent other = send(TopKCodec({.density = 0.1}), layout, tensors, 0, {whole});
   EXPECT_THROW(codec.check(other.slices[0]), CommunicationError);
   EXPECT_THROW(TopKCodec({.density = 0.25, .stage_steps = 10}), InvalidArgument) << "no stage has more";
@@ -124,13 +124,13 @@ TEST(TopKCodec, SendsZerosOfATensorThatIsNotFinite) {
       EXPECT_EQ(decoded({.scope = scope}, g), std::vector<float>(9000));
     }
   }
-  // What rounds to infinity on the wire is not finite either.
+  // Values that round to infinity on the wire count as non-finite.
   const float almost = std::numeric_limits<float>::max();
   EXPECT_EQ(decoded({.density = 1}, {1, almost}), (std::vector<float>{1, almost}));
   EXPECT_EQ(decoded({.density = 1, .values = SparseValues::kBfloat16}, {1, almost}), (std::vector<float>{0, 0}));
 }
 
-// In order of workers from +0: the tree of other codecs would give 1.
+// Adds in order of workers, from +0; the summation tree of other codecs would give 1.
 TEST(TopKCodec, AddsInOrderOfWorkers) {
   Layout layout;
   layout.add("w", {2});

@@ -119,7 +119,7 @@ TEST(WorkerGroup, RefusesFewerWorkersThanProcesses) {
   EXPECT_THROW(worker_range(4, -1, 2), InvalidArgument);
 }
 
-// The communicator that other tests exchange through does what the interface says.
+// The communicator of the other tests passes the conformance tests.
 TEST(ThreadCommunicator, MovesAndReduces) {
   for (const int size : {1, 2, 3, 4}) {
     const auto errors =

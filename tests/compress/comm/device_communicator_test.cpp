@@ -1,4 +1,4 @@
-// What every DeviceCommunicator does: one suite for all of them.
+// Conformance tests of all implementations of DeviceCommunicator.
 #include "compress/comm/device_communicator.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ std::uint8_t byte_of(int rank, std::int64_t index) {
   return static_cast<std::uint8_t>(37 * (rank + 1) + 5 * static_cast<int>(index));
 }
 
-/// A buffer of `gap` bytes around `counts[r]` bytes for each rank r, all 0xee, and where those are.
+/// A buffer filled with 0xee that has a part of `counts[r]` bytes for each rank r, between gaps of `gap` bytes.
 struct Parted {
   std::vector<ByteRange> parts;
   Bytes bytes;
@@ -53,7 +53,7 @@ struct Parted {
   }
 };
 
-/// Bytes from rank `from` to rank `to`: different for all, and none for some.
+/// Number of bytes from rank `from` to rank `to`: different for all pairs, sometimes 0.
 std::int64_t count_of(int from, int to) { return (from + 2 * to) % 3 == 0 ? 0 : 3 + 8 * from + to; }
 
 TEST_P(EveryDeviceCommunicator, NumbersItsRanks) {
@@ -72,7 +72,7 @@ TEST_P(EveryDeviceCommunicator, GathersPartsOfAnySizeInPlaceAndNothingElse) {
     std::vector<std::int64_t> unequal;
     for (std::size_t r = 0; r < size; ++r) unequal.push_back(r % 2 == 0 ? 5 + static_cast<std::int64_t>(r) * 1000 : 0);
     const std::vector<std::int64_t> equal(size, 24);
-    // Equal parts that touch, equal parts apart, unequal parts, none at all.
+    // Equal adjacent parts, equal parts with gaps, unequal parts, no parts.
     std::vector<Parted> mine;
     std::vector<Parted> expected;
     for (const auto& [counts, gap] :
@@ -192,7 +192,7 @@ std::vector<DeviceGroup> all_groups() {
 INSTANTIATE_TEST_SUITE_P(DeviceCommunicator, EveryDeviceCommunicator, ::testing::ValuesIn(all_groups()),
                          [](const auto& test) { return test.param.name(); });
 
-// The other ranks do nothing at all.
+// Needs no calls of the other ranks.
 TEST(RehearsedDeviceCommunicator, ReachesNoOtherRank) {
   testing::ThreadDeviceCommunicator c(std::make_shared<testing::Meeting>(3), 1);
   Stream stream;

@@ -1,4 +1,4 @@
-// Mailboxes between threads, which other tests are made with: they do what those between processes do.
+// ThreadMailbox, which other tests use, passes the conformance tests.
 #include <gtest/gtest.h>
 
 #include <exception>

@@ -26,7 +26,7 @@ TEST(MeteredCommunicator, IsACommunicator) {
 
 TEST(MeteredCommunicator, CountsACopyForEachPeer) {
   on_ranks(3, [](MeteredCommunicator& metered) {
-    // Rank r has 8 (r + 1) bytes, with padding.
+    // Rank r has 8 (r + 1) bytes, including padding.
     const auto r = static_cast<std::size_t>(metered.rank());
     Parcels mine;
     mine.append(std::vector<std::uint8_t>(8 * r + 5));

@@ -58,7 +58,7 @@ TEST(PackedParcels, AreReadFromAnyAddress) {
 TEST(PackedParcels, RefuseOtherBytesByOperationAndRank) {
   const std::vector<std::uint8_t> right = packed({"abc", "12345678"});
   std::vector<std::vector<std::uint8_t>> wrong = {{}, bytes_of({1}), bytes_of({1, 8}), bytes_of({~std::uint64_t{0}})};
-  // Two sizes that come to the right sum only if it wraps.
+  // Two sizes whose sum is right only by overflow.
   wrong.push_back(bytes_of({2, ~std::uint64_t{0} - 6, 16, 0}));
   for (std::size_t size = 0; size < right.size(); ++size) {
     wrong.emplace_back(right.begin(), right.begin() + static_cast<std::ptrdiff_t>(size));

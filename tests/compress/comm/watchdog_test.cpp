@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// What a watchdog complained of.
+/// Records the watchdog's complaints.
 class Complaints {
  public:
   Watchdog::Action action() {
@@ -63,7 +63,7 @@ TEST(Watchdog, IsSilentAboutCallsInTime) {
     watchdog.watch(std::numeric_limits<double>::infinity(), "endless", [&] { ++calls; });
     EXPECT_EQ(calls, 101);
     EXPECT_THROW(watchdog.watch(0.02, "failing", [] { throw DataError("x"); }), DataError);
-    // A call that has ended, if only by an exception, is not watched any more.
+    // Calls that have ended, also by an exception, are no longer watched.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
   EXPECT_THAT(complaints.doing(), ElementsAre());

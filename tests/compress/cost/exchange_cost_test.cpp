@@ -1,4 +1,4 @@
-// Closed-form cases: numbers small enough to be worked out by hand.
+// Closed-form cases, small enough for computation by hand.
 #include "compress/cost/exchange_cost.h"
 
 #include <gtest/gtest.h>
@@ -55,35 +55,35 @@ TEST(WireVolume, OneWorkerForEachProcess) {
 }
 
 TEST(WireVolume, SeveralWorkersOfAProcess) {
-  // Two processes of two: each sends both of its workers' messages to the other.
+  // Two processes with two workers: each sends both workers' messages to the other.
   EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {4, 2}, equal_shards(4)).bytes, 2 * 4100);
   // Half of each worker's shards, and half of the mean.
   EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {4, 2}, equal_shards(4)).bytes, 2 * 100 + 2 * 2000 + 3000);
 }
 
 TEST(WireVolume, TheBusiestProcessCounts) {
-  // Three workers over two processes have one and two of them; the second sends two messages and gets one.
+  // Three workers in two processes: the second has two, so it sends two messages and receives one.
   EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {3, 2}, equal_shards(3)).bytes, 2 * 4100);
-  // The last shard is the largest: its owner gets it from two others, and sends its mean to two others.
+  // The owner of the last, largest shard receives it from two workers and sends its mean to two.
   const MessageSizes sizes{.scalers = 100, .shards = {{10, 0}, {10, 0}, {500, 0}}, .downlink_payloads = {20, 20, 700}};
   EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {3, 3}, sizes).bytes, 2 * 100 + 2 * 500 + 2 * 700);
-  // The largest in each round: who keeps the small shard sends the others, and gets the mean of the others.
+  // The maximum of each round: the owner of the small shard sends the large one, and receives its mean.
   const MessageSizes small{.scalers = 0, .shards = {{10, 0}, {500, 0}}, .downlink_payloads = {700, 20}};
   EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {2, 2}, small).bytes, 500 + 700);
 }
 
 TEST(WireVolume, SumsTravelOnceForEachSubtree) {
-  // Two processes of two workers, which are a subtree each; a part of the gradient is not added.
+  // Two processes with two workers, each a subtree; a part of the gradient is not summed.
   MessageSizes sizes = equal_shards(4);
   sizes.gradient = {300, 4000};
   EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {4, 2}, sizes).bytes, 2 * 100 + 2 * 300 + 4000);
   sizes.shards.assign(4, {75, 1000});
   EXPECT_EQ(wire_volume(ExchangeAlgorithm::kScatterReduce, {4, 2}, sizes).bytes,
             2 * 100 + 2 * (2 * 75 + 1000) + 2 * 1500);
-  // Three of six are two subtrees: 2 + 1, and 1 + 2.
+  // Three workers of six are two subtrees: 2 + 1, and 1 + 2.
   sizes.gradient = {0, 4000};
   EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {6, 2}, sizes).bytes, 3 * 100 + 2 * 4000);
-  // Of five, the first process has two that are one subtree, the second three: two of the four on the left, and one.
+  // Five workers: two in the first process are one subtree; three in the second are two subtrees.
   EXPECT_EQ(wire_volume(ExchangeAlgorithm::kAllGather, {5, 2}, sizes).bytes, 3 * 100 + 2 * 4000);
 }
 
@@ -92,7 +92,7 @@ TEST(WireVolume, OfLanesIsAnAllReduce) {
   const WireVolume all_lanes = wire_volume(ExchangeAlgorithm::kIntegerSum, {4, 4}, sizes);
   EXPECT_EQ(all_lanes.bytes, 3 * 100 + 2 * 3 * 2000);
   EXPECT_EQ(all_lanes.rounds, 3);
-  // What does not add up is gathered. Processes add up their workers' lanes first.
+  // Tensors that cannot be summed are gathered. Processes first sum their workers' lanes.
   sizes.gradient = {40, 0};
   const WireVolume mixed = wire_volume(ExchangeAlgorithm::kIntegerSum, {4, 2}, sizes);
   EXPECT_EQ(mixed.bytes, 2 * 100 + 2 * 40 + 8000);
@@ -124,9 +124,9 @@ TEST(ExchangeCost, LiesBetweenItsSamplesOnTheLinkWithinItsBounds) {
   const LinkModel link{0, 100};
   const LinkBounds bounds{.fast = {0, 200}, .slow = {0, 50}};
   ExchangeCost cost{.codec = "t2", .wire = {100, 0}, .encode_seconds = 5, .samples = {4, 5, 6, 5, 90}};
-  // Of five samples 5 to 6, and 100 bytes take 1/2 to 2 seconds.
+  // The spread of the five samples is 5 to 6; 100 bytes take 0.5 to 2 seconds.
   EXPECT_EQ(cost.spread(link, bounds), (Spread{5.5, 8}));
-  // The library's samples are of the link already.
+  // The vendor library's samples include the link.
   cost.exchange = kVendorExchange;
   cost.wire.bytes = 0;
   EXPECT_EQ(cost.spread(link, bounds), (Spread{5, 6}));
@@ -137,9 +137,9 @@ TEST(ExchangeCost, LiesBetweenItsSamplesOnTheLinkWithinItsBounds) {
 TEST(BreakEven, LessBytesForMoreWorkPayBelowABandwidth) {
   const ExchangeCost fp32 = cost_of(1000, 2, 0.25, 0, 0.25);
   const ExchangeCost codec = cost_of(200, 2, 1.25, 0.5, 0.75);
-  const BreakEven result = break_even(codec, fp32, 7);  // as many rounds: latency is no matter
+  const BreakEven result = break_even(codec, fp32, 7);  // equal rounds: latency does not matter
   EXPECT_EQ(result, (BreakEven{Pays::kBelow, 400}));
-  // There both take the same time, and on either side one is the faster.
+  // Both take the same time there; one is faster below, the other above.
   for (const double latency : {0.0, 7.0}) {
     EXPECT_EQ(codec.seconds({latency, 400}), fp32.seconds({latency, 400}));
     EXPECT_LT(codec.seconds({latency, 399}), fp32.seconds({latency, 399}));
@@ -150,7 +150,7 @@ TEST(BreakEven, LessBytesForMoreWorkPayBelowABandwidth) {
 TEST(BreakEven, ARoundMoreCostsALatency) {
   const ExchangeCost baseline = cost_of(1000, 2, 1, 0, 0);
   EXPECT_EQ(break_even(cost_of(600, 3, 1, 0, 0), baseline, 0.5), (BreakEven{Pays::kBelow, 800}));
-  // A round less is worth one: it pays for the work.
+  // One round less is worth the work.
   EXPECT_EQ(break_even(cost_of(600, 1, 1.25, 0, 0), baseline, 0.5), (BreakEven{Pays::kAlways, 0}));
 }
 
@@ -172,7 +172,7 @@ TEST(BreakEven, AlwaysAndNever) {
   EXPECT_EQ(break_even(cost_of(1001, 2, 1.5, 0, 0), baseline, 0), never);
   EXPECT_EQ(break_even(cost_of(1001, 2, 1, 0, 0), baseline, 0), never);
   EXPECT_EQ(break_even(cost_of(1000, 2, 1.5, 0, 0), baseline, 0), never);
-  // No codec pays against itself.
+  // A codec never pays compared with itself.
   EXPECT_EQ(break_even(baseline, baseline, 0), never);
 }
 
@@ -192,7 +192,7 @@ TEST(Recommend, AGainTooSmallToTellIsNone) {
   const std::vector<ExchangeCost> enough = {fp32, cost_of(940, 2, 0, 0, 0)};
   EXPECT_EQ(recommend(enough, 0, {0, 1}), 1u);
   EXPECT_EQ(recommend(std::vector{fp32}, 0, {0, 1}), 0u);
-  // 60 s of 1000 are less of a step that takes 300 s besides, and 160 s are enough.
+  // With 300 s of other work per step, saving 60 s of 1000 is too little, saving 160 s is enough.
   EXPECT_EQ(recommend(enough, 0, {0, 1}, 300), 0u);
   const std::vector<ExchangeCost> more = {fp32, cost_of(840, 2, 0, 0, 0)};
   EXPECT_EQ(recommend(more, 0, {0, 1}, 300), 1u);

@@ -1,4 +1,4 @@
-// What the probe says of bytes and rounds is compared with exchanges between ranks; its times must only be there.
+// Compares the probe's bytes and rounds with exchanges between ranks; times must only be positive.
 #include "compress/cost/exchange_probe.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ ProbeOptions options_of(const std::string& codec, ExchangeAlgorithm algorithm, E
   return options;
 }
 
-/// Those that can be measured: lanes are of ternary codes.
+/// Algorithms that the codec supports: lanes need ternary codes.
 std::vector<ExchangeAlgorithm> algorithms_of(const std::string& codec) {
   std::vector<ExchangeAlgorithm> algorithms{ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce};
   if (codec == "t2" || codec == "t5") algorithms.push_back(ExchangeAlgorithm::kIntegerSum);
@@ -71,7 +71,7 @@ class RoundMeter final : public Communicator {
   void all_reduce_sum(std::span<std::uint64_t> values) override {
     metered_.all_reduce_sum(values);
     end_round();
-    end_round();  // there and back
+    end_round();  // two rounds
   }
   void all_reduce_max(std::span<std::uint32_t>) override { FAIL() << "not of these exchanges"; }
   void broadcast(std::span<std::uint8_t>, int) override { FAIL() << "not of these exchanges"; }
@@ -86,7 +86,7 @@ class RoundMeter final : public Communicator {
   std::vector<double> rounds_;
 };
 
-/// What ranks exchange in such an exchange: in each round as much as the busiest one.
+/// Volume of an exchange between ranks: the maximum over ranks in each round.
 WireVolume volume_between_ranks(const Layout& layout, const ProbeOptions& options) {
   WireVolume volume;
   const auto errors = testing::run_ranks(options.world.num_processes, [&](const auto& communicator) {
@@ -125,7 +125,7 @@ TEST(ExchangeProbe, BytesAreThoseOfExchanges) {
   }
 }
 
-// Both exchanges count, each with its scalers; of topk sizes depend on the data.
+// Both low-rank rounds count, each with scalers; sizes of topk depend on the data.
 TEST(ExchangeProbe, BytesAreThoseOfRoundsAndOfSparseMessages) {
   const Layout layout = small_layout();
   const Buffer<float> gradient = sample(layout);
@@ -148,7 +148,7 @@ TEST(ExchangeProbe, TimesEveryPart) {
   const Layout layout = small_layout();
   const Buffer<float> gradient = sample(layout);
   for (const ExchangeAlgorithm algorithm : algorithms_of("t2")) {
-    // Also with more local workers than threads, where they are encoded side by side.
+    // Also with more local workers than threads, which are then encoded in parallel.
     for (const int num_threads : {1, 2, 4}) {
       const ExchangeCost cost =
           probe_exchange(layout, gradient.span(), options_of("t2", algorithm, {6, 2}, num_threads));
@@ -167,7 +167,7 @@ TEST(ExchangeProbe, RepetitionsAreSamplesUnlessItIsBeaten) {
   ProbeOptions options = options_of("t2", ExchangeAlgorithm::kAllGather, {2, 2});
   options.repetitions = 5;
   EXPECT_EQ(probe_exchange(layout, gradient.span(), options).samples.size(), 5u);
-  // On a link of seconds for each round a second is beaten, whatever the work.
+  // On a link that takes seconds per round, one second cannot be reached, so two samples suffice.
   options.link = {5, 1e9};
   options.beaten_seconds = 1;
   EXPECT_EQ(probe_exchange(layout, gradient.span(), options).samples.size(), 2u);
@@ -181,7 +181,7 @@ TEST(ExchangeProbe, LogitsCountAsTheyTravel) {
   ProbeOptions options = options_of("t2", ExchangeAlgorithm::kAllGather, {2, 2});
   const double with_floats = probe_exchange(layout, gradient.span(), options).wire.bytes;
   options.exchange.codecs.quantize_logits = true;
-  // 30100 elements of 2 bits in place of 32.
+  // 30100 elements with 2 instead of 32 bits.
   EXPECT_NEAR(with_floats - probe_exchange(layout, gradient.span(), options).wire.bytes, 30100 * 30 / 8, 64);
 }
 

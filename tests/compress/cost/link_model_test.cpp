@@ -28,8 +28,8 @@ TEST(FitLink, FindsWhatTheTimesWereMadeOf) {
 }
 
 TEST(FitLink, SquaresOfErrorsCountRelativeToTheTime) {
-  // Two short rounds of one size and one long: the long one lies on the line through the others' harmonic middle.
-  // With weights 1 / t, rounds of 1 and 3 seconds have (1 + 1) / (1 + 1 / 3) = 1.5 seconds.
+  // Two short rounds of equal size and a long one: with weights 1 / t the line passes through the harmonic mean of the
+  // short ones, (1 + 1) / (1 + 1 / 3) = 1.5 seconds, and through the long one.
   const std::vector<LinkSample> samples = {{0, 1}, {0, 3}, {100, 21.5}};
   const LinkModel link = fit_link(samples);
   EXPECT_NEAR(link.latency_seconds, 1.5, 1e-12);
@@ -37,7 +37,7 @@ TEST(FitLink, SquaresOfErrorsCountRelativeToTheTime) {
 }
 
 TEST(FitLink, ALatencyBelowZeroBecomesZero) {
-  // Through the origin with weights 1 / t: b = sum(x) / sum(x^2 / t).
+  // Fit through the origin with weights 1 / t: b = sum(x) / sum(x^2 / t).
   const std::vector<LinkSample> samples = {{1, 1}, {2, 3}};
   const LinkModel link = fit_link(samples);
   EXPECT_EQ(link.latency_seconds, 0);
@@ -45,7 +45,7 @@ TEST(FitLink, ALatencyBelowZeroBecomesZero) {
 }
 
 TEST(FitLink, ABurstDoesNotHideTheBandwidth) {
-  // Measured at 100 Mbit/s, of which 95.6 are left for data, with a bucket of 64 KB that lets short messages pass.
+  // Measured at 100 Mbit/s (95.6 for data), with a token bucket of 64 KB that lets short messages pass.
   const std::vector<LinkSample> samples = {{1024, 428e-6},     {4096, 114e-6},     {16384, 562e-6},
                                            {65536, 5.137e-3},  {262144, 21.49e-3}, {1048576, 87.9e-3},
                                            {4194304, 362.5e-3}};
@@ -66,7 +66,7 @@ TEST(FitLink, BoundsAreOfTheEndsOfTheSpreads) {
   EXPECT_NEAR(bounds.fast.bytes_per_second, 1000, 1e-9);
   EXPECT_NEAR(bounds.slow.latency_seconds, 0, 1e-12);
   EXPECT_NEAR(bounds.slow.bytes_per_second, 250, 1e-9);
-  // Rounds that were timed once have no ends.
+  // Samples without a spread give equal bounds.
   const LinkBounds none = fit_link_bounds(std::vector<LinkSample>{{1000, 3}, {2000, 5}});
   EXPECT_NEAR(none.fast.latency_seconds, 1, 1e-12);
   EXPECT_EQ(none.fast.bytes_per_second, none.slow.bytes_per_second);
@@ -78,7 +78,7 @@ TEST(FitLink, RefusesTooLittle) {
   EXPECT_THROW(fit_link(std::vector<LinkSample>{{5, 1}, {6, 0}}), InvalidArgument);
 }
 
-/// A group whose all-gathers take at least so long for each byte that a rank sends.
+/// All-gathers take at least `per_byte` for each byte that a rank sends.
 class SlowCommunicator final : public Communicator {
  public:
   SlowCommunicator(std::shared_ptr<Communicator> inner, std::chrono::nanoseconds per_byte)
@@ -104,7 +104,7 @@ TEST(MeasureLink, AllRanksGetTheSameGrowingSamples) {
   std::mutex mutex;
   std::vector<std::vector<LinkSample>> of_ranks;
   const auto errors = testing::run_ranks(3, [&](const std::shared_ptr<Communicator>& communicator) {
-    // Whatever the machine's load, no round takes less than 1 us for each byte.
+    // Each round takes at least 1 us per byte, whatever the machine's load.
     SlowCommunicator slow(communicator, std::chrono::microseconds(1));
     auto samples = measure_link(slow, {.max_bytes = 1 << 20, .enough_seconds = 0.02, .repetitions = 2});
     const std::lock_guard lock(mutex);
@@ -115,7 +115,7 @@ TEST(MeasureLink, AllRanksGetTheSameGrowingSamples) {
   for (const std::vector<LinkSample>& samples : of_ranks) {
     ASSERT_EQ(samples.size(), of_ranks[0].size());
     ASSERT_GE(samples.size(), 2u);
-    // 8 KiB in all take 8 ms, so that those four times as large would be too long.
+    // 8 KiB in all take 8 ms; messages four times as large would exceed the limit.
     EXPECT_LE(samples.size(), 3u);
     for (std::size_t i = 0; i < samples.size(); ++i) {
       EXPECT_EQ(samples[i].bytes, 2 * 1024 * (i == 0 ? 1 : i == 1 ? 4 : 16));

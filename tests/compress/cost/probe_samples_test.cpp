@@ -19,10 +19,10 @@ TEST(ProbeSamples, EachPartHasItsMedianAndEachSampleItsSum) {
 TEST(ProbeSamples, TwoThatAreSlowerAreBeaten) {
   ProbeSamples samples;
   samples.add({1, 1, 1});
-  EXPECT_FALSE(samples.are_beaten(2, 0));  // one sample may have been disturbed
+  EXPECT_FALSE(samples.are_beaten(2, 0));  // one slow sample may be an accident
   samples.add({2, 1, 1});
   EXPECT_TRUE(samples.are_beaten(2, 0));
-  EXPECT_FALSE(samples.are_beaten(3, 0));  // the first one is not above it
+  EXPECT_FALSE(samples.are_beaten(3, 0));  // the first sample is faster
   EXPECT_TRUE(samples.are_beaten(3, 0.5));
 }
 

@@ -32,7 +32,7 @@ std::vector<std::string> texts_of(const Parcels& parcels) {
   return texts;
 }
 
-/// What a rank got in a step of all three operations, each of which depends on the one before.
+/// Results of one rank in a step of three operations, each of which depends on the previous one.
 struct Got {
   std::vector<std::string> gathered, scattered;
   std::vector<std::uint64_t> sums;

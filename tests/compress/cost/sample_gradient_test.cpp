@@ -22,7 +22,7 @@ TEST(SampleGradient, HasTheMomentsThatItSays) {
     sum += static_cast<double>(value);
     squares += static_cast<double>(value) * static_cast<double>(value);
   }
-  // Six standard errors of the mean, and of the mean square.
+  // Tolerance: six standard errors of the mean and of the mean square.
   EXPECT_NEAR(sum / kCount, 0, 6 * 0.01 / std::sqrt(kCount));
   EXPECT_NEAR(squares / kCount, 1e-4, 6 * 1e-4 * std::sqrt(2.0 / kCount));
 }
@@ -30,7 +30,7 @@ TEST(SampleGradient, HasTheMomentsThatItSays) {
 TEST(SampleGradient, DependsOnTheSeedAlone) {
   EXPECT_EQ(sample(10'001, 1, 1), sample(10'001, 1, 3));
   EXPECT_NE(sample(10'001, 1, 1), sample(10'001, 2, 1));
-  // A longer one begins with a shorter one.
+  // A shorter sample is a prefix of a longer one.
   std::vector<float> longer = sample(10'001, 1, 1);
   longer.resize(999);
   EXPECT_EQ(longer, sample(999, 1, 1));

@@ -1,4 +1,4 @@
-// Times are of threads of this process; what must hold is what the model makes of them.
+// Times are those of threads in this process; the tests check what the model makes of them.
 #include "compress/cost/vendor_probe.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ Layout small_layout() {
   return layout;
 }
 
-/// A library that takes so long for each sum, and counts them.
+/// Each sum takes a given time; counts the sums.
 class SlowLibrary final : public Communicator {
  public:
   SlowLibrary(std::shared_ptr<Communicator> inner, double seconds) : inner_(std::move(inner)), seconds_(seconds) {}
@@ -51,7 +51,7 @@ class SlowLibrary final : public Communicator {
 
 struct Probed {
   std::vector<ExchangeCost> of_ranks;
-  int num_sums = 0;  // of rank 0
+  int num_sums = 0;  // number on rank 0
 };
 
 Probed probe(int num_ranks, double seconds, const LinkModel& link, const VendorProbeOptions& options) {
@@ -98,14 +98,14 @@ TEST(VendorProbe, OnALinkWithoutABandwidthTimeIsWork) {
 }
 
 TEST(VendorProbe, StopsWhenItHasTakenEnough) {
-  // One that does not count and five, one that is enough by itself, one and two more.
+  // One warm-up and five; one that is long enough by itself; one and at most two more.
   EXPECT_EQ(probe(2, 0, kNoLink, {.num_workers = 2, .repetitions = 5, .enough_seconds = 60}).num_sums, 6);
   EXPECT_EQ(probe(2, 0.05, kNoLink, {.num_workers = 2, .repetitions = 5, .enough_seconds = 0.04}).num_sums, 1);
   EXPECT_LE(probe(2, 0.05, kNoLink, {.num_workers = 2, .repetitions = 5, .enough_seconds = 0.12}).num_sums, 3);
 }
 
 TEST(VendorProbe, StopsWhenOthersAreFaster) {
-  // One that does not count and two that are above a millisecond.
+  // One warm-up, and two samples above a millisecond.
   const Probed probed = probe(2, 0.002, kNoLink, {.num_workers = 2, .repetitions = 5, .beaten_seconds = 0.001});
   EXPECT_EQ(probed.num_sums, 3);
   EXPECT_EQ(probed.of_ranks[0].samples.size(), 2u);

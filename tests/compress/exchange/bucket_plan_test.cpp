@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// Tensors of that many elements, called "0", "1", ...
+/// Tensors with these numbers of elements, named "0", "1", ...
 Layout layout_of(const std::vector<std::int64_t>& sizes) {
   Layout layout;
   for (const std::int64_t size : sizes) layout.add(std::to_string(layout.num_segments()), {size});
@@ -24,7 +24,7 @@ TEST(PlanBuckets, FillsEachUntilItHoldsEnough) {
   const std::vector<int> backwards = {4, 3, 2, 1, 0};
   EXPECT_THAT(plan_buckets(layout, backwards, 1),
               ElementsAre(ElementsAre(4), ElementsAre(3), ElementsAre(2), ElementsAre(1), ElementsAre(0)));
-  // 4 bytes do not fill a bucket of 5; 100 elements do. 25 elements of the next are just enough for 100 bytes.
+  // 4 bytes do not fill a bucket of 5; 100 elements do. 25 elements fill a bucket of 100 bytes exactly.
   EXPECT_THAT(plan_buckets(layout, backwards, 5),
               ElementsAre(ElementsAre(3, 4), ElementsAre(2), ElementsAre(1), ElementsAre(0)));
   EXPECT_THAT(plan_buckets(layout, backwards, 100), ElementsAre(ElementsAre(3, 4), ElementsAre(1, 2), ElementsAre(0)));
@@ -51,7 +51,7 @@ TEST(PlanBuckets, HoldEveryTensorOnceForEverySize) {
   for (std::int64_t bytes = 1; bytes < std::int64_t{1} << 24; bytes = bytes * 3 + 1) {
     const Buckets buckets = plan_buckets(layout, order, bytes);
     EXPECT_NO_THROW(check_buckets(layout, buckets)) << bytes;
-    int after = layout.num_segments();  // the tensors of a bucket lie before those of the bucket before it
+    int after = layout.num_segments();  // tensors of a bucket precede those of the previous bucket
     for (std::size_t bucket = 0; bucket < buckets.size(); ++bucket) {
       std::int64_t held = 0;
       for (const int segment : buckets[bucket]) held += 4 * layout.segment(segment).num_elements;

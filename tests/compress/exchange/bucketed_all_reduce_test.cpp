@@ -32,7 +32,7 @@ using testing::worker_gradients;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// From one tensor each to everything, in several orders. "empty" is tensor 2.
+/// From one tensor per bucket to one bucket, in several orders. Tensor 2 is empty.
 const Buckets kBuckets[] = {
     {{6}, {5}, {4}, {2, 3}, {1}, {0}}, {{5, 6}, {4, 2, 3}, {0, 1}}, {{0, 3, 6}, {1, 2, 4, 5}}, {{6, 5, 4, 3, 2, 1, 0}}};
 
@@ -41,7 +41,7 @@ BucketedAllReduce local_buckets(const Layout& layout, int num_workers, const Com
   return {layout, make_worker_group(num_workers, make_self_communicator()), options, buckets};
 }
 
-/// Every algorithm with every downlink codec, sharing and scope that goes with it and with buckets.
+/// All valid combinations of algorithm, downlink codec, sharing and scope with buckets.
 std::vector<CompressedAllReduceOptions> all_options() {
   std::vector<CompressedAllReduceOptions> all;
   for (const ExchangeAlgorithm algorithm : kAlgorithms) {
@@ -101,7 +101,7 @@ TEST(BucketedAllReduce, OneBucketHasTheVeryMessagesAndMoreHaveAHeaderEach) {
     for (const Buckets& buckets : kBuckets) {
       BucketedAllReduce exchange = local_buckets(layout, 3, options_of(algorithm), buckets);
       const ExchangeReport report = bytes_of(exchange);
-      // Each of three workers' to two others.
+      // Each of three workers sends to two others.
       const auto more_headers = static_cast<std::int64_t>(3 * 2 * 64 * (buckets.size() - 1));
       EXPECT_EQ(report.num_workers, 3);
       EXPECT_EQ(report.scalers.sent, whole.scalers.sent + more_headers);
@@ -162,7 +162,7 @@ TEST(BucketedAllReduce, RanksWithOtherBucketsRefuseEachOther) {
   }
 }
 
-/// Worker gradients with something that is not finite in several tensors.
+/// Worker gradients with non-finite elements in several tensors.
 std::vector<Tensors> spoiled(const Layout& layout) {
   std::vector<Tensors> workers = worker_gradients(layout, 3);
   workers[2].values[0].back() = kInfinity;

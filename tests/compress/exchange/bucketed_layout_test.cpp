@@ -48,12 +48,12 @@ TEST(BucketedLayout, TensorsKeepTheirCodecsDrawsAndMemory) {
 }
 
 TEST(BucketedLayout, BucketsWithoutSumsAreGathered) {
-  // "plain" and "half" travel as numbers.
+  // "plain" and "half" are sent as floats.
   const BucketedLayout split(mixed_layout(), codecs(), 3, {{5, 6}, {0, 1, 2, 3, 4}});
   EXPECT_EQ(split.algorithm_of(0, ExchangeAlgorithm::kIntegerSum), ExchangeAlgorithm::kAllGather);
   EXPECT_EQ(split.algorithm_of(1, ExchangeAlgorithm::kIntegerSum), ExchangeAlgorithm::kIntegerSum);
   EXPECT_EQ(split.algorithm_of(0, ExchangeAlgorithm::kScatterReduce), ExchangeAlgorithm::kScatterReduce);
-  // Where nothing adds up, the caller that was asked for sums is to refuse.
+  // If no tensor can be summed, the caller must refuse integer sums.
   CodecPlanOptions numbers;
   numbers.codec = "fp32";
   const BucketedLayout none(mixed_layout(), numbers, 3, {{5, 6}, {0, 1, 2, 3, 4}});

@@ -1,5 +1,5 @@
-// What the library does with every codec by every algorithm and downlink: it runs, or is refused with a reason. What
-// strategies do: tests/trainers/options/codec_classes_test.cpp.
+// Every codec with every algorithm and downlink: either runs, or is refused with a reason. See also
+// tests/trainers/options/codec_classes_test.cpp (strategies).
 #include "support/codec_classes.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ constexpr const char* kTernaryOfOwn = "[downlink] ternary needs a scaler that al
 constexpr const char* kNoMean = "[downlink] sparse has no effect with ";
 constexpr const char* kNotSparse = "[downlink] sparse needs a tensor whose codec is sparse";
 
-// All tensors with one codec. Floats return as fp32 where codes would be asked for.
+// One codec for all tensors. Means of float codecs return as fp32 with each downlink of codes.
 constexpr Row kRows[] = {
     {ExchangeAlgorithm::kAllGather, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
     {ExchangeAlgorithm::kAllGather, DownlinkCodec::kBfloat16, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
@@ -92,7 +92,7 @@ constexpr Row kRows[] = {
      {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}, {kRuns}, {kRuns}}},
 };
 
-// The same beside a ternary tensor, with whose codes lanes and sums have something to do.
+// As kRows, with one more ternary tensor, which lanes and sums apply to.
 constexpr Row kRowsBesideTernary[] = {
     {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
     {ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
@@ -101,7 +101,7 @@ constexpr Row kRowsBesideTernary[] = {
      {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
 };
 
-/// The mean of five workers; empty if the exchange is refused, which @param refusal then says.
+/// Mean of five workers; empty, with the message in `refusal`, if the exchange is refused.
 std::vector<std::vector<float>> mean_of(const ClassedSpec& classed, const Row& row, bool beside_ternary,
                                         std::string& refusal) {
   const Layout layout = testing::mixed_layout();
@@ -114,7 +114,7 @@ std::vector<std::vector<float>> mean_of(const ClassedSpec& classed, const Row& r
     BucketedAllReduce exchange(layout, make_worker_group(5, make_self_communicator()), options, whole_bucket(layout));
     Tensors mean = testing::blank_tensors(layout);
     exchange.exchange(testing::tables(workers, 0, 5), mean.table, 3);
-    // In place of one of the gradients it is the same.
+    // The mean may overwrite one of the gradients.
     const std::vector<Tensors> again = testing::worker_gradients(layout, 5);
     BucketedAllReduce(layout, make_worker_group(5, make_self_communicator()), options, whole_bucket(layout))
         .exchange(testing::tables(again, 0, 5), again[2].table, 3);
@@ -128,7 +128,7 @@ std::vector<std::vector<float>> mean_of(const ClassedSpec& classed, const Row& r
 
 void expect_rows(std::span<const Row> rows, bool beside_ternary) {
   for (const ClassedSpec& classed : kClassedSpecs) {
-    std::vector<std::vector<float>> of_fp32;  // the mean that does not depend on the algorithm
+    std::vector<std::vector<float>> of_fp32;  // this mean does not depend on the algorithm
     for (const Row& row : rows) {
       SCOPED_TRACE(std::string(classed.spec) + " " + to_string(row.algorithm) + " " + to_string(row.downlink));
       const testing::Cell& cell = row.cells.of(classed.column);
@@ -148,7 +148,7 @@ void expect_rows(std::span<const Row> rows, bool beside_ternary) {
         }
       }
       EXPECT_GT(sum, 0);
-      // Also of sparse, which is exact.
+      // The sparse downlink is exact.
       if (row.downlink != DownlinkCodec::kFloat32 && row.downlink != DownlinkCodec::kSparse) continue;
       if (of_fp32.empty()) of_fp32 = mean;
       EXPECT_TRUE(mean == of_fp32);

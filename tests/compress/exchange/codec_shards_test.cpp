@@ -22,7 +22,7 @@ CodecPlan plan_of(const Layout& layout, const std::vector<CodecRule>& rules, boo
   return {layout, options};
 }
 
-/// Bytes of each shard's codes, and of its mean in `return_bits` per element of tensors with codes and 32 of others.
+/// Bytes of each shard's codes, and of its mean: `return_bits` per element of summable tensors, 32 of the others.
 struct Bytes {
   std::vector<std::int64_t> codes;
   std::vector<std::int64_t> mean;
@@ -49,7 +49,7 @@ double unevenness(const std::vector<std::int64_t>& bytes) {
   return static_cast<double>(*std::ranges::max_element(bytes)) * static_cast<double>(bytes.size()) / all;
 }
 
-/// Large tensors without codes at the end, as in AlexNet, whose logits are a fourteenth of its elements.
+/// A large float tensor at the end, like AlexNet's logits, a fourteenth of all elements.
 Layout layout_with_large_logits() {
   Layout layout;
   layout.add("fc6/weights", {9216, 4096});
@@ -99,7 +99,7 @@ TEST(CodecShards, CoverEveryElementOnceInOrderOfTheLayout) {
     for (const std::vector<Slice>& shard : all) {
       int before = -1;
       for (const Slice& slice : shard) {
-        ASSERT_GT(slice.segment, before);  // one slice of a tensor at most
+        ASSERT_GT(slice.segment, before);  // at most one slice of each tensor
         before = slice.segment;
         ASSERT_EQ(slice.first % kChunkElements, 0);
         ASSERT_GT(slice.count, 0);
@@ -117,7 +117,7 @@ TEST(CodecShards, ShareOutTheChunksOfEachCodec) {
   layout.add("b", {2 * kChunkElements});
   layout.add("c", {kChunkElements});
   const CodecPlan plan = plan_of(layout, {{"b", "fp32"}});
-  // Four chunks of codes, a and c, and two of floats.
+  // Four chunks of codes (a and c) and two of floats.
   EXPECT_EQ(
       shards_by_codec(layout, plan, 2),
       (Shards{{{0, 0, 2 * kChunkElements}, {1, 0, kChunkElements}},
@@ -139,7 +139,7 @@ TEST(CodecShards, CutTensorsOfCodecsWithALargerGrainAtItsMultiplesOrNotAtAll) {
   const auto shards_of = [&](const char* spec, int num_shards) {
     return shards_by_codec(layout, plan_of(layout, {{"fp32", "fp32"}, {"*", spec}}), num_shards);
   };
-  // A third of the 100,001 elements each: the second tensor begins in the second third, the third one in the last.
+  // A third of 100,001 elements each: the second tensor starts in the second shard, the third in the last one.
   const Shards whole = shards_of("topk", 3);
   EXPECT_EQ(whole[0], (std::vector<Slice>{{0, 0, 50000}}));
   EXPECT_EQ(whole[1], (std::vector<Slice>{{1, 0, 4096}, {3, 0, 30000}}));

@@ -1,4 +1,4 @@
-// The bytes that an exchange reports are those of its messages.
+// Reported bytes equal the sizes of the messages.
 #include "compress/exchange/compressed_all_reduce.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ using testing::worker_gradients;
 
 std::int64_t up8(std::int64_t bytes) { return (bytes + 7) / 8 * 8; }
 
-/// Header, and for each (scalers, code bytes) a record, its scalers and its codes, filled up to 8.
+/// Bytes of a message: header; per (scalers, code bytes) a record, scalers and codes, padded to 8.
 std::int64_t message_bytes(const std::vector<std::pair<std::int64_t, std::int64_t>>& slices) {
   std::int64_t bytes = 64 + 48 * static_cast<std::int64_t>(slices.size());
   for (const auto& [scalers, codes] : slices) bytes = up8(bytes) + up8(4 * scalers) + codes;
@@ -66,7 +66,7 @@ TEST_F(ByteCounts, OfAllGatherAreWholeMessagesToEveryOther) {
 
 TEST_F(ByteCounts, OfScatterReduceAreShardsToTheirOwners) {
   const ExchangeReport report = run(2, ExchangeAlgorithm::kScatterReduce);
-  // Five chunks: shard 0 has two of a, shard 1 two of a (one element in the last) and b.
+  // Five chunks: shard 0 has two chunks of a; shard 1 has the other two (one element in the last) and b.
   const std::int64_t share0 = message_bytes({{1, 2 * 1024}});
   const std::int64_t share1 = message_bytes({{1, 1024 + 4}, {1, 40}});
   EXPECT_EQ(report.gradient.sent, share0 + share1);
@@ -84,14 +84,14 @@ TEST_F(ByteCounts, OfDownlinksAreThoseOfTheirFormat) {
   EXPECT_EQ(mean_sent(DownlinkCodec::kBfloat16),
             message_bytes({{0, 2 * 4096 * 2}}) + message_bytes({{0, 4097 * 2 + 2}, {0, 20}}));
   EXPECT_EQ(mean_sent(DownlinkCodec::kTernary), message_bytes({{1, 2048}}) + message_bytes({{1, 1028}, {0, 40}}) +
-                                                    2 * 4 * 2);  // and the largest sum of each of two tensors
-  // N = 2: lanes of 3 bits, 21 in a word: 391 words for 8192 sums, 196 for 4097.
+                                                    2 * 4 * 2);  // and the maximum sums of two tensors
+  // N = 2: lanes of 3 bits, 21 per word: 391 words for 8192 sums, 196 for 4097.
   EXPECT_EQ(mean_sent(DownlinkCodec::kSums), message_bytes({{1, 391 * 8}}) + message_bytes({{1, 196 * 8}, {0, 40}}));
 }
 
 TEST_F(ByteCounts, OfIntegerSumAreLanesAndTheirSums) {
   const ExchangeReport report = run(3, ExchangeAlgorithm::kIntegerSum);
-  // N = 3: lanes of 3 bits, 21 in a word: 586 words for 12289 codes. b goes by all-gather.
+  // N = 3: lanes of 3 bits, 21 per word: 586 words for 12289 codes. b is gathered.
   const std::int64_t rest = message_bytes({{1, 40}});
   EXPECT_EQ(report.gradient.sent, 3 * (all_reduce_bytes(586 * 8, 3) + 2 * rest));
   EXPECT_EQ(report.gradient.received, report.gradient.sent);
@@ -99,7 +99,7 @@ TEST_F(ByteCounts, OfIntegerSumAreLanesAndTheirSums) {
 }
 
 TEST_F(ByteCounts, OfOneWorkerAreZero) {
-  // What a worker keeps for itself counts as neither sent nor received.
+  // Data that a worker keeps counts as neither sent nor received.
   for (const ExchangeAlgorithm algorithm : kAlgorithms) {
     const ExchangeReport report = run(1, algorithm);
     EXPECT_EQ(report.sent_bytes(), 0) << to_string(algorithm);
@@ -119,7 +119,7 @@ TEST_F(ByteCounts, OfSparseMeansAreThoseOfTheElementsThatAreNotZero) {
     const std::int64_t sent = exchange.exchange(tables(worker_gradients(layout, 2), 0, 2), mean.table, 0).mean.sent;
     return std::pair(sent, 20000 - std::ranges::count(mean.values[0], 0.0f));
   };
-  // Of randomk all workers send the same elements: 200 in all, of two shards. Each is told to the other worker.
+  // randomk selects the same elements on all workers: 200 in two shards, each sent to the other worker.
   const auto [drawn, num_drawn] = mean_sent("randomk:density=0.01", DownlinkCodec::kSparse);
   EXPECT_EQ(num_drawn, 200);
   EXPECT_GT(drawn, 4 * 200);

@@ -1,4 +1,4 @@
-// Exchanges whose tensors use codecs of one name with different options.
+// Tensors with the same codec but different options.
 #include "compress/exchange/compressed_all_reduce.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 using testing::options_of;
 using testing::tables;
 
-/// The mean of `workers` where tensors use codecs by these rules.
+/// Mean of `workers`, with codecs by `rules`.
 testing::Tensors mean_of(const Layout& layout, const std::vector<testing::Tensors>& workers,
                          ExchangeAlgorithm algorithm, const std::vector<CodecRule>& rules) {
   auto options = options_of(algorithm);
@@ -44,7 +44,7 @@ TEST(CompressedAllReduceCodecs, OfOneNameWithOtherOptionsLeaveEachOthersTensorsA
   for (const ExchangeAlgorithm algorithm : testing::kAlgorithms) {
     const testing::Tensors mean = mean_of(layout, workers, algorithm, rules);
     for (int t = 0; t < layout.num_segments(); ++t) {
-      // All tensors with this one's codec, by an algorithm that every codec has.
+      // Compares with an exchange in which all tensors have this codec, by an algorithm that all codecs support.
       const std::string& spec = specs.at(layout.segment(t).name);
       const testing::Tensors alone = mean_of(layout, workers, ExchangeAlgorithm::kAllGather, {{"*", spec}});
       const auto index = static_cast<std::size_t>(t);

@@ -1,4 +1,4 @@
-// Damaged messages, and messages of peers that run something else.
+// Damaged messages, and messages of peers with another configuration.
 #include "compress/exchange/compressed_all_reduce.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ TEST(CompressedAllReduce, OneFlippedByteFailsTheStep) {
       if (worker == 1 && at < message.size()) message[at] ^= 0x10;
     });
     Tensors mean = blank_tensors(layout);
-    exchange.exchange(tables(workers, 0, 2), mean.table, 0);  // undamaged: finds the longest message
+    exchange.exchange(tables(workers, 0, 2), mean.table, 0);  // undamaged, to measure the longest message
     for (at = 0; at < longest; ++at) {
       ASSERT_THROW(exchange.exchange(tables(workers, 0, 2), mean.table, at), CommunicationError)
           << to_string(algorithm) << ", byte " << at;

@@ -1,4 +1,4 @@
-// What a worker sent, decoded by itself.
+// Decoding of a local worker's message.
 #include "compress/codecs/ternary_spec.h"
 #include "compress/exchange/compressed_all_reduce.h"
 
@@ -71,7 +71,7 @@ TEST(CompressedAllReduce, DecodeLocalRefusesWhatIsNotThere) {
   const Layout layout = mixed_layout();
   CompressedAllReduce exchange = local_exchange(layout, 2, options_of(ExchangeAlgorithm::kAllGather));
   std::vector<float> out(7);
-  EXPECT_THROW(exchange.decode_local(0, 1, out), InvalidArgument);  // no step yet
+  EXPECT_THROW(exchange.decode_local(0, 1, out), InvalidArgument);  // before the first step
   const auto workers = worker_gradients(layout, 2);
   Tensors mean = blank_tensors(layout);
   exchange.exchange(tables(workers, 0, 2), mean.table, 0);

@@ -1,4 +1,4 @@
-// What an exchange does about NaN and infinity, and about means that overflow.
+// NaN and infinity in gradients, and means that overflow.
 #include "compress/codecs/ternary_spec.h"
 #include "compress/exchange/compressed_all_reduce.h"
 
@@ -111,21 +111,21 @@ TEST_P(OnNonfiniteTest, ASkippedStepLeavesNothingToDecode) {
   std::vector<float> out(7);
   EXPECT_THROW(exchange.decode_local(0, 1, out), InvalidArgument);
   workers_ = worker_gradients(layout_, 3);
-  EXPECT_FALSE(exchange.exchange(tables(workers_, 0, 3), mean_.table, 2).skipped);  // and it continues
+  EXPECT_FALSE(exchange.exchange(tables(workers_, 0, 3), mean_.table, 2).skipped);  // the next step succeeds
   EXPECT_NO_THROW(exchange.decode_local(0, 1, out));
 }
 
-/// Means of tensors of finite elements that are beyond fp32 or bfloat16, by downlink codec.
+/// Finite elements whose mean overflows fp32 or bfloat16, by downlink codec.
 struct Overflow {
   const char* tensor;
   float value;
   DownlinkCodec downlink_codec;
 };
 constexpr Overflow kOverflows[] = {
-    {"plain", 3e38f, DownlinkCodec::kFloat32},    // the sum of three
-    {"plain", -3e38f, DownlinkCodec::kBfloat16},  // infinite before it is rounded
-    {"half", 2e38f, DownlinkCodec::kFloat32},     // bfloat16 on the way there
-    {"half", -3.3e38f, DownlinkCodec::kSums},     // goes back as fp32
+    {"plain", 3e38f, DownlinkCodec::kFloat32},    // the sum of three workers overflows
+    {"plain", -3e38f, DownlinkCodec::kBfloat16},  // infinite before rounding
+    {"half", 2e38f, DownlinkCodec::kFloat32},     // overflows as bfloat16 message
+    {"half", -3.3e38f, DownlinkCodec::kSums},     // returns as fp32
 };
 
 TEST_P(OnNonfiniteTest, AMeanThatOverflowsIsFound) {
@@ -152,7 +152,7 @@ TEST_P(OnNonfiniteTest, AMeanThatOverflowsIsFound) {
     EXPECT_EQ(zeroed.nonfinite, skipped.nonfinite);
     const auto index = static_cast<std::size_t>(layout_.find(tensor));
     EXPECT_THAT(mean_.values[index], ::testing::Each(0.0f));
-    // All others are as ever.
+    // The other tensors are not affected.
     ReferenceExchange reference{layout_,
                                 {"ternary", "ternary", "fp32", "ternary", "ternary", "fp32", "bf16"},
                                 testing::ternary_of(options),
@@ -184,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(CompressedAllReduce, OnNonfiniteTest,
                                            ExchangeAlgorithm::kIntegerSum));
 
 TEST(CompressedAllReduce, DownlinkThatRoundsToInfinityIsFound) {
-  // One worker, whose gradient is finite as it is: the largest bfloat16 goes through, what lies half a step above not.
+  // One worker with a finite gradient: the largest bfloat16 passes, half a step more overflows.
   Layout layout;
   layout.add("a", {3});
   for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
@@ -216,7 +216,7 @@ TEST(CompressedAllReduce, UnsharedScalersWhoseSumOverflowsAreFound) {
       options.on_nonfinite = OnNonfinite::kSkip;
       CompressedAllReduce exchange = local_exchange(layout, 8, options);
       Tensors mean = blank_tensors(layout);
-      // The sum is 2^129; the integer sum is 8.
+      // The sum is 2^129; the integer sum is only 8.
       EXPECT_EQ(exchange.exchange(tables(workers, 0, 8), mean.table, 0).skipped, sharing == ScalerSharing::kNone);
     }
   }
@@ -230,7 +230,7 @@ TEST(CompressedAllReduce, MeansThatAFactorTakesOutOfRangeAreFound) {
   for (Tensors& worker : workers) std::ranges::fill(worker.values[0], 0x1p126f);  // the largest scaler
   for (const ExchangeAlgorithm algorithm :
        {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
-    // The mean is 2^126, so twice it is a number.
+    // The mean is 2^126, so only twice the mean is finite.
     for (const float factor : {2.0f, 8.0f}) {
       auto options = options_of(algorithm);
       options.codecs.rules = {};

@@ -1,4 +1,4 @@
-// Servers that aggregate, in ranks of their own or beside workers.
+// Parameter servers, in ranks of their own or together with workers.
 #include "compress/exchange/all_reduce_options.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ CompressedAllReduceOptions servers_of(DownlinkCodec downlink_codec = DownlinkCod
   return options;
 }
 
-/// The same for a layout whose tensors are all ternary.
+/// Options for a layout with ternary tensors only.
 CompressedAllReduceOptions plain_servers() {
   CompressedAllReduceOptions options = servers_of();
   options.codecs.rules.clear();
@@ -54,13 +54,13 @@ struct Ranks {
 
 constexpr Ranks kRanks[] = {{1, 0}, {2, 0}, {3, 0}, {2, 1}, {3, 1}, {4, 2}, {5, 3}};
 
-/// What each rank reports and gets.
+/// Reports and means by rank.
 struct Outcome {
   std::vector<ExchangeReport> reports;
   std::vector<Tensors> means;
 };
 
-/// An exchange of these workers by ranks. @param update  makes each rank's, or nullptr
+/// Runs one exchange between ranks. @param update  makes each rank's update; nullptr: none
 Outcome run(const Layout& layout, const std::vector<Tensors>& workers, const CompressedAllReduceOptions& options,
             const Ranks& ranks, const std::function<std::unique_ptr<ShardUpdate>(const WorkerGroup&)>& update = {}) {
   Outcome outcome;
@@ -110,18 +110,18 @@ TEST(CompressedAllReduceServers, ReportTheBytesOfAllLegs) {
   const std::int64_t mean = 64 + 48 + kChunkElements * 4;
   const std::int64_t scalers = 64 + 48 + 8;
   const Outcome outcome = run(layout, workers, plain_servers(), {.size = 4, .num_servers = 2});
-  // Ranks 0 and 1 have one and two workers, 2 and 3 serve a shard each.
+  // Ranks 0 and 1 have one and two workers; ranks 2 and 3 serve one shard each.
   EXPECT_EQ(outcome.reports[0].gradient.sent, 2 * shard);
   EXPECT_EQ(outcome.reports[1].gradient.sent, 4 * shard);
   EXPECT_EQ(outcome.reports[0].gradient.received + outcome.reports[1].gradient.received, 0);
   EXPECT_EQ(outcome.reports[0].mean.received, 2 * mean);
   EXPECT_EQ(outcome.reports[1].mean.received, 4 * mean);
-  // Scalers go to servers too.
+  // Servers receive the scalers, too.
   EXPECT_EQ(outcome.reports[1].scalers.sent, 4 * 2 * scalers);
   EXPECT_EQ(outcome.reports[1].scalers.received, (3 + 3 - 2) * scalers);
   EXPECT_EQ(outcome.reports[1].num_workers, 2);
   for (const std::size_t server : {2u, 3u}) {
-    // A shard of the mean to three workers and the other server.
+    // A shard of the mean goes to three workers and the other server.
     EXPECT_EQ(outcome.reports[server].servers.sent, 4 * mean);
     EXPECT_EQ(outcome.reports[server].servers.received, 3 * scalers + 3 * shard + mean);
     EXPECT_EQ(outcome.reports[server].workers().sent + outcome.reports[server].workers().received, 0);
@@ -138,7 +138,7 @@ TEST(CompressedAllReduceServers, BesideWorkersSendToTheOthers) {
   const std::int64_t shard = 64 + 48 + 8 + kChunkElements / 4;
   const std::int64_t mean = 64 + 48 + kChunkElements * 4;
   const std::int64_t scalers = 64 + 48 + 8;
-  // Worker 0's process serves: it is not one of the workers, and keeps its own gradient.
+  // Worker 0's process is the server: it does not count as a worker, and keeps its own gradient.
   EXPECT_EQ(report.num_workers, 2);
   EXPECT_EQ(report.num_servers, 1);
   EXPECT_EQ(report.gradient.sent, 2 * shard);
@@ -147,7 +147,7 @@ TEST(CompressedAllReduceServers, BesideWorkersSendToTheOthers) {
   EXPECT_EQ(report.servers.received, 2 * (scalers + shard));
 }
 
-/// Adds a number to every element, and notes which shards it saw.
+/// Adds a number to all elements, and records the shards.
 class AddingUpdate final : public ShardUpdate {
  public:
   AddingUpdate(float summand, std::multiset<std::size_t>& seen, std::mutex& mutex)
@@ -202,7 +202,7 @@ TEST_F(ShardUpdates, DoNotHappenInAStepThatIsDropped) {
   options.on_nonfinite = OnNonfinite::kSkip;
   options.codecs.codec = "fp32";
   const Ranks ranks{4, 2};
-  // A gradient that is not finite, and finite ones in the last server's shard whose mean is not.
+  // A non-finite gradient, and finite gradients whose mean overflows in the last server's shard.
   for (const bool overflows : {false, true}) {
     auto workers = worker_gradients(layout_, 4);
     if (overflows) {
@@ -229,7 +229,7 @@ TEST_F(ShardUpdates, OfAMeanThatOverflowsCanCountAsZero) {
   for (Tensors& worker : workers) worker.values[3][8000] = std::numeric_limits<float>::max();
   const Outcome outcome = run_adding(workers, options, {4, 2});
   for (const Tensors& mean : outcome.means) {
-    // The whole tensor, of which each server has a part.
+    // Zeros in the whole tensor, although each server has only a part.
     EXPECT_THAT(mean.values[3], ::testing::Each(0.5f));
     EXPECT_NE(mean.values[0][0], 0.5f);
   }

@@ -1,5 +1,5 @@
-// The mean is the reference's for every algorithm, downlink and number of processes (contract B2); what is refused.
-// Beside this file: compressed_all_reduce_{bytes,damage,decode,nonfinite}_test.cpp.
+// The mean equals the reference for all algorithms, downlinks and numbers of processes (contract B2); refused options.
+// See also compressed_all_reduce_{bytes,damage,decode,nonfinite}_test.cpp.
 #include "compress/exchange/compressed_all_reduce.h"
 
 #include <gtest/gtest.h>
@@ -108,7 +108,7 @@ TEST(CompressedAllReduce, GivesTheReferenceMeanForEveryTernaryOption) {
               ternary.clip_scope = clip_scope;
               ternary.scope = scope;
               ternary.clip_factor = c;
-              ternary.block_elements = 64 * 21;  // no divisor of a chunk
+              ternary.block_elements = 64 * 21;  // does not divide a chunk
               options.codecs.codec = ternary_spec(ternary);
               expect_reference(layout, workers, options, 9, options_text(options));
               if (HasFatalFailure()) return;
@@ -121,7 +121,7 @@ TEST(CompressedAllReduce, GivesTheReferenceMeanForEveryTernaryOption) {
 }
 
 TEST(CompressedAllReduce, GivesTheReferenceMeanForBlocksThatAreDrawnAhead) {
-  // Blocks of whole chunks with scalers that sharing does not change: codes are drawn while they are measured.
+  // Blocks of whole chunks whose scalers sharing does not change are drawn while measuring.
   const Layout layout = mixed_layout();
   for (const int num_workers : {1, 3}) {
     const auto workers = worker_gradients(layout, num_workers);
@@ -305,7 +305,7 @@ TEST(CompressedAllReduce, DrawsDoNotDependOnTheCodecsOfOtherTensors) {
 }
 
 TEST(CompressedAllReduce, OneWorkersSharingAndClipScopeChangeNothing) {
-  // Why a command may refuse these options for one worker.
+  // Allows commands to refuse these options for one worker.
   const Layout layout = mixed_layout();
   const auto workers = worker_gradients(layout, 1);
   for (const ScalerScope scope : {ScalerScope::kLayer, ScalerScope::kBlock, ScalerScope::kModel}) {

@@ -41,7 +41,7 @@ TEST(DownlinkForms, OnlyBf16AndTernaryAreLossy) {
   EXPECT_TRUE(DownlinkForms(plan, DownlinkCodec::kTernary, kWorkers).is_lossy());
 }
 
-/// The form of a class of codecs with a downlink codec that it may have.
+/// Expected form of the mean for a codec class and a downlink codec that it supports.
 MeanForm expected_form(CodecClass column, DownlinkCodec codec) {
   if (codec == DownlinkCodec::kBfloat16) return MeanForm::kBfloat16;
   if (codec == DownlinkCodec::kSparse) {
@@ -97,7 +97,7 @@ TEST(DownlinkForms, SumsThatStayWhereTheyAreAreNotMade) {
   const DownlinkForms staying(plan, DownlinkCodec::kSums, kWorkers, false);
   EXPECT_EQ(staying.unit(0), AggregateUnit::kMean);
   EXPECT_EQ(staying.form(0), MeanForm::kFloat32);
-  // What is drawn of sums changes the mean, so it is drawn in any case.
+  // Ternarizing the sums changes the mean, so it happens even if nothing travels.
   EXPECT_EQ(DownlinkForms(plan, DownlinkCodec::kTernary, kWorkers, false).form(0), MeanForm::kCodes);
 }
 
@@ -107,10 +107,10 @@ TEST(DownlinkForms, BytesAreThoseOfTheForm) {
   const CodecPlan signs = plan_of(layout, "sign:reduce=vote,scale=l1");
   const Slice odd{0, 0, 999};
   EXPECT_EQ(DownlinkForms(plan, DownlinkCodec::kFloat32, kWorkers).max_bytes(odd), 4 * 999);
-  EXPECT_EQ(DownlinkForms(plan, DownlinkCodec::kBfloat16, kWorkers).max_bytes(odd), 2000);  // whole words of 4
-  // 11 sums, -5 to 5, take 4 bits: 16 to a word of 8 bytes.
+  EXPECT_EQ(DownlinkForms(plan, DownlinkCodec::kBfloat16, kWorkers).max_bytes(odd), 2000);  // padded to 4 bytes
+  // 11 possible sums, -5 to 5, take 4 bits: 16 per word of 8 bytes.
   EXPECT_EQ(DownlinkForms(plan, DownlinkCodec::kSums, kWorkers).max_bytes(odd), 63 * 8);
-  EXPECT_EQ(DownlinkForms(plan, DownlinkCodec::kTernary, kWorkers).max_bytes(odd), 252);  // 4 to a byte, whole words
+  EXPECT_EQ(DownlinkForms(plan, DownlinkCodec::kTernary, kWorkers).max_bytes(odd), 252);  // 4 per byte, padded to words
   EXPECT_EQ(DownlinkForms(signs, DownlinkCodec::kSums, kWorkers).max_bytes(odd), 252);
 }
 

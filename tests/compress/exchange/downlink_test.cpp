@@ -33,7 +33,7 @@ Layout small_layout() {
   Layout layout;
   layout.add("big", {20000});
   layout.add("empty", {0});
-  layout.add("plain", {33});  // travels as fp32
+  layout.add("plain", {33});  // sent as fp32
   layout.add("few", {7});
   return layout;
 }
@@ -46,7 +46,7 @@ CodecPlanOptions plan_options(const TernaryOptions& ternary = {}) {
   return options;
 }
 
-/// Integer sums of kWorkers codes: mostly small ones, now and then every value.
+/// Integer sums of kWorkers codes: mostly small, sometimes any value.
 std::vector<float> random_sums(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<float> sums(count);
@@ -58,7 +58,7 @@ std::vector<float> random_sums(std::size_t count, std::uint64_t seed) {
   return sums;
 }
 
-/// A downlink of some parts, with what it needs and what came out.
+/// Downlink of several parts, with inputs and results.
 struct Leg {
   Layout layout = small_layout();
   CodecPlan plan;
@@ -68,8 +68,8 @@ struct Leg {
   std::vector<float> shared;
   std::vector<std::uint32_t> max;
   MessageContext context{1, 2, 3};
-  std::vector<std::unique_ptr<MessageWriter>> writers;  // of each part
-  std::vector<Message> messages;                        // of each part
+  std::vector<std::unique_ptr<MessageWriter>> writers;  // per part
+  std::vector<Message> messages;                        // per part
   Stream stream{Device::cpu(), 2};
 
   Leg(DownlinkCodec codec, int num_parts, const TernaryOptions& ternary = {})
@@ -80,7 +80,7 @@ struct Leg {
     for (std::int64_t s = 0; s < plan.num_scalers(); ++s) shared.push_back(0.7f + 0.1f * static_cast<float>(s));
   }
 
-  /// Sums for the tensors that are aggregated to sums, means for the others.
+  /// Integer sums for the tensors that are aggregated to sums, means for the others.
   Tensors aggregated() const {
     Tensors tensors = testing::gaussian_tensors(layout, 1);
     for (int t = 0; t < layout.num_segments(); ++t) {
@@ -145,7 +145,7 @@ TEST(Downlink, SumsAreExactMultiplesOfTheScalerOverTheNumberOfWorkers) {
     EXPECT_EQ(back.values[t], expected) << t;
   }
   const auto [min, most] = std::ranges::minmax(sums.values[0]);
-  EXPECT_EQ(min, -kWorkers);  // every lane value was met
+  EXPECT_EQ(min, -kWorkers);  // all lane values occur
   EXPECT_EQ(most, kWorkers);
 }
 
@@ -180,7 +180,7 @@ TEST(Downlink, TernaryMultipliesTheScalerOverNByTheMaxSum) {
     }
     Leg leg(DownlinkCodec::kTernary, 3, ternary);
     Tensors sums = leg.aggregated();
-    for (float& sum : sums.values[0]) sum = std::clamp(sum, -3.0f, 3.0f);  // the largest of every run, not N
+    for (float& sum : sums.values[0]) sum = std::clamp(sum, -3.0f, 3.0f);  // the maximum of each run is 3, not N
     const Tensors back = leg.round_trip(sums);
     const auto length = block == 0 ? std::size_t{20000} : static_cast<std::size_t>(block);
     for (std::size_t i = 0; i < 20000; ++i) {
@@ -200,7 +200,7 @@ TEST(Downlink, TernaryIsUnbiased) {
   Leg leg(DownlinkCodec::kTernary, 1);
   const Tensors sums = leg.aggregated();
   const Tensors back = leg.round_trip(sums);
-  // Among elements whose sum is k, a fraction |k| / m is non-zero.
+  // A fraction |k| / m of the elements with sum k is non-zero.
   std::array<double, kWorkers + 1> met{};
   std::array<double, kWorkers + 1> nonzero{};
   for (std::size_t i = 0; i < 20000; ++i) {
@@ -217,7 +217,7 @@ TEST(Downlink, TernaryIsUnbiased) {
 
 TEST(Downlink, TernaryDrawsAreThoseOfTheDownlinkAndWorkerZero) {
   Leg leg(DownlinkCodec::kTernary, 1);
-  leg.context.step = 11;  // has a tie that the refinement decides
+  leg.context.step = 11;  // this step has a tie that the refinement decides
   const Tensors sums = leg.aggregated();
   leg.encode(sums);
   const std::vector<float> most = {kWorkers};
@@ -254,7 +254,7 @@ TEST(Downlink, MeasureKeepsTheMaxOfAllParts) {
   sums.values[0][0] = -4.0f;  // in the first part only
   for (std::size_t p = 0; p < 3; ++p) leg.leg.measure(p, sums.table, leg.max, leg.stream);
   EXPECT_EQ(std::bit_cast<float>(leg.max[0]), 4.0f);
-  EXPECT_EQ(leg.max[1], 0u);  // of the tensor that travels as fp32
+  EXPECT_EQ(leg.max[1], 0u);  // the tensor sent as fp32
   std::ranges::fill(leg.max, bits_of(5.0f));
   for (std::size_t p = 0; p < 3; ++p) leg.leg.measure(p, sums.table, leg.max, leg.stream);
   EXPECT_EQ(std::bit_cast<float>(leg.max[0]), 5.0f);
@@ -362,7 +362,7 @@ TEST(Downlink, RefusesACodeThatNeverOccurs) {
   alignas(8) std::array<std::uint8_t, 5000> bytes{};
   ASSERT_EQ(encoded.payload.size(), bytes.size());
   std::ranges::copy(encoded.payload, bytes.begin());
-  bytes[4999] = 0x80;  // negative, but zero
+  bytes[4999] = 0x80;  // sign bit of a zero
   encoded.payload = bytes;
   Tensors mean = blank_tensors(leg.layout);
   EXPECT_THROW(leg.leg.decode(0, leg.messages[0], mean.table, leg.stream), CommunicationError);

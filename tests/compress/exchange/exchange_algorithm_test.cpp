@@ -13,7 +13,7 @@ constexpr ExchangeAlgorithm kAuto = ExchangeAlgorithm::kAuto;
 
 Layout two_tensors() {
   Layout layout;
-  layout.add("a", {300 * 4096});  // chunks for the shards of a hundred workers
+  layout.add("a", {300 * 4096});  // enough chunks for the shards of a hundred workers
   layout.add("b", {100 * 4096});
   return layout;
 }
@@ -55,7 +55,7 @@ TEST(ExchangeAlgorithm, OfOneWorkerGathersUnlessSumsAreToTravelBack) {
   }
 }
 
-/// The first number of workers for which auto is not what it is for two, and what it is then.
+/// The smallest number of workers for which auto chooses another algorithm than for two, and that algorithm.
 struct Threshold {
   int num_workers = 0;
   ExchangeAlgorithm algorithm = kAuto;
@@ -73,29 +73,29 @@ Threshold threshold_of(const std::string& a, const std::string& b,
 
 TEST(ExchangeAlgorithm, TakesTheOneWithTheFewestBytesOverALink) {
   const Threshold from3{3, ExchangeAlgorithm::kScatterReduce};
-  // b bits per element gathered, and 32 back: (N - 1) b <= (N - 1) / N (b + 32) is N <= 1 + 32 / b.
+  // b bits per element gathered, and 32 back: (N - 1) b <= (N - 1) / N (b + 32) means N <= 1 + 32 / b.
   EXPECT_EQ(chosen(codecs_of("fp32", "fp32", 2)), ExchangeAlgorithm::kAllGather);
   EXPECT_EQ(threshold_of("fp32", "fp32"), from3);
   EXPECT_EQ(threshold_of("bf16", "bf16"), (Threshold{4, ExchangeAlgorithm::kScatterReduce}));
   EXPECT_EQ(threshold_of("bf16", "bf16", DownlinkCodec::kBfloat16), from3);
-  // Where codes do not add up: 1 + 32 / 2 is 17, where headers of one round more decide.
+  // Codes that cannot be summed: 1 + 32 / 2 is 17; there the headers of the additional round decide.
   EXPECT_EQ(threshold_of("ternary:sharing=none", "ternary:sharing=none"),
             (Threshold{18, ExchangeAlgorithm::kScatterReduce}));
 }
 
 TEST(ExchangeAlgorithm, AddsUpCodesWhereThatMovesLess) {
-  // Lanes hold sums up to N of codes: 3 bits for N up to 3, 4 up to 7, of which 16 fit a word, 5 up to 15, of which 12
-  // do. 2 (N - 1) / N 64 / 16 <= 2 (N - 1) is N >= 4, where sums, which travel without headers, move less.
+  // Lanes hold sums of N codes: 3 bits for N up to 3, 4 up to 7 (16 per word), 5 up to 15 (12 per word). 2 (N - 1) / N
+  // 64 / 16 <= 2 (N - 1) means N >= 4; sums have no headers and so move less.
   EXPECT_EQ(threshold_of("ternary", "ternary"), (Threshold{4, ExchangeAlgorithm::kIntegerSum}));
-  // 1.6 bits: 8 (N - 1) / N <= 1.6 (N - 1) is N >= 5.
+  // 1.6 bits: 8 (N - 1) / N <= 1.6 (N - 1) means N >= 5.
   EXPECT_EQ(threshold_of("ternary:format=t5", "ternary:format=t5"), (Threshold{5, ExchangeAlgorithm::kIntegerSum}));
-  // All that do not add up are gathered with it: where they are many, scatter_reduce is less.
+  // integer_sum gathers all other tensors; if these are large, scatter_reduce moves less.
   EXPECT_EQ(chosen(codecs_of("ternary", "fp32", 3)), ExchangeAlgorithm::kAllGather);
   EXPECT_EQ(chosen(codecs_of("ternary", "fp32", 5)), ExchangeAlgorithm::kScatterReduce);
 }
 
 TEST(ExchangeAlgorithm, NeverTakesOneThatMovesMoreThanAPlainAllReduce) {
-  // A gather of 2 bits from each of 32 others is as much as an all-reduce of fp32.
+  // Gathering 2 bits from 32 others moves as much as an fp32 all-reduce.
   const Layout layout = two_tensors();
   for (int num_workers = 2; num_workers < 100; ++num_workers) {
     const CodecPlanOptions codecs = codecs_of("ternary", "ternary", num_workers);

@@ -1,4 +1,4 @@
-// What an exchange reports, and what is known before it, are the bytes that cross between processes.
+// Reported and predicted bytes equal the bytes that cross between processes.
 #include "compress/exchange/exchange_bytes.h"
 
 #include <gtest/gtest.h>
@@ -33,14 +33,14 @@ constexpr int kWorlds[] = {2, 4, 8};
 constexpr ExchangeAlgorithm kNamed[] = {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce,
                                         ExchangeAlgorithm::kIntegerSum};
 
-/// What each node, a separate rank, reports and moves.
+/// A node's report and the bytes that it moved; each node is a rank.
 struct Node {
   ExchangeReport report;
   LegBytes moved;
 };
 
-/// An exchange between N ranks of one worker each and as many of servers as are said.
-/// @param make  (worker group) makes each rank's exchange
+/// An exchange between `num_workers` ranks with one worker each, and `num_servers` servers.
+/// @param make  (layout, worker group) makes each rank's exchange
 template <class Make>
 std::vector<Node> exchange_of(int num_workers, int num_servers, const Make& make) {
   const Layout layout = mixed_layout();
@@ -67,7 +67,7 @@ std::vector<Node> exchange_of(int num_workers, const CompressedAllReduceOptions&
   });
 }
 
-/// Every node's report is what crossed its link; and what one process reports for all nodes is the sum.
+/// Expects that each node reports the bytes that crossed its link, and that sent and received bytes agree in total.
 void expect_what_crossed(const std::vector<Node>& nodes) {
   ExchangeBytes total;
   for (const Node& node : nodes) {
@@ -89,7 +89,7 @@ void expect_same(const ExchangeBytes& expected, const ExchangeBytes& found) {
   EXPECT_EQ(found.num_servers, expected.num_servers);
 }
 
-/// What a process that runs all N workers says of them.
+/// Expects that a process with all N workers reports the sum of the nodes' reports.
 void expect_from_one_process(int num_workers, const CompressedAllReduceOptions& options,
                              const std::vector<Node>& nodes) {
   const Layout layout = mixed_layout();
@@ -108,7 +108,7 @@ std::int64_t busiest_of(const std::vector<Node>& nodes) {
 }
 
 TEST(ExchangeBytes, OfScalersThatAreNotSharedAreFlags) {
-  // Headers and a record for each tensor; 8 bytes for a flag, and no more for blocks.
+  // Headers, and per tensor a record and a flag of 8 bytes, also for blocks.
   const Layout layout = mixed_layout();
   const auto plan_of = [&](const std::string& spec) {
     CodecPlanOptions options;
@@ -217,7 +217,7 @@ TEST(ExchangeBytes, WithServersAreThoseThatCross) {
   }
 }
 
-/// Leaves shards as they are.
+/// Leaves shards unchanged.
 class NoUpdate final : public ShardUpdate {
  public:
   void update(std::size_t, std::span<const Slice>, const TensorTable&, std::uint64_t) override {}

@@ -39,7 +39,7 @@ ExchangeParts parts_for(const Layout& layout, const CompressedAllReduceOptions& 
   return {layout, plan_for(layout, options), make_worker_group(kWorkers, communicator), options, parse_memory(memory)};
 }
 
-/// The exchange of everything that parts are compared with.
+/// The exchange of all tensors that parts are compared with.
 std::unique_ptr<GradientExchange> whole_exchange(const Layout& layout, const CompressedAllReduceOptions& options,
                                                  const char* memory) {
   const WorkerGroup workers = make_worker_group(kWorkers, make_self_communicator());
@@ -48,7 +48,7 @@ std::unique_ptr<GradientExchange> whole_exchange(const Layout& layout, const Com
   return std::make_unique<MemoryAllReduce>(layout, workers, options, buckets, parse_memory(memory));
 }
 
-/// All tensors, or some, dealt at random to parts in which they come in any order.
+/// All tensors, or some, randomly distributed over parts and ordered.
 std::vector<std::vector<int>> random_parts(const Layout& layout, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<int> tensors(static_cast<std::size_t>(layout.num_segments()));
@@ -68,7 +68,7 @@ TensorTable select(const Layout& selection, std::span<const int> segments, const
   return {selection, tensors};
 }
 
-/// One part of a step of the local workers from `first` on.
+/// Exchanges one part, with local workers from `first` on.
 ExchangeReport exchange_part(ExchangeParts& exchange, std::span<const int> segments,
                              const std::vector<Tensors>& gradients, int first, const TensorTable& mean) {
   const Layout& selection = exchange.layout_of(segments);
@@ -82,7 +82,7 @@ ExchangeReport exchange_part(ExchangeParts& exchange, std::span<const int> segme
   return exchange.exchange(segments, local, select(selection, segments, mean));
 }
 
-/// A step; in place of the first local worker's gradients if `mean` is theirs.
+/// Runs a step. `mean` may be the first local worker's gradients (in place).
 ExchangeReport exchange_step(ExchangeParts& exchange, const std::vector<Tensors>& gradients, const TensorTable& mean,
                              std::uint64_t step) {
   exchange.begin(step);
@@ -109,7 +109,7 @@ constexpr Case kCases[] = {
     {"fp8", ExchangeAlgorithm::kAuto, "ef"},
 };
 
-// Contract B2: parts that change from step to step change no bit, nor do ranks, nor exchanging in place.
+// Contract B2: changing parts, ranks, and exchanging in place do not change any bit.
 TEST(ExchangeParts, HaveTheBitsOfOneExchangeWhateverThePartsAreInEachStep) {
   const Layout layout = mixed_layout();
   for (const Case& c : kCases) {
@@ -203,11 +203,11 @@ TEST(ExchangeParts, WhatIsNotFiniteIsFoundInItsPartAndDecidesTheStep) {
       EXPECT_EQ(report.nonfinite, found.nonfinite);
       EXPECT_EQ(report.skipped, policy == OnNonfinite::kSkip);
     }
-    // Of a dropped step nothing is kept.
+    // The memory does not change in a dropped step.
     const float* state = exchange.memory()->states()[0].tensor(0);
     const bool kept = std::any_of(state, state + 4500, [](float value) { return value != 0; });
     EXPECT_EQ(kept, policy == OnNonfinite::kZero);
-    // And the next step is as any other.
+    // The next step works normally.
     exchange_step(exchange, worker_gradients(layout, kWorkers, 9), mean.table, 5);
   }
 }
@@ -224,13 +224,13 @@ TEST(ExchangeParts, RefuseWhatIsNoStep) {
   exchange.begin(0);
   exchange_part(exchange, part, gradients, 0, mean.table);
   EXPECT_THROW(exchange_part(exchange, part, gradients, 0, mean.table), InvalidArgument);                    // twice
-  EXPECT_THROW(exchange_part(exchange, std::vector<int>{3, 1}, gradients, 0, mean.table), InvalidArgument);  // one is
+  EXPECT_THROW(exchange_part(exchange, std::vector<int>{3, 1}, gradients, 0, mean.table), InvalidArgument);  // 1 is
   EXPECT_THROW(exchange.layout_of(std::vector<int>{}), InvalidArgument);
   EXPECT_THROW(exchange.layout_of(std::vector<int>{3, 3}), InvalidArgument);
   EXPECT_THROW(exchange.layout_of(std::vector<int>{7}), InvalidArgument);
 }
 
-/// Of two ranks, the other of which is gone.
+/// One of two ranks; the other is gone.
 class LostPeer final : public Communicator {
  public:
   int rank() const override { return 0; }
@@ -255,7 +255,7 @@ TEST(ExchangeParts, AStepWithAPartThatFailedNeitherContinuesNorFinishes) {
   EXPECT_THROW(exchange.finish(), InvalidArgument);
   const float* state = exchange.memory()->states()[0].tensor(0);
   EXPECT_TRUE(std::all_of(state, state + 4500, [](float value) { return value == 0; }));
-  exchange.begin(1);  // another step may try again
+  exchange.begin(1);  // the next step may try again
   EXPECT_THROW(exchange_part(exchange, std::vector<int>{3}, gradients, 0, mean.table), CommunicationError);
 }
 
@@ -268,7 +268,7 @@ TEST(ExchangeParts, RefuseOptionsBeforeTheFirstStep) {
   CompressedAllReduceOptions own = options_of(ExchangeAlgorithm::kAllGather, DownlinkCodec::kSums);
   own.codecs.codec = "qsgd";
   EXPECT_THROW(parts_for(layout, own), InvalidArgument);
-  // A codec that needs all tensors at once has no parts.
+  // A codec that needs all tensors at once cannot be exchanged in parts.
   CompressedAllReduceOptions of_model = options_of(ExchangeAlgorithm::kAllGather);
   of_model.codecs.codec = "ternary:scope=model";
   of_model.codecs.rules = {};

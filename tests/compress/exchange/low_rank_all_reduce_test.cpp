@@ -38,7 +38,7 @@ using testing::Tensors;
 constexpr int kWorkers = 4;
 constexpr std::uint64_t kSeed = 77;
 
-/// For a layout of one tensor.
+/// Options for a layout with one tensor.
 CompressedAllReduceOptions single(const char* spec) {
   CompressedAllReduceOptions options = low_rank_options(spec);
   options.codecs.rules.clear();
@@ -63,20 +63,20 @@ TEST(LowRankAllReduce, IsForTensorsWhoseFactorsAreSmaller) {
   codecs.reserve(static_cast<std::size_t>(layout.num_segments()));
   for (int i = 0; i < layout.num_segments(); ++i) codecs.push_back(plan.codec_of(i).name());
   EXPECT_EQ(codecs, (std::vector<std::string>{"powersgd", "fp32", "powersgd", "fp32", "ternary", "powersgd"}));
-  // 2 x 4 (40 + 40) is not below 40 x 40 where 4 times smaller is asked for.
+  // 2 x 4 (40 + 40) factors are not smaller than 40 x 40 / 4, as min_ratio=5 requires.
   const CodecPlan strict(layout, low_rank_options("powersgd:rank=4,min_ratio=5").codecs);
   EXPECT_EQ(strict.codec_of(5).name(), "fp32");
   EXPECT_EQ(strict.codec_of(0).name(), "powersgd");
 }
 
-/// The definition, by plain loops over one tensor of all workers.
+/// Reference by plain loops over one tensor of all workers.
 struct Reference {
   std::int64_t rows, columns;
   int rank;
-  std::vector<float> q;  // Q^T as the step begins
+  std::vector<float> q;  // Q^T at the beginning of the step
 
   static std::vector<float> mean_of(const std::vector<std::vector<float>>& all) {
-    // The worker tree of four, times fl(1 / 4).
+    // Summation tree over four workers, times fl(1 / 4).
     std::vector<float> mean(all[0].size());
     for (std::size_t i = 0; i < mean.size(); ++i) {
       const float left = all[0][i] + all[1][i];
@@ -142,7 +142,7 @@ TEST(LowRankAllReduce, OthersHaveTheMeansOfTheirCodecs) {
 
 struct Outcome {
   std::vector<std::vector<std::vector<float>>> means;
-  std::vector<std::vector<float>> states;  // of each worker
+  std::vector<std::vector<float>> states;  // per worker
   std::vector<float> factors;
 };
 
@@ -173,7 +173,7 @@ TEST(LowRankAllReduce, HasTheSameBitsForAnyBucketsThreadsAlgorithmsAndRanks) {
   for (const char* spec : kLowRankSpecs) {
     const Outcome expected = run_alone(layout, low_rank_options(spec), kLowRankWhole, 1);
     for (const ExchangeAlgorithm algorithm : testing::kAlgorithms) {
-      // Of the spec that keeps no factors one algorithm says as much.
+      // Specs that keep no factors are tested with one algorithm only.
       if (expected.factors.empty() && algorithm != ExchangeAlgorithm::kScatterReduce) continue;
       const CompressedAllReduceOptions options = low_rank_options(spec, algorithm);
       SCOPED_TRACE(std::string(spec) + " " + to_string(algorithm));
@@ -235,7 +235,7 @@ TEST(LowRankAllReduce, PartsThatAreNotKnownBeforehandHaveTheSameBits) {
   }
 }
 
-/// a b^T + c d^T of vectors of that many numbers.
+/// a b^T + c d^T with vectors of `rows` and `columns` numbers; `second` scales the second term.
 std::vector<float> of_rank_two(std::int64_t rows, std::int64_t columns, double second) {
   const std::vector<float> a = testing::gaussian(static_cast<std::size_t>(rows), 1);
   const std::vector<float> b = testing::gaussian(static_cast<std::size_t>(columns), 2);
@@ -273,7 +273,7 @@ TEST(LowRankAllReduce, IsExactForAMatrixOfItsRank) {
   EXPECT_LT(error_of(mean.values[0], m), 1e-6);
 }
 
-// The best of rank 1 leaves out the smaller singular value: of two nearly orthogonal terms, the second.
+// The best approximation of rank 1 leaves out the smaller singular value: the second of two nearly orthogonal terms.
 TEST(LowRankAllReduce, WarmStartComesToTheBestApproximation) {
   Layout layout;
   layout.add("m", {60, 45});
@@ -378,7 +378,7 @@ TEST(LowRankAllReduce, AWorkersTensorThatIsNotFiniteCountsAsZerosWhereTheStepGoe
     const ExchangeReport report = exchange.exchange(tables(gradients, 0, kWorkers), mean.table, 0);
     EXPECT_EQ(report.nonfinite.empty(), all_zero);
     EXPECT_FALSE(report.skipped);
-    // Nothing of the tensor is kept.
+    // The memory of the tensor is empty.
     EXPECT_EQ(norm_of(copy_of({exchange.memory()->states()[1].tensor(0), 4500})), 0);
     std::vector<float> sent(4500, 1.0f);
     exchange.decode_local(1, 0, sent);

@@ -35,14 +35,14 @@ MemoryAllReduce local_memory(const Layout& layout, const CompressedAllReduceOpti
   return {layout, make_worker_group(num_workers, make_self_communicator()), options, buckets, parse_memory(memory)};
 }
 
-/// Of one worker, tensor after tensor.
+/// The decoded message of one worker and tensor.
 std::vector<float> decoded(GradientExchange& exchange, const Layout& layout, int worker, int segment) {
   std::vector<float> sent(static_cast<std::size_t>(layout.segment(segment).num_elements));
   exchange.decode_local(worker, segment, sent);
   return sent;
 }
 
-/// Every codec that loses something, as specs.
+/// Specs of all lossy codecs.
 const char* const kSpecs[] = {"ternary",
                               "ternary:rounding=nearest,clip_factor=1.22",
                               "ternary:sharing=none,scope=block,block=128",
@@ -102,7 +102,7 @@ TEST(MemoryAllReduce, EncodesTheGradientAndWhatIsLeftOfStepsBefore) {
   }
 }
 
-// What was sent adds up to what was to be sent, except for the roundings of two sums per element and step.
+// The sum of sent values equals the sum of gradients minus the residual, up to two roundings per element and step.
 TEST(MemoryAllReduce, ErrorFeedbackTelescopes) {
   const Layout layout = mixed_layout();
   for (const char* spec : kSpecs) {
@@ -152,7 +152,7 @@ TEST(MemoryAllReduce, MomentumKeepsAMovingAverage) {
   }
 }
 
-// The formulas of MemoryKind::kDgc, element by element, with what each message says.
+// The formulas of MemoryKind::kDgc, element by element, for the actual messages.
 TEST(MemoryAllReduce, DgcMasksTheVelocityOfWhatWasSent) {
   const Layout layout = mixed_layout();
   const auto num_tensors = static_cast<std::size_t>(layout.num_segments());
@@ -161,7 +161,7 @@ TEST(MemoryAllReduce, DgcMasksTheVelocityOfWhatWasSent) {
     options.codecs.codec = spec;
     options.codecs.rules = {{"plain", "fp32"}};
     MemoryAllReduce exchange = local_memory(layout, options, "dgc:momentum=0.5", kParts);
-    // Empty of a residual that there is not.
+    // Empty if the tensor has no such state.
     const auto state = [&](std::size_t worker, const std::string& name) {
       const int tensor = exchange.memory()->layout().find(name);
       if (tensor < 0) return std::vector<float>();
@@ -173,7 +173,7 @@ TEST(MemoryAllReduce, DgcMasksTheVelocityOfWhatWasSent) {
     std::int64_t num_masked = 0;
     for (std::uint64_t step = 0; step < 4; ++step) {
       const std::vector<Tensors> gradients = worker_gradients(layout, kWorkers, step + 1);
-      // [worker][tensor] before the step.
+      // [worker][tensor], before the step.
       std::vector<std::vector<std::vector<float>>> residuals(kWorkers);
       std::vector<std::vector<std::vector<float>>> velocities(kWorkers);
       for (std::size_t w = 0; w < kWorkers; ++w) {
@@ -211,10 +211,10 @@ TEST(MemoryAllReduce, DgcMasksTheVelocityOfWhatWasSent) {
   }
 }
 
-/// Means and states of some steps, one after the other.
+/// Means and states after several steps.
 struct Outcome {
   std::vector<std::vector<std::vector<float>>> means;
-  std::vector<std::vector<float>> states;  // of each worker
+  std::vector<std::vector<float>> states;  // per worker
 };
 
 Outcome run_alone(const Layout& layout, const CompressedAllReduceOptions& options, const char* memory,
@@ -235,7 +235,7 @@ Outcome run_alone(const Layout& layout, const CompressedAllReduceOptions& option
   return run;
 }
 
-// Contracts B2 and B3: state belongs to a worker, whatever process, bucket or thread it is in.
+// Contracts B2 and B3: state belongs to workers, independent of process, bucket and thread.
 TEST(MemoryAllReduce, HasTheSameBitsForAnyBucketsThreadsAlgorithmsAndRanks) {
   const Layout layout = mixed_layout();
   const std::pair<const char*, const char*> memories[] = {{"ternary:rounding=nearest,clip_factor=1.22", "ef"},

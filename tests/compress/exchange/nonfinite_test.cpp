@@ -39,7 +39,7 @@ TEST(NonfiniteTensors, NamesTheFirstInWhateverOrderPartsAreAdded) {
   one.add_gradient(layout.select(last).segment(0), 0);
   one.add_gradient(layout.select(last).segment(0), 3);
   NonfiniteTensors two;
-  two.add_gradient(layout.select(others).segment(0), 2);  // "b"
+  two.add_gradient(layout.select(others).segment(0), 2);  // tensor "b"
   two.add_gradient(layout.select(others).segment(0), 1);
   for (const bool forwards : {true, false}) {
     NonfiniteTensors sum;

@@ -1,4 +1,4 @@
-// Tensors that are rotated before they are encoded: the mean comes back turned, whatever way it takes.
+// Exchanges of rotated tensors: the mean is rotated back, by all algorithms.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ constexpr int kWorkers = 5;
 constexpr std::uint64_t kStep = 4;
 const Buckets kBuckets = {{6, 5}, {4, 2, 3}, {0, 1}};
 
-/// Codecs whose codes add up, and others.
+/// Codecs whose codes can be summed; below, codecs with unshared scalers.
 constexpr const char* kShared[] = {"thc", "qsgd:bits=8,sharing=max,rotate=64", "ternary:rotate=4096",
                                    "ternary:scope=block,block=192,sharing=mean,format=tmask,rotate=256"};
 constexpr const char* kOwn[] = {"qsgd:rotate=1024",
@@ -60,7 +60,7 @@ Tensors alone(const Layout& layout, const std::vector<Tensors>& workers, const C
   return mean;
 }
 
-/// On every one of some ranks, in these buckets.
+/// Expects the mean on each of `size` ranks, with these buckets.
 void expect_on_ranks(const Tensors& expected, const Layout& layout, const std::vector<Tensors>& workers,
                      const CompressedAllReduceOptions& options, int size, const Buckets& buckets) {
   std::vector<Tensors> means;
@@ -80,7 +80,7 @@ void expect_on_ranks(const Tensors& expected, const Layout& layout, const std::v
   }
 }
 
-// Contract B2, and the mean is that of what the workers have sent, each of which is turned back by itself.
+// Contract B2. The mean also equals that of the workers' messages, each rotated back.
 TEST(RotatedExchange, GivesOneMeanByEveryAlgorithmOnAnyRanksInAnyBuckets) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, kWorkers);
@@ -134,11 +134,12 @@ TEST(RotatedExchange, GivesTheMeanOfWhatWorkersSent) {
   for (const char* codec : kShared)
     check(codec, DownlinkCodec::kSums, codec == std::string("ternary:rotate=4096") ? 1e-4 : 2e-5);
   for (const char* codec : kOwn) check(codec, DownlinkCodec::kFloat32, 2e-5);
-  // The rounding of a rotated mean, of elements up to 8, spreads over a run.
+  // Rounding errors of the rotated mean, with elements up to 8, spread over a run.
   check("qsgd:rotate=1024", DownlinkCodec::kBfloat16, 0.03);
 }
 
-// Memory holds h - d with d turned back: sums of what was sent follow those of gradients, bit for bit on any device.
+// The memory keeps h - d, with d rotated back: sums of sent values follow those of gradients, bit for bit on any
+// device.
 TEST(RotatedExchange, KeepsWhatIsMissingOfTheGradientItself) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, kWorkers);
@@ -164,7 +165,7 @@ TEST(RotatedExchange, KeepsWhatIsMissingOfTheGradientItself) {
   }
 }
 
-/// Says what it was given, and leaves it.
+/// Copies the values that it is given, without changing them.
 class NotingUpdate final : public ShardUpdate {
  public:
   explicit NotingUpdate(const TensorTable& noted) : noted_(noted) {}
@@ -176,7 +177,7 @@ class NotingUpdate final : public ShardUpdate {
   const TensorTable& noted_;
 };
 
-// Parameters that come back instead of a mean are not turned.
+// Parameters that are sent instead of a mean are not rotated.
 TEST(RotatedExchange, ServersUpdateWithTheMeanAndSendTheUpdate) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, kWorkers);
@@ -207,7 +208,7 @@ TEST(RotatedExchange, ServersUpdateWithTheMeanAndSendTheUpdate) {
   }
 }
 
-// Scalers are of what is encoded: had each block its own gradient's, one of zeros would lose what the run brings there.
+// Scalers are measured after the rotation: measured before, a block of zeros would lose its part of the rotated run.
 TEST(RotatedExchange, MeasuresWhatItEncodes) {
   Layout layout;
   layout.add("w", {1024});
@@ -231,7 +232,7 @@ TEST(RotatedExchange, MeasuresWhatItEncodes) {
   EXPECT_LT(error / power, 0.04);
 }
 
-// Sums of finite numbers may pass what fp32 holds: the tensor is reported, and counts as zeros.
+// Sums of finite numbers may overflow fp32: the tensor is reported, and counts as zeros.
 TEST(RotatedExchange, ReportsWhatOverflows) {
   Layout layout;
   layout.add("w", {4096});
@@ -274,7 +275,7 @@ TEST(RotatedExchange, RefusesVotesAndRunsOfOtherLengths) {
   EXPECT_THROW(TernaryCodec({.rotation = 8192}), InvalidArgument);
 }
 
-// Texts of what is not rotated are those that were.
+// Without rotation the texts are unchanged.
 TEST(RotatedExchange, IsInTheCodecsTextsWhereThereIsARotation) {
   EXPECT_EQ(make_codec("qsgd", {})->options_text(),
             "bits=4 norm=max block=512 rounding=stochastic sharing=none workers=1");

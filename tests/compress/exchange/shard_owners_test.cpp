@@ -11,7 +11,7 @@
 namespace terngrad::shard_owners_test {
 namespace {
 
-/// The group as rank `rank` of `size` sees it. No two ranks meet.
+/// The worker group of rank `rank` of `size`; the ranks do not communicate.
 WorkerGroup group_of(int num_workers, int rank, int size, int num_servers) {
   const auto meeting = std::make_shared<testing::Meeting>(size);
   return make_worker_group(num_workers, std::make_shared<testing::ThreadCommunicator>(meeting, rank), num_servers);

@@ -36,7 +36,7 @@ float rounded(float value, ElementType type) {
   return value;
 }
 
-/// Half a unit in the last place of numbers up to 1, and of what a sum of `size` of them loses.
+/// Rounding errors of a sum of `size` numbers up to 1: half a unit in the last place each.
 double tolerance(ElementType type, int size) {
   const double unit = type == ElementType::kFloat32 ? 0x1p-24 : type == ElementType::kFloat16 ? 0x1p-11 : 0x1p-8;
   return unit * size;
@@ -60,10 +60,10 @@ TEST(VendorAllReduce, GivesTheMeanToEveryRank) {
         VendorAllReduce exchange(layout, group, {.type = type});
         Tensors mean = blank_tensors(layout);
         const auto gradients = tables(workers, group.first_local_worker, group.num_local_workers);
-        for (int step = 0; step < 2; ++step) {  // with buffers that were used before
+        for (int step = 0; step < 2; ++step) {  // the second time with used buffers
           const ExchangeReport report = exchange.exchange(gradients, mean.table, 3);
           const auto bytes = layout.num_elements() * static_cast<std::int64_t>(element_bytes(type));
-          // Those between the workers, whatever the ranks.
+          // Bytes between workers, independent of the ranks.
           EXPECT_EQ(report.gradient.sent, group.num_local_workers * all_reduce_bytes(bytes, kNumWorkers));
           EXPECT_EQ(report.gradient.received, report.gradient.sent);
           EXPECT_EQ(report.num_workers, group.num_local_workers);
@@ -95,7 +95,7 @@ TEST(VendorAllReduce, DecodesWhatAWorkerGives) {
   for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16, ElementType::kFloat16}) {
     VendorAllReduce exchange(layout, make_worker_group(2, make_self_communicator()), {.type = type});
     std::vector<float> out(7);
-    EXPECT_THROW(exchange.decode_local(0, 1, out), InvalidArgument);  // no step yet
+    EXPECT_THROW(exchange.decode_local(0, 1, out), InvalidArgument);  // before the first step
     Tensors mean = blank_tensors(layout);
     exchange.exchange(tables(workers, 0, 2), mean.table, 0);
     EXPECT_EQ(exchange.decode_local(1, 1, out), 0);
@@ -137,7 +137,7 @@ TEST(VendorAllReduce, FindsWhatIsNotFiniteInTheMean) {
 }
 
 TEST(VendorAllReduce, ScalesBeforeItRounds) {
-  // The sum of the gradients is beyond the range of float16, their mean is not.
+  // The sum of the gradients overflows float16, their mean does not.
   Layout layout;
   layout.add("w", {1});
   const auto errors = run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {

@@ -38,7 +38,7 @@ TEST(WireRatio, OfOneWorkerOrOfNothingIsNone) {
   EXPECT_FALSE(wire_ratio({}, 100, 4).has_value());
 }
 
-/// Each process's, added up.
+/// Sum over all processes.
 template <class Add>
 ExchangeBytes total_of(int num_workers, int num_servers, ShardOwners owners, const Add& add) {
   ExchangeBytes total;

@@ -15,7 +15,7 @@ namespace {
 
 using testing::bits_of;
 
-/// "exact" travels as fp32.
+/// "exact" is sent as fp32.
 struct TwoTensors {
   Layout layout;
   CodecPlan plan;
@@ -181,7 +181,7 @@ TEST(DefaultMemory, IsThatOfThePresetOrTheCodecWhereThereIsSomethingToKeep) {
   EXPECT_EQ(memory_of("ternary", 1), "none");
   EXPECT_EQ(memory_of("topk", 1), "ef");
   EXPECT_EQ(memory_of("signum", 1), "momentum");
-  // Tensors that are too small for a codec travel as fp32.
+  // Tensors below a codec's minimum size are sent as fp32.
   for (const char* codec : {"topk", "powersgd", "signum", "terngrad_ef"})
     EXPECT_EQ(memory_of(codec, 6000), "none") << codec;
 }

@@ -31,7 +31,7 @@ TEST(CodecFacts, OfTernaryWithEachWordOfItsKeys) {
   EXPECT_THAT(ternary.summable.changed_by, ::testing::Contains("sharing=none"));
 }
 
-// norm=l2 of natural needs bits=4, so it is no word by itself.
+// natural's norm=l2 is missing: it needs bits=4.
 TEST(CodecFacts, OfQuantizers) {
   const CodecFacts qsgd = codec_facts("qsgd");
   EXPECT_THAT(qsgd.bits, ElementsAre(2, 4, 8));

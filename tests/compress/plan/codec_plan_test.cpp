@@ -52,7 +52,7 @@ TEST(CodecPlan, SendsLogitsAsFp32UnlessAsked) {
 TEST(CodecPlan, SendsTensorsBelowTheSizeAsFp32) {
   CodecPlanOptions options;
   options.quantize_logits = true;
-  options.size_to_binarize = 25;  // as large as the limit: still ternarized
+  options.size_to_binarize = 25;  // equal to the limit: still ternarized
   EXPECT_EQ(names(options), (Names{"ternary", "fp32", "ternary", "ternary", "fp32"}));
   options.size_to_binarize = 26;
   EXPECT_EQ(names(options), (Names{"fp32", "fp32", "ternary", "ternary", "fp32"}));
@@ -72,7 +72,7 @@ TEST(CodecPlan, RefusesARuleThatDecidesForNoTensorAndNamesTheTensors) {
               ::testing::AllOf(::testing::HasSubstr("'conv2/*'"),
                                ::testing::EndsWith("tensors are conv1/weights, conv1/biases, fc/weights, "
                                                    "logits/weights, logits/biases")));
-  options.rules = {{"*", "fp32"}, {"fc/*", "bf16"}};  // the first one takes them all
+  options.rules = {{"*", "fp32"}, {"fc/*", "bf16"}};  // the first rule matches all tensors
   EXPECT_THROW(names(options), InvalidArgument);
 }
 
@@ -208,7 +208,7 @@ TEST(CodecPlan, OfSomeTensorsIsTheWholePlansForThem) {
   const CodecPlan whole(layout, options);
   const std::array<int, 2> chosen = {2, 1};
   const Layout selection = layout.select(chosen);
-  const CodecPlan part(whole, selection, chosen);  // a rule that names none of them is no error here
+  const CodecPlan part(whole, selection, chosen);  // rules that match none of them are no error here
   EXPECT_EQ(&part.codec_of(0), &whole.codec_of(2));
   EXPECT_EQ(&part.codec_of(1), &whole.codec_of(1));
   EXPECT_EQ(part.groups().size(), 2u);
@@ -250,7 +250,7 @@ TEST(MatchesPattern, KnowsStarsAndQuestionMarks) {
   EXPECT_TRUE(matches_pattern("*", "conv1/weights"));
   EXPECT_TRUE(matches_pattern("conv?/*", "conv1/weights"));
   EXPECT_FALSE(matches_pattern("conv?/*", "conv10/weights"));
-  EXPECT_FALSE(matches_pattern("a", "ab"));  // as a whole
+  EXPECT_FALSE(matches_pattern("a", "ab"));  // patterns match whole names
   EXPECT_TRUE(matches_pattern("*", ".hidden"));
 }
 

@@ -28,7 +28,7 @@ TEST(CodecPresets, StandForACodecItsOptionsAndWhatWorkersKeep) {
 
 TEST(CodecPresets, TakeFurtherOptionsAndOtherValues) {
   EXPECT_EQ(to_string(expand("clipped:sharing=none,format=t2").spec), "ternary:clip_factor=2.5,format=t2,sharing=none");
-  EXPECT_EQ(to_string(expand("plain:bits=4").spec), "fp32:bits=4");  // which the codec refuses
+  EXPECT_EQ(to_string(expand("plain:bits=4").spec), "fp32:bits=4");  // refused by the codec later
 }
 
 TEST(CodecPresets, LeaveOtherSpecsAsTheyAre) {

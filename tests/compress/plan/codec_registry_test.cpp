@@ -100,7 +100,7 @@ TEST(CodecRegistry, SaysWhichCodecsRunOnGpus) {
     PayloadSlots slots;
     const auto codec = make_codec(entry.name, {});
     const auto coder = codec->make_coder({}, {}, slots);
-    // Of a codec of low rank a coder makes the messages of one worker by itself, which no exchange sends.
+    // For a low-rank codec the coder makes one worker's message alone, which no exchange sends.
     const bool is_hosts = dynamic_cast<const HostCoder*>(coder.get()) != nullptr && !codec->low_rank();
     EXPECT_EQ(is_hosts, !entry.runs_on_gpus) << entry.name;
   }
@@ -148,7 +148,7 @@ TEST(CodecRegistry, KnowsSpecsOfTheSameCodec) {
   EXPECT_THROW(canonical_codec_spec("ternary", {{"format", "t3"}}), InvalidArgument);
 }
 
-/// Of every codec its defaults, and each word of its keys alone that makes another codec.
+/// Each codec's defaults, and each single option word that gives another codec.
 std::vector<std::string> specs_of_every_word() {
   std::vector<std::string> specs;
   for (const std::string& name : codec_names()) {
@@ -159,7 +159,7 @@ std::vector<std::string> specs_of_every_word() {
         try {
           if (canonical_codec_spec(spec) != canonical_codec_spec(name)) specs.push_back(spec);
         } catch (const InvalidArgument&) {
-          // It needs another value of another key.
+          // Needs another value of another key.
         }
       }
     }
@@ -167,7 +167,7 @@ std::vector<std::string> specs_of_every_word() {
   return specs;
 }
 
-// Peers compare the texts of their options: an option that is missing there would go unnoticed.
+// Peers compare options texts: an option missing in the text would go unnoticed.
 TEST(CodecRegistry, OptionsTextsTellSpecsApart) {
   std::map<std::pair<int, std::string>, std::string> known;
   const auto expect_new = [&](const std::string& spec) {
@@ -177,7 +177,7 @@ TEST(CodecRegistry, OptionsTextsTellSpecsApart) {
                         << "'";
   };
   for (const std::string& spec : specs_of_every_word()) expect_new(spec);
-  // Numbers: a block of another size than the default.
+  // Numeric keys: a block size other than the default.
   for (const CodecEntry& entry : codec_entries()) {
     for (const SpecKey& key : codec_keys(entry.name)) {
       if (key.name != "block" || !key.words.empty()) continue;
@@ -185,21 +185,21 @@ TEST(CodecRegistry, OptionsTextsTellSpecsApart) {
         try {
           expect_new(std::string(entry.name) + ":" + with + "block=1984");
         } catch (const InvalidArgument&) {
-          // It has another key for that.
+          // Needs another key.
         }
       }
     }
   }
 }
 
-// A number says how to unpack, so two codecs may share one only if they share the format, which ternary and qsgd do.
+// Format numbers select the decoder: codecs may share a number only if they share the format.
 TEST(CodecRegistry, FormatsAreOfOneCodecEach) {
   std::map<int, std::set<std::string>> codecs_of;
   for (const std::string& spec : specs_of_every_word()) {
     const auto codec = make_codec(spec, {});
     codecs_of[codec->record_format(PayloadForm::kNatural)].insert(codec->name());
   }
-  codecs_of.erase(0);                                                   // fp32 and bf16: elements as they are
+  codecs_of.erase(0);                                                   // fp32 and bf16: no codes
   EXPECT_EQ(codecs_of[1], (std::set<std::string>{"qsgd", "ternary"}));  // t2
   EXPECT_EQ(codecs_of[18], (std::set<std::string>{"onebit", "sign"}));  // bits
   for (const auto& [format, names] : codecs_of) {

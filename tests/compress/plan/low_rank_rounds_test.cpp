@@ -34,7 +34,7 @@ TEST(LowRankRounds, AreOfFactorsWhereTensorsWere) {
   EXPECT_EQ(rounds.second.segment(1).shape, (std::vector<std::int64_t>{2, 90}));
   EXPECT_EQ(rounds.second.segment(1).draw_offset, layout.segment(2).draw_offset);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(rounds.first_plan.codec_of(i).name(), "fp32");
-  // Peers of another rank or start refuse each other's messages.
+  // Peers with another rank or warm start refuse each other's messages.
   const LowRankRounds other = low_rank_rounds(layout, plan_of(layout, "powersgd:rank=2,warm_start=false"), 3);
   EXPECT_NE(rounds.first_plan.fingerprint(), other.first_plan.fingerprint());
   EXPECT_NE(rounds.second_plan.fingerprint(), other.second_plan.fingerprint());

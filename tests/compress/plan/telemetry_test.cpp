@@ -25,12 +25,12 @@ TEST(Telemetry, FractionsCountElements) {
   const TensorTelemetry t = compare_with_sent(g, sent, 2);
   EXPECT_EQ(t.scaler, 2);
   EXPECT_DOUBLE_EQ(t.zero_fraction, 3.0 / 8);
-  EXPECT_DOUBLE_EQ(t.clip_fraction, 3.0 / 8);  // 3, -4 and 12; an element as great as the scaler is not clipped
+  EXPECT_DOUBLE_EQ(t.clip_fraction, 3.0 / 8);  // 3, -4 and 12; an element equal to the scaler is not clipped
 }
 
 TEST(Telemetry, KeptNormIsWhatClippingLeaves) {
   const std::vector<float> g = {3, -4};
-  // Clipped at 1: (1, -1) of a vector of length 5.
+  // Clipped at 1: (1, -1), of a vector of length 5.
   EXPECT_DOUBLE_EQ(compare_with_sent(g, g, 1).kept_norm, std::sqrt(2.0) / 5);
   EXPECT_DOUBLE_EQ(compare_with_sent(g, g, 3).kept_norm, std::sqrt(18.0) / 5);
   EXPECT_DOUBLE_EQ(compare_with_sent(g, g, 4).kept_norm, 1);
@@ -51,7 +51,7 @@ TEST(Telemetry, ClipAngleIsBetweenTheGradientAndItClipped) {
 }
 
 TEST(Telemetry, ClipAngleIsExactWhereItIsSmall) {
-  // (1, 1 + d) and (1, 1): tan(angle) = d / (2 + d). An arc cosine would be right to 8 digits at most.
+  // (1, 1 + d) and (1, 1): tan(angle) = d / (2 + d). An arc cosine would have at most 8 correct digits.
   for (const double d : {0x1p-11, 0x1p-16, 0x1p-22}) {  // 0.014 degrees to 7e-6
     const double expected = std::atan(d / (2 + d)) * 180 / std::numbers::pi;
     EXPECT_NEAR(angle_of({1, static_cast<float>(1 + d)}, 1) / expected, 1, 1e-13) << d;
@@ -61,7 +61,7 @@ TEST(Telemetry, ClipAngleIsExactWhereItIsSmall) {
 
 TEST(Telemetry, ClippingAllElementsAlikeTurnsNothing) {
   EXPECT_EQ(angle_of(std::vector<float>(1000, -2.5f), 1), 0);
-  // The one case of a difference of large sums, where a thousand of them are rounded.
+  // Here the difference of large sums cancels; a thousand roundings contribute.
   EXPECT_NEAR(angle_of(std::vector<float>(1000, 0.7f), 0.1), 0, 1e-4);
 }
 
@@ -85,15 +85,15 @@ TEST(Telemetry, SignalToNoiseIsInDecibels) {
               1e-12);
   EXPECT_DOUBLE_EQ(compare_with_sent(std::vector<float>{6, 8}, std::vector<float>{3, 4}, 0).error_norm, 5);
   EXPECT_DOUBLE_EQ(norm_of(std::vector<float>{6, 8}), 10);
-  // Everything lost: 0 dB.
+  // All lost: 0 dB.
   EXPECT_DOUBLE_EQ(compare_with_sent(std::vector<float>{6, 8}, std::vector<float>{0, 0}, 0).snr_db, 0);
   const double lossless = compare_with_sent(std::vector<float>{6, 8}, std::vector<float>{6, 8}, 0).snr_db;
   EXPECT_TRUE(std::isinf(lossless) && lossless > 0);
 }
 
 TEST(Telemetry, TernaryOfAKnownDistribution) {
-  // g uniform on a grid of (0, 1], sent at s = 1 exactly as often as its probability says: E|g - sent|^2 is the
-  // variance of a Bernoulli draw, mean of g (1 - g) = 1/6 against a mean square of 1/3: 10 log10 2 dB, and half are
+  // g uniform on a grid of (0, 1], with s = 1 and codes as often non-zero as their probability: E|g - sent|^2 is the
+  // variance of a Bernoulli draw, the mean of g (1 - g) = 1/6, and the mean square is 1/3: 10 log10 2 dB. Half are
   // zeros.
   constexpr int kLevels = 1000;
   std::vector<float> g;
@@ -129,7 +129,7 @@ TEST(Telemetry, HugeAndTinyValuesDoNotOverflow) {
   const TensorTelemetry t = compare_with_sent(g, std::vector<float>{3e38f, -3e38f, 0}, 3e38);
   EXPECT_NEAR(t.norm / (std::sqrt(2.0) * 3e38), 1, 1e-6);
   EXPECT_GT(t.snr_db, 1000);
-  // (2, 1) and (1, 1), whatever the unit.
+  // (2, 1) and (1, 1), for any unit.
   const double expected = std::atan(1.0 / 3) * 180 / std::numbers::pi;
   for (const float unit : {1.5e38f, 0x1p-148f}) EXPECT_NEAR(angle_of({2 * unit, unit}, unit), expected, 1e-10) << unit;
 }

@@ -20,7 +20,7 @@ using testing::Tensors;
 
 constexpr std::uint64_t kStep = 6;
 
-/// What the workers of an exchange send, by hand.
+/// Messages of the workers of an exchange, encoded individually.
 struct Sent {
   Layout layout = testing::mixed_layout();
   CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAuto);
@@ -65,7 +65,7 @@ struct Sent {
     aggregate_messages(views, layout, plan, num_workers, context, mean.table, stream);
     return mean;
   }
-  /// @returns what a CommunicationError says
+  /// @returns message of the CommunicationError, empty if there is none
   std::string refusal() {
     try {
       aggregated();
@@ -86,7 +86,7 @@ TEST(AggregateMessages, NeedsTheSeedOfTheRunForWhatIsRotated) {
   Sent sent("thc", 2);
   sent.context.seed.reset();
   EXPECT_THROW(sent.aggregated(), InvalidArgument);
-  sent.context.seed = sent.options.seed + 1;  // of another run: turned back otherwise
+  sent.context.seed = sent.options.seed + 1;  // the seed of another run rotates back differently
   const Tensors other = sent.aggregated();
   EXPECT_FALSE(testing::same_bits(sent.exchanged().values, other));
 }
@@ -134,7 +134,7 @@ TEST(AggregateMessages, RefusesMessagesThatDoNotBelongTogether) {
   Sent other_step = right;
   other_step.context.step = kStep + 1;
   EXPECT_THAT(other_step.refusal(), HasSubstr("step"));
-  // Each worker encoded with its own scalers, though the codec shares them.
+  // Each worker encoded with its own scalers, although the codec shares them.
   EXPECT_THAT(Sent("ternary", 3, 1, false).refusal(), HasSubstr("not those that were agreed on"));
 }
 

@@ -23,7 +23,7 @@ CodecPlan plan_of(const Layout& layout, const std::string& codec) {
   return {layout, {.codec = codec, .rules = {{"plain", "fp32"}, {"half", "bf16"}}}};
 }
 
-/// One worker's gradient, written with a plan; 8-byte aligned.
+/// One worker's gradient message, 8-byte aligned.
 struct Written {
   Layout layout = mixed_layout();
   CodecPlan plan;

@@ -1,5 +1,5 @@
-// Sums over subtrees in place of workers' slices: which travel, what they say, and what is refused. That means keep
-// their bits is tested with the exchanges, compressed_all_reduce_test.cpp.
+// Sums of subtrees instead of workers' slices: when they are sent, their content, and errors. See also
+// compressed_all_reduce_test.cpp (means are bit-identical).
 #include "compress/wire/gradient_transport.h"
 
 #include <gmock/gmock.h>
@@ -62,22 +62,21 @@ bool adds_any(const std::string& codec, int num_workers, int num_processes) {
 }
 
 TEST(GradientTransport, AddWhereThatTakesFewerBits) {
-  EXPECT_FALSE(adds_any("fp32", 8, 1));  // nothing travels
+  EXPECT_FALSE(adds_any("fp32", 8, 1));  // nothing is sent
   EXPECT_TRUE(adds_any("fp32", 8, 2));
   EXPECT_TRUE(adds_any("fp32", 8, 4));
   EXPECT_FALSE(adds_any("fp32", 8, 8));
-  EXPECT_TRUE(adds_any("fp32", 6, 4));   // one of four has two that are a subtree
-  EXPECT_FALSE(adds_any("fp32", 3, 2));  // workers 1 and 2 of three are no subtree
+  EXPECT_TRUE(adds_any("fp32", 6, 4));   // one of four processes has two workers that are a subtree
+  EXPECT_FALSE(adds_any("fp32", 3, 2));  // workers 1 and 2 of three are not a subtree
   EXPECT_TRUE(adds_any("bf16", 8, 2));
-  EXPECT_FALSE(adds_any("bf16", 8, 4));  // a sum of two takes as many bits as they do
-  EXPECT_FALSE(adds_any("bf16", 6, 2));  // 2 + 1 and 1 + 2: four sums of 32 bits, six times 16
+  EXPECT_FALSE(adds_any("bf16", 8, 4));  // a sum of two takes as many bits as two workers
+  EXPECT_FALSE(adds_any("bf16", 6, 2));  // 2 + 1 and 1 + 2: four sums of 32 bits instead of six times 16
   EXPECT_FALSE(adds_any("ternary", 8, 2));
 }
 
 /// Processes that append their messages, and one that reads them.
 class Travelling : public ::testing::Test {
  protected:
-  /// One process.
   struct Rank {
     GradientTransport transport;
     PayloadRows rows;
@@ -95,7 +94,7 @@ class Travelling : public ::testing::Test {
     for (const auto& rank : ranks_) append(*rank, parcels);
     return parcels;
   }
-  /// @param between  called behind each part
+  /// @param between  called after each part
   void append(
       Rank& rank, Parcels& parcels, const std::function<void()>& between = [] {}) {
     for (std::size_t part = 0; part < parts_.size(); ++part) {
@@ -103,15 +102,15 @@ class Travelling : public ::testing::Test {
       between();
     }
   }
-  /// Makes rank 0 forget what rank 1's workers have measured but flags, as messages of scalers bring them where none
-  /// are shared. @param flagged  a worker whose first tensor counts as not finite; -1: none
+  /// Replaces rank 1's scalers on rank 0 by flags, as scaler messages do if scalers are not shared.
+  /// @param flagged  worker whose first tensor is marked as non-finite; -1: none
   void hear_flags(int flagged = -1) {
     Coder& coder = *ranks_[0]->coders[0];
     for (int w = 3; w < 6; ++w) std::ranges::fill(coder.local_row(w), w == flagged ? canonical_nan() : 0.0f);
     NonfiniteReport report;
     coder.combine_scalers(&report, nullptr, nullptr, stream_);
   }
-  /// Reads what has been changed. @returns what it was refused for by rank 0; "" if it was not
+  /// Reads messages on rank 0. @returns the error message, empty if they are accepted
   std::string refusal_of(const Parcels& parcels) {
     try {
       read(0, parcels);
@@ -125,7 +124,7 @@ class Travelling : public ::testing::Test {
   }
 
   static constexpr int kWorkers = 6;    // subtrees 4 and 2
-  static constexpr int kProcesses = 2;  // of three workers: 2 + 1, and 1 + 2
+  static constexpr int kProcesses = 2;  // three workers each: 2 + 1, and 1 + 2
   Layout layout_ = two_tensors();
   Stream stream_{Device::cpu(), 2};
   std::vector<std::vector<Slice>> parts_ = {whole_segments(layout_)};
@@ -147,7 +146,7 @@ class Travelling : public ::testing::Test {
     const auto gradients = tables(gradients_, workers.first_local_worker, workers.num_local_workers);
     for (const auto& coder : rank.coders) coder->measure(gradients, {kContext.step, nullptr}, stream_);
   }
-  /// Brings the other ranks' scalers to a rank, which then encodes.
+  /// Copies the other ranks' scalers to a rank, then encodes.
   void share_scalers(Rank& rank) {
     NonfiniteReport report;
     const WorkerRange& workers = rank.rows.workers();
@@ -216,7 +215,7 @@ TEST_F(Travelling, OtherCodecsStayAsTheyAre) {
         static_cast<std::size_t>(codes.incoming_bytes[static_cast<std::size_t>(w)]));
     EXPECT_TRUE(std::ranges::equal(came, sent)) << w;
     if (sender == 1) {
-      EXPECT_EQ(came.data(), sent.data()) << w;  // its own it does not read
+      EXPECT_EQ(came.data(), sent.data()) << w;  // own messages are not copied
     }
   }
   const PayloadSlots& sums = ranks_[1]->coders[1]->slots();
@@ -248,7 +247,7 @@ TEST_F(Travelling, WithAFilterReadsItsOwnMessagesToo) {
 
 TEST_F(Travelling, RefusesOtherScalersThanThoseAgreedOn) {
   encode("ternary");
-  ranks_[1]->coders[0]->local_row(0)[0] *= 4;  // which rank 1 alone has heard
+  ranks_[1]->coders[0]->local_row(0)[0] *= 4;  // known to rank 1 only
   NonfiniteReport report;
   ranks_[1]->coders[0]->combine_scalers(&report, nullptr, nullptr, stream_);
   EXPECT_THAT(refusal_of(all_parcels()), HasSubstr("scalers"));
@@ -291,7 +290,7 @@ TEST_F(Travelling, RefusesTwoScalersOfABlockThatACutGoesThrough) {
     if (block == 6) {
       EXPECT_THAT(refusal, HasSubstr("worker 4's slices of tensor 'a' have different scalers for one block"));
     } else {
-      EXPECT_EQ(refusal, "");  // of the second slice alone
+      EXPECT_EQ(refusal, "");  // the second slice is consistent by itself
     }
   }
 }
@@ -354,7 +353,7 @@ TEST_F(Travelling, RefusesASumWithOtherRecords) {
   EXPECT_THAT(with_sum(b, 1, 0, {&scaler, 1}, 132), HasSubstr("fp32"));
 }
 
-/// Bytes that rank 0 sends for a step of eight workers in that many processes.
+/// Bytes that rank 0 sends in a step of eight workers in `num_processes` processes.
 std::int64_t sent_by_rank0(const std::string& codec, ExchangeAlgorithm algorithm, int num_processes) {
   const Layout layout = two_tensors();
   const auto workers = worker_gradients(layout, 8);
@@ -375,14 +374,14 @@ std::int64_t sent_by_rank0(const std::string& codec, ExchangeAlgorithm algorithm
 }
 
 TEST(GradientTransport, AProcessSendsAsMuchAsOneWorker) {
-  // Elements of 4 bytes, and headers, records and eight workers' scalers that are less than one in ten.
+  // 4 bytes per element; headers, records and scalers of eight workers are below 10 %.
   const double gradient = 4.0 * static_cast<double>(two_tensors().num_elements());
   for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
     const auto sent = static_cast<double>(sent_by_rank0("fp32", algorithm, 2));
     EXPECT_GE(sent, gradient) << to_string(algorithm);
     EXPECT_LE(sent, 1.2 * gradient) << to_string(algorithm);
   }
-  // Four workers of bf16 are one sum of fp32.
+  // Four bf16 workers are sent as one fp32 sum.
   const auto sent = static_cast<double>(sent_by_rank0("bf16", ExchangeAlgorithm::kAllGather, 2));
   EXPECT_GE(sent, gradient);
   EXPECT_LE(sent, 1.2 * gradient);

@@ -28,7 +28,7 @@ using ::testing::HasSubstr;
 
 constexpr std::uint64_t kRun = 0x1122334455667788;
 
-/// The example of docs/wire-format.md.
+/// Layout of the example in docs/wire-format.md.
 Layout small_layout() {
   Layout layout;
   layout.add("conv/weights", {3, 6});
@@ -76,7 +76,7 @@ Parcels parcels_of(const Bytes& bytes) {
   return parcels;
 }
 
-/// Flat values 1, 2, 3, ... without the padding, which is 0.
+/// Values 1, 2, 3, ... times `step`; padding is 0.
 Buffer<float> counting(const Layout& layout, float step) {
   Buffer<float> values = zeros<float>(layout.flat_elements());
   float next = step;
@@ -101,7 +101,7 @@ void store32(Bytes& bytes, std::size_t at, std::uint32_t value) {
   for (std::size_t i = 0; i < 4; ++i) bytes[at + i] = static_cast<std::uint8_t>(value >> (8 * i));
 }
 
-/// Makes the checksums of a message without records right again.
+/// Recomputes the checksums of a message without records.
 void fix_checksums(Bytes& bytes) {
   store32(bytes, 56, reference::crc32c(std::span<const std::uint8_t>(bytes).subspan(64)));
   store32(bytes, 60, reference::crc32c(std::span<const std::uint8_t>(bytes).first(60)));
@@ -125,10 +125,10 @@ TEST(PushMessages, NotesHaveTheBytesOfTheDocument) {
       0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // checksums (filled in below)
       0x28, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  //  0 version 40
       0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0x40,  //  8 loss 2.5
-      0x07, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // 16 7 right
+      0x07, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // 16 7 correct
       0x05, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // 24 5 zeroed
       0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // 32 clipped
-      0x01, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00,  // 40 one tensor is not finite, 44 segment 1
+      0x01, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00,  // 40 one non-finite tensor, 44 segment 1
       0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // 48 asks to stop
       // clang-format on
   };
@@ -162,12 +162,12 @@ TEST(PushMessages, ParametersAndStateComeBack) {
   for (const auto width : {FloatCodec::Width::kFloat32, FloatCodec::Width::kBfloat16}) {
     const PushProtocol protocol = small_protocol(width);
     PushMessages messages(protocol);
-    const Buffer<float> values = counting(layout, 0.5f);  // these fit into bfloat16
+    const Buffer<float> values = counting(layout, 0.5f);  // exact in bfloat16
     const Buffer<float> state = counting(small_state(), 0.1f);
     Parcels parcels;
     messages.add_parameters(77, 1, values.span(), parcels, stream);
     messages.add_state(5, 1, state.span(), parcels, stream);
-    // 64 header, 48 for each record, elements filled up to 4 bytes each and slices to 8.
+    // 64 bytes of header, 48 per record; elements are padded to 4 bytes and slices to 8.
     EXPECT_EQ(parcels.parcel(0).size(), width == FloatCodec::Width::kFloat32 ? 64u + 96 + 72 + 12 : 64u + 96 + 40 + 8);
     EXPECT_EQ(parcels.parcel(0)[6], 7);
     EXPECT_EQ(parcels.parcel(1)[6], 6);
@@ -264,7 +264,7 @@ TEST(PushMessages, NotesThatContradictThemselvesAreRefused) {
   Parcels parcels;
   messages.add_metadata(3, 1, small_note(), parcels);
   const Bytes good = bytes_of(parcels, 0);
-  // Offsets in the payload: number of tensors, first tensor, flags.
+  // Payload offsets: number of tensors, first tensor, flags.
   for (const auto& [at, value] : {std::pair<std::size_t, std::uint8_t>{40, 3}, {44, 2}, {40, 0}, {48, 2}}) {
     Bytes bad = good;
     bad[64 + at] = value;
@@ -331,7 +331,7 @@ TEST(PushMessages, SharedScalersAreRefused) {
     EXPECT_THROW(PushProtocol(small_layout(), {}, small_plan(sharing), FloatCodec::Width::kFloat32, kRun, ""),
                  InvalidArgument);
   }
-  // Of asymmetric levels too, though their codes never add up.
+  // Also with asymmetric levels, although their codes are never summed.
   const TernaryLevels levels = TernaryLevels::kAsymmetric;
   EXPECT_THROW(
       PushProtocol(small_layout(), {}, small_plan(ScalerSharing::kMax, levels), FloatCodec::Width::kFloat32, kRun, ""),

@@ -25,7 +25,7 @@ using testing::gaussian_tensors;
 
 const MessageContext kContext{1, 2, 3};
 
-/// A process with one of two workers, whose gradient it has measured.
+/// A process with one of two workers, which has measured its gradient.
 struct Process {
   Layout layout;
   CodecPlan plan;
@@ -133,7 +133,7 @@ TEST(ScalerMessages, RefuseFlagsThatAreNone) {
   EXPECT_NE(refusal_of(1, {}), "");
   EXPECT_NE(refusal_of(1, {0.0f, 0.0f, 0.0f}), "");
   EXPECT_NE(refusal_of(0, {0.0f}), "");
-  EXPECT_NE(refusal_of(0, {1.0f, 1.0f, 1.0f}), "");  // the scalers themselves
+  EXPECT_NE(refusal_of(0, {1.0f, 1.0f, 1.0f}), "");  // scalers instead of flags
 }
 
 TEST(ScalerMessages, RefuseOtherListsAndOtherWorkers) {

@@ -32,7 +32,7 @@ Layout small_layout() {
 const std::vector<std::uint8_t> kCodes = {0x4d, 0xf0, 0x01, 0x00};  // t2 of + - 0 + 0 0 - - + 0
 const std::vector<float> kBiases = {1.0f, -2.0f, 0.5f};
 
-/// Worker 5's gradient: tensor w as t2 with scaler 2, tensor b as fp32.
+/// Gradient of worker 5: tensor w as t2 with scaler 2, tensor b as fp32.
 Bytes small_message() {
   MessageWriter writer;
   writer.begin(MessageKind::kGradient, kContext, 5, 2, max_message_bytes(2, 2, 4 + 12));
@@ -46,7 +46,7 @@ Bytes small_message() {
   return {bytes.begin(), bytes.end()};
 }
 
-/// The small message byte by byte, as docs/wire-format.md explains it.
+/// The small message, byte by byte, as in docs/wire-format.md.
 const Bytes kGolden = {
     // clang-format off
     // header, 64 bytes
@@ -79,9 +79,9 @@ const Bytes kGolden = {
     0x0c, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
     0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
     // payload
-    0x00, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00,  // scaler 2.0f, filled up to 8 bytes
-    0x4d, 0xf0, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00,  // codes + - 0 + 0 0 - - + 0, filled up to 8 bytes
-    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // scaler 0.0f, filled up to 8 bytes
+    0x00, 0x00, 0x00, 0x40, 0x00, 0x00, 0x00, 0x00,  // scaler 2.0f, padded to 8 bytes
+    0x4d, 0xf0, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00,  // codes + - 0 + 0 0 - - + 0, padded to 8 bytes
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,  // scaler 0.0f, padded to 8 bytes
     0x00, 0x00, 0x80, 0x3f,                          // 1.0f
     0x00, 0x00, 0x00, 0xc0,                          // -2.0f
     0x00, 0x00, 0x00, 0x3f,                          // 0.5f
@@ -92,7 +92,7 @@ void store32(Bytes& bytes, std::size_t at, std::uint32_t value) {
   for (std::size_t i = 0; i < 4; ++i) bytes[at + i] = static_cast<std::uint8_t>(value >> (8 * i));
 }
 
-/// Makes both checksums right again, so that damage is found by the field itself.
+/// Recomputes both checksums, so that the damaged field itself is detected.
 void fix_checksums(Bytes& bytes, std::size_t num_records = 2) {
   const std::size_t payload = std::min(bytes.size(), 64 + 48 * num_records);
   store32(bytes, 56, reference::crc32c(std::span<const std::uint8_t>(bytes).subspan(payload)));
@@ -101,7 +101,7 @@ void fix_checksums(Bytes& bytes, std::size_t num_records = 2) {
   store32(bytes, 60, reference::crc32c(head));
 }
 
-/// Bytes exactly as long as the message, at a multiple of 8: the address sanitizer sees a read past the end.
+/// Reads from a buffer of exact length and alignment 8, so that the address sanitizer detects reads past the end.
 Message read(const Bytes& bytes, MessageKind kind = MessageKind::kGradient, const MessageContext& context = kContext) {
   const std::unique_ptr<std::uint8_t[]> exact(new std::uint8_t[bytes.size()]);
   std::copy(bytes.begin(), bytes.end(), exact.get());
@@ -198,10 +198,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Damage{"fingerprint", 23, 0}, Damage{"step", 28, 2}, Damage{"number of records", 36, 200},
                       Damage{"payload length", 40, 0x25}, Damage{"number of elements", 48, 14},
                       Damage{"segment", 64, 2}, Damage{"segment", 67, 0x80}, Damage{"reserved", 70, 1},
-                      Damage{"tensor 'w'", 72, 1},     // first: no multiple of a chunk
+                      Damage{"tensor 'w'", 72, 1},     // first: not a multiple of a chunk
                       Damage{"tensor 'w'", 73, 0x10},  // first: past the end
                       Damage{"tensor 'w'", 79, 0x80}, Damage{"tensor 'w'", 80, 11}, Damage{"tensor 'w'", 87, 0xff},
-                      Damage{"payload", 88, 4},     // offset: no multiple of 8
+                      Damage{"payload", 88, 4},     // offset: not a multiple of 8
                       Damage{"payload", 88, 0x28},  // offset past the end
                       Damage{"payload", 95, 0x80}, Damage{"payload", 96, 0x40}, Damage{"payload", 103, 0xff},
                       Damage{"payload", 104, 0x20}, Damage{"payload", 107, 0xff}, Damage{"reserved", 108, 1},
@@ -209,7 +209,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(WireFormat, NamesChecksums) {
   Bytes bytes = small_message();
-  bytes[56] ^= 1;  // also covered by the header's
+  bytes[56] ^= 1;  // also covered by the header's checksum
   EXPECT_THAT(refusal(bytes), HasSubstr("header checksum"));
   bytes = small_message();
   bytes[60] ^= 1;
@@ -234,7 +234,7 @@ TEST(WireFormat, RefusesMessagesOfAnotherKindRunLayoutOrStep) {
 }
 
 TEST(WireFormat, NeverReadsOutsideWhateverTheFieldsSay) {
-  // Random damage with checksums made right: refused, or every view lies inside (the address sanitizer watches).
+  // Random damage with valid checksums: refused, or all views lie inside (checked by the address sanitizer).
   std::mt19937_64 random(4);
   const Bytes good = small_message();
   for (int trial = 0; trial < testing::scaled(20000, 4000); ++trial) {
@@ -346,7 +346,7 @@ TEST(WireFormat, OutlinesNeedNoLayout) {
   EXPECT_EQ(biases.scalers_at, 64u + 2 * 48 + 16);
   EXPECT_EQ(biases.codes_at, bytes.size() - 12);
   EXPECT_EQ(outline.records[0].format, 1);
-  // From any address.
+  // At any alignment.
   Bytes shifted(bytes.size() + 1);
   std::ranges::copy(bytes, shifted.begin() + 1);
   EXPECT_EQ(outline_message(std::span<const std::uint8_t>(shifted).subspan(1)).records[1].codes_at, biases.codes_at);
@@ -362,7 +362,7 @@ TEST(WireFormat, OutlinesRefuseWhatIsDamaged) {
   for (std::size_t size = 0; size < right.size(); ++size) {
     EXPECT_THROW(outline_message(std::span<const std::uint8_t>(right).first(size)), CommunicationError) << size;
   }
-  // Behind checksums that hold.
+  // With valid checksums.
   for (const auto& [at, what] : {std::pair{64u + 48 + 24, "outside the payload"},
                                  {64u + 32, "outside the payload"},
                                  {64u + 6, "reserved"},

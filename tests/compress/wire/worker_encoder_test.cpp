@@ -68,7 +68,7 @@ TEST(WorkerEncoder, SendsEveryTensorWithTheWorkersOwnScalers) {
     ASSERT_EQ(sent.message.records.size(), 3u);
     EXPECT_EQ(bits_of(sent.decoded(0)), bits_of(sent.gradient.values[0])) << codec;
     EXPECT_FALSE(sent.encoder.is_nonfinite(0) || sent.encoder.is_nonfinite(1) || sent.encoder.is_nonfinite(2));
-    // Its largest element is a code of the largest magnitude, whatever is drawn.
+    // The largest element always has the largest code.
     const auto magnitude = [](float v) { return std::fabs(v); };
     const float most = std::ranges::max(sent.gradient.values[2], {}, magnitude);
     const float found = std::ranges::max(sent.decoded(2), {}, magnitude);
@@ -86,7 +86,7 @@ TEST(WorkerEncoder, SendsATensorThatIsNotFiniteAsZeros) {
   }
 }
 
-// What workers send by themselves, once each knows what the others measured, is what they send in an exchange.
+// With the scalers of all workers, WorkerEncoder sends the same messages as an exchange.
 TEST(WorkerEncoder, WithTheScalersOfAllWorkersSendsWhatAnExchangeDoes) {
   const Layout layout = testing::mixed_layout();
   const std::vector<Tensors> gradients = testing::worker_gradients(layout, kWorkers);

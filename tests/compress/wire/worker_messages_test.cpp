@@ -1,4 +1,4 @@
-// What a worker's messages hold, for the codecs of a plan together.
+// Content of a worker's messages, with several codecs in one plan.
 #include "compress/wire/gradient_transport.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ constexpr std::uint64_t kSeed = 17;
 constexpr int kWorkers = 4;
 const MessageContext kContext{1, 2, 3};
 
-/// Codecs take turns, so that tensors of one codec do not lie side by side.
+/// Codecs alternate, so that tensors with the same codec are not adjacent.
 Layout mixed_layout() {
   Layout layout;
   layout.add("conv", {9000});
@@ -45,7 +45,7 @@ Layout mixed_layout() {
 CodecPlanOptions mixed_codecs(const TernaryOptions& ternary = {}) {
   CodecPlanOptions options;
   options.rules = {{"plain", "fp32"}, {"half", "bf16"}};
-  options.size_to_binarize = 0;  // the empty tensor too
+  options.size_to_binarize = 0;  // including the empty tensor
   options.codec = ternary_spec(ternary);
   options.context.num_workers = kWorkers;
   return options;
@@ -58,13 +58,13 @@ CodecPlanOptions all_ternary() {
   return options;
 }
 
-/// One worker with its gradient.
+/// One worker and its gradient.
 struct Worker {
   Layout layout = mixed_layout();
   CodecPlan plan;
   testing::WorkerMessages encoder;
   Tensors gradient;
-  std::vector<float> shared;  // twice the local ones, all of a finite gradient
+  std::vector<float> shared;  // twice the local scalers of a finite gradient
   Message message;
   Stream stream{Device::cpu(), 2};
 
@@ -80,7 +80,7 @@ struct Worker {
   std::span<const std::uint8_t> send(const std::vector<Slice>& slices, PayloadForm form = PayloadForm::kNatural) {
     return encoder.gradient_message(slices, shared, kContext, stream, form);
   }
-  /// The records of a gradient message, taken apart.
+  /// Records of a gradient message.
   const std::vector<Message::Record>& records(const std::vector<Slice>& slices,
                                               PayloadForm form = PayloadForm::kNatural) {
     read_message(send(slices, form), MessageKind::kGradient, kContext, layout, message);
@@ -92,7 +92,7 @@ struct Worker {
     plan.codec_of(record.encoded.slice.segment).decode(record.encoded, values);
     return values;
   }
-  /// Scalers of a slice in a list of all.
+  /// Scalers of a slice, from a list for all tensors.
   std::vector<float> scalers_of(const Slice& slice, std::span<const float> all) const {
     const Codec::ScalerRange range = plan.codec_of(slice.segment).scaler_range(slice);
     const auto part = all.subspan(static_cast<std::size_t>(plan.first_scaler(slice.segment) + range.first),
@@ -220,14 +220,14 @@ TEST(WorkerMessages, TMaskMessagesAreShorterThanTheirBoundAndStillParse) {
     payload_bytes += worker.plan.codec_of(slice.segment).max_payload_bytes(slice, PayloadForm::kNatural);
   }
   const auto bound = max_message_bytes(slices.size(), worker.plan.num_scalers(), payload_bytes);
-  // A scaler of twice max|g| leaves fewer than half of the signs: a sixteenth of a byte for each of 14000 codes.
+  // With a scaler of 2 max|g| fewer than half of the codes have signs: saves 1/16 byte for each of 14000 codes.
   EXPECT_LT(static_cast<std::int64_t>(worker.send(slices).size()), bound - 14000 / 16);
   const auto& records = worker.records(slices);
   for (const int t : {0, 3, 5}) {
     const auto codes = worker.reference_codes(t, worker.scalers_of({t, 0, 7}, worker.shared));
     EXPECT_EQ(payload_of(records[static_cast<std::size_t>(t)]), reference::pack_tmask(codes)) << t;
   }
-  EXPECT_EQ(worker.decoded(records[1]), worker.gradient.values[1]);  // behind a payload that became shorter
+  EXPECT_EQ(worker.decoded(records[1]), worker.gradient.values[1]);  // follows a payload that became shorter
 }
 
 TEST(WorkerMessages, DrawsDoNotDependOnTheCodecsOfOtherTensors) {
@@ -246,14 +246,14 @@ TEST(WorkerMessages, WorkersDrawDifferently) {
 }
 
 TEST(WorkerMessages, SharingNoneSendsItsOwnScalers) {
-  for (const ScalerScope scope : {ScalerScope::kLayer, ScalerScope::kBlock}) {  // blocks are drawn ahead
+  for (const ScalerScope scope : {ScalerScope::kLayer, ScalerScope::kBlock}) {  // blocks: drawn while measuring
     Worker worker(mixed_codecs({.sharing = ScalerSharing::kNone, .scope = scope, .block_elements = 4096}));
     const std::vector<Slice> slices = {{0, 4096, 4904}, {5, 0, 7}};
     const auto& records = worker.records(slices);
     for (std::size_t i = 0; i < slices.size(); ++i) {
       const std::vector<float> own = worker.scalers_of(slices[i], worker.encoder.local_scalers());
       EXPECT_EQ(scalers_of(records[i]), own) << i;
-      // The largest element of each run is its scaler: its code cannot be zero, so the codes belong to these scalers.
+      // The largest element of each run is its scaler and has a non-zero code, so the codes belong to these scalers.
       const std::vector<float> decoded = worker.decoded(records[i]);
       const float most = *std::ranges::max_element(own);
       EXPECT_EQ(std::fabs(*std::ranges::max_element(decoded, {}, [](float v) { return std::fabs(v); })), most) << i;
@@ -271,7 +271,7 @@ TEST(WorkerMessages, SharingNoneSendsZeroForAScalerThatIsNan) {
     EXPECT_EQ(scalers_of(records[1]), std::vector{0.0f});
     EXPECT_THAT(bits_of(worker.decoded(records[1])), Each(0u));
     EXPECT_GT(records[0].encoded.scalers[0], 0.0f);
-    // The flag itself stays for the scalers message.
+    // Local scalers keep the flag for the scalers message.
     EXPECT_TRUE(std::isnan(worker.scalers_of({3, 0, 5000}, worker.encoder.local_scalers())[0]));
   }
 }
@@ -286,7 +286,7 @@ TEST(WorkerMessages, ATensorThatIsNotFiniteTravelsAsZerosBesideTheOthers) {
   const auto& records = worker.records(whole_segments(worker.layout));
   for (const std::size_t t : {0u, 1u}) EXPECT_THAT(payload_of(records[t]), Each(0)) << t;
   for (const std::size_t t : {3u, 4u, 5u}) EXPECT_EQ(payload_of(records[t]), payload_of(expected[t])) << t;
-  EXPECT_EQ(scalers_of(records[0]), scalers_of(expected[0]));  // the shared one, as the other workers send it
+  EXPECT_EQ(scalers_of(records[0]), scalers_of(expected[0]));  // the shared scaler, as sent by the other workers
 }
 
 TEST(WorkerMessages, IsAsNewInEveryStep) {

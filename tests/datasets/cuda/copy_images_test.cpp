@@ -22,7 +22,7 @@ constexpr std::uint64_t kSlots = 3;
 
 TEST_F(CudaCopyImages, GatherTakesTheImagesOfTheSlot) {
   Stream stream(Device::cuda());
-  // Below, at and beyond one tile of floats and of vectors, and more tiles than an image has blocks.
+  // Sizes below, at and above a tile of floats and of vectors; more tiles than blocks per image.
   for (const std::int64_t elements : {1, 3, 4, 511, 512, 513, 784, 2047, 2048, 2052, 33'001, 131'080}) {
     const std::vector<std::uint32_t> wanted = {4, 0, 4, 2, 1};
     const auto values = static_cast<std::size_t>(elements);

@@ -1,4 +1,4 @@
-// Windows taken on a GPU against standardize_crop, bit by bit.
+// Crops on a GPU against standardize_crop, bit for bit.
 #include "datasets/cuda/crop_images.h"
 
 #include <gtest/gtest.h>
@@ -28,11 +28,11 @@ class CudaCropImages : public testing::CudaTest, public ::testing::WithParamInte
   static constexpr int kExamples = 5;
   static constexpr std::uint64_t kSeed = 0x1234567890abcdef;
 
-  /// Compares a batch of visits to `planar` with the CPU's.
+  /// Compares a batch of visits to `planar` with the CPU.
   void compare(const std::vector<std::uint8_t>& planar, bool is_augmented, const std::vector<std::uint64_t>& epochs) {
     const auto [source_size, size] = GetParam();
     Stream stream(Device::cuda());
-    std::vector<cuda::BatchEntry> entries(2 * epochs.size());  // a slot before the one that is read
+    std::vector<cuda::BatchEntry> entries(2 * epochs.size());  // the first half is not read
     for (std::size_t i = 0; i < epochs.size(); ++i) {
       entries[epochs.size() + i] = {.epoch = epochs[i],
                                     .index = static_cast<std::uint32_t>(3 * i % kExamples),
@@ -76,7 +76,7 @@ TEST_P(CudaCropImages, HaveTheCpusBits) {
   compare(planar, false, {0, 1, 2});
 }
 
-/// The largest sums, and the smallest spread there can be.
+/// The largest sums, and the smallest deviation.
 TEST_P(CudaCropImages, HaveTheCpusBitsForExtremes) {
   std::vector<std::uint8_t> planar(random_images(kExamples, GetParam().source_size).size(), 255);
   compare(planar, true, {0, 1});
@@ -84,8 +84,8 @@ TEST_P(CudaCropImages, HaveTheCpusBitsForExtremes) {
   compare(planar, true, {0, 1, 2});
 }
 
-// Images that fit a block's shared memory (the last is of 128) and larger ones, of whole vectors and not; windows with
-// whole vectors of floats and not, and from one pixel to the max.
+// Images that fit a block's shared memory (up to 128) and larger ones; rows with and without complete vectors; windows
+// from one pixel to the maximum.
 INSTANTIATE_TEST_SUITE_P(Sizes, CudaCropImages,
                          ::testing::Values(Window{1, 1}, Window{2, 1}, Window{4, 3}, Window{5, 2}, Window{32, 24},
                                            Window{32, 32}, Window{32, 23}, Window{33, 8}, Window{33, 7},

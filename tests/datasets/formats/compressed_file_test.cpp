@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 class CompressedFile : public ::testing::Test {
  protected:
-  /// The message of the DataError that reading `content` as file `name` ends with.
+  /// Message of the DataError for file `name` with `content`.
   std::string refusal(const std::string& name, const Bytes& content) {
     return data_error([&] { read_data_file(folder_.write(name, content)); });
   }
@@ -54,7 +54,7 @@ TEST_F(CompressedFile, GzipMembersAreJoined) {
   EXPECT_EQ(read_data_file(folder_.write("two.gz", two)), (Bytes{1, 2, 3, 4, 5}));
 }
 
-// Were each member's room made anew, these would take minutes.
+// Would take minutes if each member allocated its buffer again.
 TEST_F(CompressedFile, ManyEmptyGzipMembersCostWhatTheirBytesDo) {
   const Bytes empty = gzip({});
   Bytes many;
@@ -88,7 +88,7 @@ TEST_F(CompressedFile, EveryTruncationOfGzipIsRefused) {
 
 TEST_F(CompressedFile, FlippedByteInGzipIsRefused) {
   const Bytes packed = gzip(counting_bytes(300));
-  // Header bytes 3 to 9 (flags, time, system) do not touch the content; everything after is data or a checksum.
+  // Header bytes 3 to 9 (flags, time, system) do not affect the content; all later bytes are data or checksums.
   for (std::size_t position = 10; position < packed.size(); ++position) {
     Bytes damaged = packed;
     damaged[position] ^= 0x55;
@@ -126,17 +126,17 @@ TEST_F(CompressedFile, FlippedByteInXzIsRefused) {
 TEST_F(CompressedFile, NotXzAndTrailingBytesAreRefused) {
   EXPECT_THAT(refusal("plain.xz", content_), HasSubstr("plain.xz' is not xz data"));
   Bytes packed = xz(content_);
-  packed.insert(packed.end(), 24, 7);  // as long as a stream's header and more
+  packed.insert(packed.end(), 24, 7);  // longer than a stream header
   EXPECT_THAT(refusal("tail.xz", packed), AllOf(HasSubstr("tail.xz' is not intact xz data: damaged, or followed by"),
                                                 HasSubstr(" of " + std::to_string(packed.size()))));
 }
 
-// Where damage is said, it is said as the place in the file, not in the member.
+// Messages give positions in the file, not in the member.
 TEST_F(CompressedFile, DamageOfALaterGzipMemberHasItsPlaceInTheFile) {
   Bytes two = gzip(content_);
   const std::size_t first_bytes = two.size();
   Bytes second = gzip({4, 5});
-  second[2] = 7;  // compression method: there is only 8
+  second[2] = 7;  // invalid compression method: only 8 exists
   two.insert(two.end(), second.begin(), second.end());
   const std::string message = refusal("two.gz", two);
   const std::size_t at = message.find("near byte ");
@@ -145,9 +145,9 @@ TEST_F(CompressedFile, DamageOfALaterGzipMemberHasItsPlaceInTheFile) {
 }
 
 TEST_F(CompressedFile, XzThatNeedsMuchMemoryIsRefused) {
-  // A few bytes of content can ask for a dictionary of 1 GiB. To pack with one would need the memory, so the block
-  // header is rewritten: size / 4 - 1, flags, two sizes, filter 0x21 (LZMA2), length of its properties 1, dictionary
-  // code, padding, CRC-32.
+  // A few bytes of content can request a dictionary of 1 GiB. Compressing with such a dictionary would need the memory,
+  // so the test rewrites the block header: size / 4 - 1, flags, two sizes, filter 0x21 (LZMA2), length of its
+  // properties 1, dictionary code, padding, CRC-32.
   Bytes packed = xz({1, 2, 3});
   constexpr std::size_t kHeader = 12;
   const std::size_t crc_at = kHeader + packed[kHeader] * std::size_t{4};
@@ -193,7 +193,7 @@ TEST_F(CompressedFile, TheBeginningIsEnough) {
   EXPECT_EQ(read_beginning_of_data(folder_.path() / "a.xz", 1'000'000), content_);
 }
 
-/// The first byte says how many follow, in thousands.
+/// Declared size: 1 + 1000 times the first byte.
 std::uint64_t told_bytes(const std::string&, std::span<const std::uint8_t> beginning) {
   return 1 + std::uint64_t{1000} * beginning[0];
 }
@@ -215,19 +215,19 @@ TEST_F(CompressedFile, ContentEndsWhereItsHeaderSays) {
                   AllOf(HasSubstr(path.string()), HasSubstr("has trailing bytes: its header says 3001 bytes,")));
     }
   }
-  // Shorter content is as it is, and the limit holds whatever the header says.
+  // Shorter content is accepted, and the limit applies whatever the header declares.
   const auto shorter = folder_.write("shorter.gz", gzip({5, 1}));
   EXPECT_EQ(read_sized_data_file(shorter, 1, told_bytes), (Bytes{5, 1}));
   EXPECT_THAT(data_error([&] { read_sized_data_file(folder_.write("a.gz", gzip(content)), 1, told_bytes, 3000); }),
               HasSubstr("holds more than the 3000 bytes accepted here"));
 }
 
-// What comes behind is not looked at, however much it would unpack to: its damage goes unnoticed.
+// Reading stops at the declared size: later data is neither unpacked nor checked.
 TEST_F(CompressedFile, UnpackingStopsWhereTheHeaderSays) {
   Bytes bomb = gzip(Bytes(1001, 1));
   Bytes member = gzip(content_);
   bomb.insert(bomb.end(), member.begin(), member.end());
-  member[member.size() - 8] ^= 0x55;  // of the checksum
+  member[member.size() - 8] ^= 0x55;  // in the checksum
   bomb.insert(bomb.end(), member.begin(), member.end());
   const auto path = folder_.write("bomb.gz", bomb);
   EXPECT_THAT(data_error([&] { read_data_file(path); }), HasSubstr("not intact"));

@@ -13,7 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Two images of 2 x 3 pixels, written out by hand from the format's description.
+// Two images of 2 x 3 pixels, hand-made from the format's description.
 const Bytes kImages = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3, 0, 1, 2, 3, 4, 5, 250, 251, 252, 253, 254, 255};
 const Bytes kLabels = {0, 0, 8, 1, 0, 0, 0, 3, 5, 0, 9};
 

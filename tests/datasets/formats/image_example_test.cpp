@@ -27,7 +27,7 @@ std::span<const std::uint8_t> as_bytes(const std::string& text) {
 
 const std::string kJpeg = std::string("\xff\xd8") + "the rest of a file";
 
-/// An example with everything, changed by `change`.
+/// A complete example, changed by `change`.
 std::string example(const std::function<void(FeatureMap&)>& change = {}) {
   records::Example built;
   FeatureMap& features = *built.mutable_features()->mutable_feature();
@@ -51,7 +51,7 @@ std::string example(const std::function<void(FeatureMap&)>& change = {}) {
   return built.SerializeAsString();
 }
 
-/// Of an example that was changed.
+/// Message of the DataError for an example changed by `change`.
 std::string refusal(const std::function<void(FeatureMap&)>& change) {
   return data_error([&] { parse_image_example(as_bytes(example(change))); });
 }
@@ -75,7 +75,7 @@ TEST(ImageExample, MostKeysMayBeMissingAndListsEmpty) {
       features.erase(key);
     }
     for (const char* side : {"xmin", "ymin", "xmax", "ymax"}) {
-      features[std::string("image/object/bbox/") + side].Clear();  // as the original writes images without boxes
+      features[std::string("image/object/bbox/") + side].Clear();  // the original writes images without boxes so
     }
     features["image/class/synset"].mutable_bytes_list()->Clear();
   })));
@@ -157,7 +157,7 @@ TEST(ImageExample, ComesBackAsItWasWritten) {
   EXPECT_EQ(parsed.label, 1000);
   EXPECT_EQ(parsed.boxes, written.boxes);
   EXPECT_EQ(parsed.filename, "a.JPEG");
-  // Keys are in byte order, whatever the order of the map in memory.
+  // Keys are sorted by bytes, independent of the map's order in memory.
   std::size_t last = 0;
   for (const char* key : {"image/channels", "image/class/label", "image/class/synset", "image/class/text",
                           "image/colorspace", "image/encoded", "image/filename", "image/format", "image/height",

@@ -31,7 +31,7 @@ TEST(ImageFile, ContentDecidesTheFormat) {
 TEST(ImageFile, LongHeadersAreReadWhole) {
   const TemporaryFolder folder;
   Bytes bytes = jpeg(smooth_pixels(300, 300, 3), 300, 300);
-  for (int i = 0; i < 2; ++i) {  // two comments of 65,535 bytes behind the first marker
+  for (int i = 0; i < 2; ++i) {  // two comments of 65,535 bytes after the first marker
     Bytes comment(65'537, 'x');
     comment[0] = 0xff;
     comment[1] = 0xfe;

@@ -24,7 +24,7 @@ std::string refusal(const fs::path& path) {
   return data_error([&] { const InputFile file(path); });
 }
 
-/// As long as it lives, nobody may look into `folder`: root becomes another user, whom permissions bind.
+/// Makes `folder` inaccessible during its lifetime: root becomes an unprivileged user.
 class ClosedFolder {
  public:
   explicit ClosedFolder(const fs::path& folder) : folder_(folder), is_root_(::geteuid() == 0) {
@@ -64,7 +64,7 @@ TEST(InputFile, WhatBecomesShorterIsRefused) {
   EXPECT_THAT(data_error([&] { file.read_all(); }), HasSubstr("/a' cannot be read: got 60 of 100 bytes"));
 }
 
-// To open a pipe that nobody writes to would take for ever.
+// Opening a pipe without a writer would block.
 TEST(InputFile, WhatIsNoFileIsRefusedAtOnce) {
   const TemporaryFolder folder;
   const fs::path pipe = folder.path() / "pipe";

@@ -14,7 +14,7 @@
 namespace terngrad::jpeg_encoder_test {
 namespace {
 
-/// Smooth, as photographs are: chroma of half the size loses little.
+/// Smooth, as photographs: chroma subsampling loses little.
 DecodedImage ramp(int height, int width, int channels) {
   DecodedImage image = plain_image(height, width, channels, 0);
   for (int y = 0; y < height; ++y) {

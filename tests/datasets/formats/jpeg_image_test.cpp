@@ -60,13 +60,13 @@ TEST(JpegImage, GreyGivesOneChannelOrThreeEqualOnes) {
 }
 
 TEST(JpegImage, InksBecomeLight) {
-  // libjpeg writes CMYK with Adobe's marker, whose values are light: 255 is no ink.
+  // libjpeg writes CMYK with Adobe's marker, which means inverted values: 255 is no ink.
   Bytes cmyk;
   for (int i = 0; i < 64; ++i) cmyk.insert(cmyk.end(), {255, 128, 0, 200});
   Bytes bytes = jpeg(cmyk, 8, 8, {.colours = JCS_CMYK, .channels = 4, .quality = 100});
   DecodedImage image = decode_jpeg("some.jpg", bytes, 3);
   expect_near({image.pixels.begin(), image.pixels.begin() + 3}, {200, 100, 0}, 2);
-  // Without the marker they are inks.
+  // Without the marker values are not inverted.
   const std::string text(bytes.begin(), bytes.end());
   const std::size_t adobe = text.find("Adobe");
   ASSERT_NE(adobe, std::string::npos);
@@ -92,7 +92,7 @@ TEST(JpegImage, DamageNeverCrashes) {
     Bytes damaged = bytes;
     damaged[position] ^= 0xff;
     try {
-      decode_jpeg("some.jpg", damaged, 3);  // a flipped coefficient is a picture too
+      decode_jpeg("some.jpg", damaged, 3);  // a flipped coefficient is still a valid image
     } catch (const DataError& error) {
       ++refused;
       ASSERT_THAT(error.what(), HasSubstr("some.jpg")) << position;
@@ -124,7 +124,7 @@ TEST(JpegImage, OddButWholeFilesAreRead) {
   EXPECT_EQ(decode_jpeg("some.jpg", odd, 3).pixels, decode_jpeg("some.jpg", bytes, 3).pixels);
 }
 
-/// Where the coded pixels begin: behind the first start of scan.
+/// Offset of the coded pixels, after the first start of scan.
 std::ptrdiff_t scan_begin(const Bytes& bytes) {
   std::size_t scan = 0;
   while (bytes[scan] != 0xff || bytes[scan + 1] != 0xda) ++scan;
@@ -134,12 +134,12 @@ std::ptrdiff_t scan_begin(const Bytes& bytes) {
 TEST(JpegImage, BytesBehindAScanAreDamageUnlessTheyAreFew) {
   for (const bool progressive : {false, true}) {
     const Bytes bytes = jpeg(counting_bytes(3 * 24 * 24), 24, 24, {.progressive = progressive});
-    Bytes zeros = bytes;  // they decode as a picture, and the true pixels are left over
+    Bytes zeros = bytes;  // decode as pixels, so the original data is left over
     zeros.insert(zeros.begin() + scan_begin(bytes), 2000, 0);
     EXPECT_THAT(refusal(zeros), AllOf(HasSubstr("some.jpg"), HasSubstr("extraneous bytes")));
-    for (const int padding : {64, 100}) {  // the decoder's look-ahead takes a few before they count
+    for (const int padding : {64, 100}) {  // the decoder reads a few bytes ahead
       Bytes padded = bytes;
-      padded.insert(padded.end() - 2, static_cast<std::size_t>(padding), 0);  // before the marker of the end
+      padded.insert(padded.end() - 2, static_cast<std::size_t>(padding), 0);  // before the end marker
       if (padding == 64) {
         EXPECT_EQ(decode_jpeg("some.jpg", padded, 3).pixels, decode_jpeg("some.jpg", bytes, 3).pixels);
       } else {
@@ -149,12 +149,12 @@ TEST(JpegImage, BytesBehindAScanAreDamageUnlessTheyAreFew) {
   }
 }
 
-// A flipped bit shifts the codes behind it, and libjpeg ends with a few bytes too many as its only sign.
+// A flipped bit shifts the codes after it; libjpeg shows it only by a few extra bytes.
 TEST(JpegImage, FewBytesBehindAScanAreDamageUnlessTheyArePadding) {
   const Bytes bytes = jpeg(counting_bytes(3 * 24 * 24), 24, 24);
   const auto padded = [&](int count, std::uint8_t value) {
     Bytes result = bytes;
-    result.insert(result.end() - 2, static_cast<std::size_t>(count), value);  // before the marker of the end
+    result.insert(result.end() - 2, static_cast<std::size_t>(count), value);  // before the end marker
     return result;
   };
   for (const std::uint8_t padding : Bytes{0x00, 0xff}) {
@@ -165,7 +165,7 @@ TEST(JpegImage, FewBytesBehindAScanAreDamageUnlessTheyArePadding) {
   }
 }
 
-/// Pixels of a box, out of the whole image.
+/// Pixels of a box in the decoded whole image.
 Bytes cut_out(const DecodedImage& whole, const ImageBox& box) {
   Bytes pixels;
   for (int row = box.top; row < box.top + box.height; ++row) {
@@ -175,7 +175,7 @@ Bytes cut_out(const DecodedImage& whole, const ImageBox& box) {
   return pixels;
 }
 
-/// Box number `i` of an image: the first are the whole and its corners, the others are drawn.
+/// Box number `i` of an image: first the whole image and its corners, then random boxes.
 ImageBox drawn_box(std::uint64_t i, int height, int width) {
   if (i == 0) return {.top = 0, .left = 0, .height = height, .width = width};
   if (i == 1) return {.top = 0, .left = 0, .height = 1, .width = 1};
@@ -186,7 +186,7 @@ ImageBox drawn_box(std::uint64_t i, int height, int width) {
   };
   ImageBox box{.top = below(0, height), .left = below(1, width)};
   box.height = 1 + below(2, height - box.top);
-  box.width = 1 + below(3, i % 3 == 0 ? std::min(4, width - box.left) : width - box.left);  // some are narrow
+  box.width = 1 + below(3, i % 3 == 0 ? std::min(4, width - box.left) : width - box.left);  // some narrow ones
   return box;
 }
 
@@ -220,7 +220,7 @@ TEST(JpegImage, ABoxHasThePixelsOfTheWhole) {
   }
 }
 
-// libjpeg upsamples images of a few columns in another way: a narrow part must not be taken for one.
+// libjpeg upsamples images of few columns differently; narrow boxes of wider images must not be affected.
 TEST(JpegImage, NarrowBoxesHaveThePixelsOfTheWhole) {
   for (const int image_width : {1, 2, 3, 4, 5, 6, 15, 16, 17, 18, 40}) {
     const Bytes bytes =
@@ -274,7 +274,7 @@ TEST(JpegImage, DamageInABoxNeverCrashes) {
       } catch (const DataError& error) {
         ++refused;
         ASSERT_THAT(error.what(), HasSubstr("some.jpg")) << position;
-      } catch (const InvalidArgument&) {  // the header says another size
+      } catch (const InvalidArgument&) {  // the header has another size
       }
     }
     EXPECT_GT(refused, 100);

@@ -23,7 +23,7 @@ std::string refusal(const Bytes& bytes) {
 std::string header_refusal(const std::string& header) { return refusal(npy_file(header, Bytes(6))); }
 
 TEST(Npy, ParsesGoldenBytes) {
-  // What numpy.save writes for numpy.arange(6, dtype=numpy.uint8).reshape(2, 3).
+  // numpy.save(numpy.arange(6, dtype=numpy.uint8).reshape(2, 3)).
   std::string text = "\x93NUMPY\x01";
   text += '\0';
   text += 'v';
@@ -127,7 +127,7 @@ TEST(Npy, EveryTruncationAndTrailingBytesAreRefused) {
 }
 
 TEST(NpyBeginning, IsWhatNumpyWrites) {
-  // numpy.save of numpy.array([3, -1, 4], dtype=numpy.int32), up to the elements.
+  // numpy.save(numpy.array([3, -1, 4], dtype=numpy.int32)), up to the elements.
   std::string expected =
       std::string("\x93NUMPY\x01\x00\x76\x00", 10) + "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }";
   expected.resize(127, ' ');

@@ -13,7 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// Rows of `row_bytes` different bytes.
+/// Rows of `row_bytes` bytes with different values.
 std::vector<Bytes> counting_rows(std::size_t rows, std::size_t row_bytes) {
   const Bytes bytes = counting_bytes(rows * row_bytes);
   std::vector<Bytes> result;
@@ -82,7 +82,7 @@ TEST(PngImage, EveryTruncationIsRefused) {
 
 TEST(PngImage, FlippedByteIsRefused) {
   const Bytes bytes = png(counting_rows(16, 3 * 16), 16);
-  // Every byte of the three chunks is under a checksum, or is one.
+  // All bytes of the three chunks are covered by a checksum or belong to one.
   for (std::size_t position = 0; position < bytes.size(); ++position) {
     Bytes damaged = bytes;
     damaged[position] ^= 0x55;
@@ -93,7 +93,7 @@ TEST(PngImage, FlippedByteIsRefused) {
 TEST(PngImage, ImpossibleSizesAreRefused) {
   Bytes bytes = png(counting_rows(4, 12), 4);
   const auto with_size = [&](std::uint8_t height, std::uint8_t width) {
-    // After the signature of 8 bytes: length, "IHDR", width, height, 5 more, CRC-32.
+    // After the 8-byte signature: length, "IHDR", width, height, 5 more bytes, CRC-32.
     bytes[18] = width;
     bytes[22] = height;
     const auto crc = static_cast<std::uint32_t>(crc32(0, bytes.data() + 12, 17));

@@ -32,7 +32,7 @@ std::string hex(std::string_view data) {
 
 std::string text_of(const Bytes& data) { return {data.begin(), data.end()}; }
 
-/// A reader of some bytes, which must not be asked for others.
+/// A reader of `file`, which must not read out of its bounds.
 TfRecordReader reader_of(const std::string& file) {
   return {"file", file.size(), [file](std::uint64_t offset, std::span<std::uint8_t> bytes) {
             ASSERT_LE(offset + bytes.size(), file.size());
@@ -48,7 +48,7 @@ std::vector<std::string> all_of(const std::string& file) {
   return records;
 }
 
-/// The message with which reading all records fails.
+/// Message of the error of reading all records.
 std::string refusal(const std::string& file) {
   try {
     all_of(file);
@@ -61,7 +61,7 @@ std::string refusal(const std::string& file) {
 TEST(TfRecord, GoldenBytes) {
   EXPECT_EQ(hex(tfrecord("")), "000000000000000029039807d8ea82a2");
   EXPECT_EQ(hex(tfrecord("123456789")), "090000000000000037f97139313233343536373839e5b08ac7");
-  // 0xe3069283 is the CRC-32C of RFC 3720's digits.
+  // 0xe3069283 is the CRC-32C of "123456789" (RFC 3720).
   EXPECT_EQ(masked_crc32c("123456789"), ((0xe3069283u >> 15) | (0xe3069283u << 17)) + 0xa282ead8u);
 }
 
@@ -124,7 +124,7 @@ TEST(TfRecordReader, RefusesAnyFlippedBit) {
   }
 }
 
-/// A header that says a length, with a good checksum.
+/// A record header with `length` and a valid checksum.
 std::string header_of(std::uint64_t length) {
   std::string header;
   for (int i = 0; i < 8; ++i) header += static_cast<char>(length >> (8 * i) & 0xff);

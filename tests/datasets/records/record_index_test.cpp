@@ -83,7 +83,7 @@ TEST_F(Index, AnyDamageIsRefused) {
   damaged = bytes;
   damaged[8] = 2;
   EXPECT_THAT(refusal(damaged), HasSubstr("has version 2, expected 1"));
-  // 2^60 records in one shard: nothing is allocated for them.
+  // 2^60 records in one shard must not be allocated.
   damaged = bytes;
   damaged[8 + 8 + 8 + 7] = 0x10;
   EXPECT_THAT(refusal(damaged), HasSubstr("is truncated"));

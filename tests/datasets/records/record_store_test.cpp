@@ -60,13 +60,13 @@ TEST_F(Store, DamageIsRefusedByPlace) {
 
 TEST_F(Store, AnIndexOfOtherRecordsIsRefused) {
   write_index();
-  // A shard of the same size with another label: found when the record is read.
+  // A changed label in a shard of the same size is detected when the record is read.
   write_shards(folder_, Subset::kTrain,
                {{png_example(4, 10), png_example(0, 20)}, {png_example(1, 30)}, {png_example(2, 40)}});
   const RecordStore store(folder_.path(), Subset::kTrain, 1);
   EXPECT_THAT(data_error([&] { store.read(0); }),
               HasSubstr("record 0 at byte 0': image/class/label: expected 3 as the index says, found 4"));
-  // Of another size: found when the set is opened.
+  // A changed size is detected when the set is opened.
   write_shards(folder_, Subset::kTrain, {{png_example(3, 10)}, {png_example(1, 30)}, {png_example(2, 40)}});
   EXPECT_THAT(data_error([&] { RecordStore(folder_.path(), Subset::kTrain, 1); }), HasSubstr("terngrad_records index"));
 }

@@ -47,7 +47,7 @@ TEST(StoredPixels, OtherImagesAreRefusedByPlace) {
   ImageExample damaged = png_example(1, 1);
   damaged.encoded.resize(damaged.encoded.size() - 20);
   EXPECT_THAT(refusal(damaged), HasSubstr("record 1"));
-  EXPECT_THAT(refusal(png_example(1, 1), 1), HasSubstr("record 0"));  // colours where grey is asked for
+  EXPECT_THAT(refusal(png_example(1, 1), 1), HasSubstr("record 0"));  // colour where grey is expected
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t kRecords = 10'000;
 
-/// A whole file with labels (i + first_label) mod 10 and a distinct pixel pattern in the first records.
+/// A batch file with labels (i + first_label) mod 10 and a distinct pixel pattern in the first records.
 Bytes batch(int first_label) {
   Bytes bytes(kRecords * kCifar10RecordBytes);
   const Bytes pixels = counting_bytes(8 * kCifar10RecordBytes);
@@ -66,7 +66,7 @@ TEST_F(Cifar10, ReadsTheTestBatchPlainAndPacked) {
   EXPECT_EQ(plain->channels(), 3);
   EXPECT_EQ(plain->label(0), 3);
   EXPECT_EQ(plain->label(9'999), 2);
-  // The centre of record 5, whatever the visit.
+  // The centre crop of record 5, independent of the visit.
   std::vector<float> expected(24 * 24 * 3);
   const auto record = std::span(bytes).subspan(5 * kCifar10RecordBytes + 1, kCifar10RecordBytes - 1);
   standardize_crop(record, 32, {.top = 4, .left = 4}, 24, expected);

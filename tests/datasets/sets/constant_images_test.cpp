@@ -18,7 +18,7 @@ TEST(ConstantImages, HasTheShapeOfTheSetItStandsFor) {
   EXPECT_EQ(cifar->channels(), 3);
   EXPECT_EQ(cifar->num_classes(), 10);
   EXPECT_EQ(cifar->num_examples(), 50000);
-  EXPECT_EQ(make_constant_images("cifar10", 0, 1)->height(), 24);  // as the set itself
+  EXPECT_EQ(make_constant_images("cifar10", 0, 1)->height(), 24);  // the size of the real set
   const auto mnist = make_constant_images("mnist", 0, 1);
   EXPECT_EQ(mnist->height(), 28);
   EXPECT_EQ(mnist->channels(), 1);
@@ -44,7 +44,7 @@ TEST(ConstantImages, LabelsAreUniformBelowTheLastClass) {
   std::array<int, 10> counts{};
   for (std::int64_t i = 0; i < images->num_examples(); ++i) ++counts.at(static_cast<std::size_t>(images->label(i)));
   EXPECT_EQ(counts[9], 0);
-  // 60,000 draws over 9 classes: 6667 each, standard deviation 77; six of them are beyond 1e-8 for one class.
+  // 60,000 draws over 9 classes: 6667 each, standard deviation 77; beyond six of them with probability below 1e-8.
   for (int c = 0; c < 9; ++c) EXPECT_NEAR(counts.at(static_cast<std::size_t>(c)), 6667, 462) << c;
 }
 

@@ -12,7 +12,7 @@
 namespace terngrad::first_examples_test {
 namespace {
 
-/// Images of 1 x 2 pixels: example i holds i and 0.
+/// Images of 1 x 2 pixels: example i has pixels i and 0.
 std::unique_ptr<Dataset> small_set(int count) {
   GreyPixels grey;
   grey.height = 1;

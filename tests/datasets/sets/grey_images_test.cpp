@@ -16,7 +16,7 @@ GreyPixels counting_image(int height, int width) {
   return grey;
 }
 
-/// What read() writes, back as pixel values.
+/// Pixel values reconstructed from the output of read().
 std::vector<int> read_pixels(const GreyImages& set) {
   std::vector<float> image(static_cast<std::size_t>(set.image_elements()));
   set.read(0, {}, image);
@@ -40,7 +40,7 @@ TEST(GreyImages, PixelsBecomeMinusOneToOne) {
 
 TEST(GreyImages, CropsTheCentre) {
   EXPECT_EQ(read_pixels(GreyImages("set", counting_image(4, 4), 10, 2)), (std::vector{6, 7, 10, 11}));
-  // The odd row and column go at the bottom and right.
+  // The odd row and column are cut at the bottom and right.
   EXPECT_EQ(read_pixels(GreyImages("set", counting_image(3, 3), 10, 2)), (std::vector{1, 2, 4, 5}));
 }
 

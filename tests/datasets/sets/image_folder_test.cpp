@@ -24,7 +24,7 @@ using ::testing::StartsWith;
 
 class ImageFolder : public ::testing::Test {
  protected:
-  /// Two classes; images of one colour, by which they can be told apart.
+  /// Two classes; each image has one colour that identifies it.
   ImageFolder() {
     write("train/dog/b.JPG", jpeg(flat(40, 9, 5, 3), 9, 5));
     write("train/dog/a.png", flat_png(80));
@@ -52,7 +52,7 @@ class ImageFolder : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-/// The one value that all pixels of an image have, in bytes.
+/// The value of all pixels of an image, as a byte.
 int colour(const Dataset& set, std::int64_t index) {
   std::vector<float> image(static_cast<std::size_t>(set.image_elements()));
   set.read(index, {}, image);

@@ -21,7 +21,6 @@ Bytes idx_header(std::uint8_t num_dimensions, const std::vector<std::uint8_t>& d
   return bytes;
 }
 
-/// A test subset of three examples.
 class Mnist : public ::testing::Test {
  protected:
   Mnist() : images_(idx_header(3, {3, 28, 28})), labels_(idx_header(1, {3})) {
@@ -118,7 +117,7 @@ TEST_F(Mnist, DamagedFilesAreRefused) {
   EXPECT_THAT(refusal(), HasSubstr("truncated"));
 }
 
-/// Counts, first labels and the sum of all pixels of the published files.
+/// Number of examples, first labels and sum of all pixels of the published files.
 struct Published {
   Subset subset;
   std::int64_t num_examples;

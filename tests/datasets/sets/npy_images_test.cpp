@@ -142,7 +142,7 @@ TEST_F(NpyImages, ChannelsBeforeRowsAreRefused) {
                       HasSubstr("looks like [n, channels, height, width]"), HasSubstr("images.transpose(0, 2, 3, 1)")))
         << shape;
   }
-  // Rows of 1, 3 and 4 pixels, and many channels of larger images, are nothing unusual.
+  // Rows of 1, 3 and 4 pixels, and many channels with larger images, are accepted.
   for (const std::string shape : {"(2, 3, 4, 1)", "(2, 1, 4, 3)", "(2, 4, 3, 1)", "(2, 1, 6, 2)", "(2, 2, 1, 6)"}) {
     write("train_images.npy", "|u1", shape, Bytes(24));
     EXPECT_NO_THROW(open()) << shape;

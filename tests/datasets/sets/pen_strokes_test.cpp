@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kSide = 41;
 constexpr DrawKey kKey{.seed = 3, .step = 0, .worker = 0, .purpose = DrawPurpose::kSyntheticData};
-// The glyph plane's origin in the middle, 20 pixels to a unit.
+// Origin of the glyph plane in the middle, 20 pixels per unit.
 constexpr GlyphMap kPlain{.bend = {}, .xx = 20, .xy = 0, .yx = 0, .yy = 20, .shift_x = 20, .shift_y = 20};
 
 std::vector<float> painted(const GlyphStroke& stroke, const GlyphMap& map, float jitter = 0) {
@@ -45,7 +45,7 @@ TEST(PenStrokes, APolylineIsStraight) {
   for (int i = 10; i <= 30; ++i) {
     EXPECT_GT(at(image, i, 10), 0.9f) << i;
     EXPECT_GT(at(image, 30, i), 0.9f) << i;
-    EXPECT_EQ(at(image, std::min(i, 27), std::max(i, 13)), 0) << i;  // nothing inside the corner
+    EXPECT_EQ(at(image, std::min(i, 27), std::max(i, 13)), 0) << i;  // inside the corner is empty
   }
 }
 
@@ -55,7 +55,7 @@ TEST(PenStrokes, AClosedCurveGoesAround) {
   const std::vector<float> open = painted({.kind = StrokeKind::kCurve, .points = kRound}, kPlain);
   for (const auto& [x, y] : {std::pair(20, 10), {30, 20}, {20, 30}, {10, 20}}) EXPECT_GT(at(closed, x, y), 0.9f);
   EXPECT_EQ(at(closed, 20, 20), 0);
-  // Between the last point and the first the open one has nothing.
+  // An open stroke has no ink between its last and first point.
   const auto ink = [](const std::vector<float>& image) {
     float sum = 0;
     for (int y = 8; y < 18; ++y) {
@@ -72,7 +72,7 @@ TEST(PenStrokes, AHandThatShakesMovesPoints) {
   const GlyphStroke line{.kind = StrokeKind::kPolyline, .points = kLine};
   EXPECT_EQ(painted(line, kPlain, 0.1f), painted(line, kPlain, 0.1f));
   EXPECT_NE(painted(line, kPlain, 0.1f), painted(line, kPlain));
-  // Nothing further than the jitter of 0.1, 2 pixels, and the pen's radius away.
+  // Ink reaches at most the jitter of 0.1 (2 pixels) plus the pen's radius.
   const std::vector<float> image = painted(line, kPlain, 0.1f);
   for (int x = 0; x < kSide; ++x) EXPECT_EQ(at(image, x, 24), 0) << x;
   EXPECT_TRUE(painted({.kind = StrokeKind::kPolyline, .points = {}}, kPlain) ==

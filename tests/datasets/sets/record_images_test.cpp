@@ -17,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// One shard for each subset, whose records have these labels.
+/// One shard per subset, with records of these labels.
 class Records {
  public:
   explicit Records(const std::vector<int>& train, const std::vector<int>& test = {}) {
@@ -68,12 +68,12 @@ TEST(RecordImages, AreOnesOwn) {
   EXPECT_EQ(set->height(), 32);
   EXPECT_EQ(set->channels(), 3);
   EXPECT_TRUE(set->class_names().empty());
-  // As many classes for testing as for training.
+  // The test subset has as many classes as the training subset.
   const auto test = make_records(records.options(0, Subset::kTest));
   EXPECT_EQ(test->num_classes(), 4);
   EXPECT_THAT(labels_of(*test), ElementsAre(1, 2));
   EXPECT_FALSE(test->is_augmented());
-  // An image of one colour stays one: p becomes 2 (p / 255 - 1/2).
+  // Single-colour images stay so: p becomes 2 (p / 255 - 1/2).
   std::vector<float> image(32 * 32 * 3);
   test->read(1, {}, image);
   EXPECT_TRUE(std::ranges::all_of(image, [&](float x) { return x == image[0]; }));

@@ -12,7 +12,7 @@
 namespace terngrad::stroke_canvas_test {
 namespace {
 
-/// Distance of p from the segment a-b in double, by trying many points of it.
+/// Distance of p from the segment a-b, in double, by sampling the segment.
 double sampled_distance(CanvasPoint p, CanvasPoint a, CanvasPoint b) {
   double nearest = 1e30;
   for (int i = 0; i <= 20'000; ++i) {

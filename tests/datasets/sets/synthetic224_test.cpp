@@ -38,7 +38,7 @@ TEST(Synthetic224, IsASetOf100Classes) {
 
 TEST(Synthetic224, EveryImageIsAnother) {
   EXPECT_EQ(drawn(5), drawn(5));
-  EXPECT_NE(drawn(5), drawn(105));  // of one class
+  EXPECT_NE(drawn(5), drawn(105));  // another example of the same class
   EXPECT_NE(drawn(5), drawn(5, 64, Subset::kTest));
   EXPECT_NE(drawn(5), drawn(5, 64, Subset::kTrain, 2));
 }
@@ -55,7 +55,7 @@ TEST(Synthetic224, ImagesHaveContrastAndStayInRange) {
   }
 }
 
-/// Mean squared difference of pixels a step apart along a direction in pixels.
+/// Mean squared difference of pixels that are (x, y) apart.
 double roughness(const std::vector<float>& image, int size, double x, double y) {
   const int dx = static_cast<int>(std::lround(x)), dy = static_cast<int>(std::lround(y));
   double sum = 0;
@@ -74,7 +74,7 @@ double roughness(const std::vector<float>& image, int size, double x, double y) 
 }
 
 TEST(Synthetic224, TheGratingHasTheDirectionOfTheLabel) {
-  // Along the stripes neighbours are more alike than across them, in most images: digits and noise are in the way.
+  // In most images pixels are more alike along the stripes than across; digits and noise interfere.
   constexpr double kPi = 3.14159265358979;
   int found = 0, tried = 0;
   for (std::int64_t index = 0; index < 300; index += 3) {
@@ -82,7 +82,7 @@ TEST(Synthetic224, TheGratingHasTheDirectionOfTheLabel) {
     int smoothest = 0;
     double least = 1e9;
     for (int direction = 0; direction < 10; ++direction) {
-      // Across the stripes is the label's direction; along them the one at a right angle.
+      // Across the stripes is the label's direction; along them is perpendicular.
       const double angle = kPi * (18.0 * direction / 180.0 + 0.5);
       const double rough = roughness(image, 128, 9 * std::cos(angle), 9 * std::sin(angle));
       if (rough < least) {

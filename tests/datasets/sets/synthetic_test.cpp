@@ -33,7 +33,7 @@ std::unique_ptr<Dataset> open(Subset subset, int num_threads = 0) {
   return make_synthetic({.subset = subset, .num_threads = num_threads});
 }
 
-/// FNV-1a over the values' bits of every image, and the labels.
+/// FNV-1a of the bits of all images, and of the labels.
 std::uint64_t checksum(const Dataset& set) {
   Fingerprint hash;
   std::array<float, kPixels> image;
@@ -47,7 +47,7 @@ std::uint64_t checksum(const Dataset& set) {
 
 TEST(Synthetic, ClassesAreBalanced) {
   for (const Subset subset : {Subset::kTest, Subset::kTrain}) {
-    if (testing::kIsSanitized && subset == Subset::kTrain) break;  // draws 60,000 digits by the same code
+    if (testing::kIsSanitized && subset == Subset::kTrain) break;  // 60,000 digits by the same code
     const auto set = open(subset);
     EXPECT_EQ(set->num_examples(), subset == Subset::kTrain ? 60'000 : 10'000);
     std::array<std::int64_t, 10> counts{};
@@ -76,7 +76,7 @@ TEST(Synthetic, SetHoldsWhatDrawDraws) {
   }
 }
 
-// Published runs name this set by its seed: a change of these values is a change of the data set.
+// Published runs identify this data set by its seed: other values mean another data set.
 TEST(Synthetic, GoldenImages) {
   Fingerprint train, test;
   for (std::int64_t index = 0; index < 20; ++index) {
@@ -116,7 +116,7 @@ TEST(Synthetic, RefusesImpossibleArguments) {
   EXPECT_THROW(make_synthetic({.num_threads = -1}), InvalidArgument);
 }
 
-/// Multinomial logistic regression on the pixels, trained by plain SGD.
+/// Multinomial logistic regression on pixels, trained by SGD.
 class SoftmaxRegression {
  public:
   using Scores = std::array<float, 10>;
@@ -147,8 +147,8 @@ class SoftmaxRegression {
   Scores biases_{};
 };
 
-// The set is worth a convolutional net: a linear classifier learns it in part only. Trained to convergence it ends at
-// 82.8 % (10,000 and 20,000 steps of 64 alike); one epoch of single examples comes within a few points of that.
+// The data set needs a convolutional net: a linear classifier converges to 82.8 % (10,000 and 20,000 steps of 64
+// alike); one epoch of single examples comes within a few points of that.
 TEST(Synthetic, IsOutOfReachOfALinearClassifier) {
   if (testing::kIsSanitized) GTEST_SKIP() << "draws 70,000 digits: the other tests draw fewer, by the same code";
   const auto train = open(Subset::kTrain);

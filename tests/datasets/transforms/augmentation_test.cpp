@@ -17,7 +17,7 @@
 namespace terngrad::augmentation_test {
 namespace {
 
-/// The recipe word for word, in double: crop, flip, brightness, contrast about each channel's mean, standardization.
+/// The recipe in double: crop, flip, brightness, contrast about each channel's mean, standardization.
 std::vector<double> recipe(const Bytes& planar, int source_size, const Augmentation& a, int size, double brightness) {
   const auto at = [&](int row, int column, int channel) {
     const int from = a.flip ? size - 1 - column : column;
@@ -91,14 +91,14 @@ TEST(StandardizeCrop, FlatImagesAreZeroAndNearlyFlatOnesAreNotBlownUp) {
   for (const float contrast : {0.2f, 0.3f, 1.0f, 1.8f}) {
     for (const float value : standardized(planar, 8, {.contrast = contrast}, 8)) EXPECT_EQ(value, 0.0f) << contrast;
   }
-  // One pixel off by one: the deviation, 1 / (255 sqrt(192)) and less, is below 1 / sqrt(192), which divides.
+  // One pixel differs by 1: its deviation is below the minimum 1 / sqrt(192), which is used instead.
   planar[0] = 201;
   const std::vector<float> image = standardized(planar, 8, {}, 8);
   EXPECT_NEAR(image[0], std::sqrt(192.0) / 255 * (1 - 1.0 / 192), 1e-5);
 }
 
 TEST(StandardizeCrop, TakesTheWindowAndFlipsIt) {
-  // Red is the row, green the column, blue nothing: what is where can be read off.
+  // Red is the row, green the column, blue 0: identifies positions.
   Bytes planar(3 * 5 * 5, 0);
   for (std::size_t i = 0; i < 25; ++i) {
     planar[i] = static_cast<std::uint8_t>(i / 5 * 10);
@@ -106,7 +106,7 @@ TEST(StandardizeCrop, TakesTheWindowAndFlipsIt) {
   }
   const auto columns = [&](bool flip) {
     const std::vector<float> image = standardized(planar, 5, {.top = 1, .left = 2, .flip = flip}, 2);
-    // Steps in units of a pixel value, from the known step of 10 between the rows.
+    // Differences in units of a pixel value, derived from the known difference of 10 between the rows.
     const double unit = static_cast<double>(image[6] - image[0]) / 10;
     return std::array{std::lround(static_cast<double>(image[4] - image[1]) / unit),
                       std::lround(static_cast<double>(image[1] - image[2]) / unit)};
@@ -172,7 +172,7 @@ TEST(DrawAugmentation, IsUniform) {
     ASSERT_TRUE(a.contrast >= 0.2f && a.contrast <= 1.8f);
     contrast += static_cast<double>(a.contrast) / kDraws;
   }
-  // Chi-square with 80 degrees of freedom: above 164 in fewer than 1 of 10^7 samples.
+  // Chi-square with 80 degrees of freedom exceeds 164 with probability below 1e-7.
   double chi_square = 0;
   for (const int count : windows) chi_square += (count - 1000.0) * (count - 1000.0) / 1000.0;
   EXPECT_LT(chi_square, 164);

@@ -31,7 +31,7 @@ void expect_near(const std::vector<float>& found, const std::vector<float>& expe
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-6f) << i;
 }
 
-/// Each step by its definition.
+/// Distortion steps by definition.
 std::vector<float> brightened(std::vector<float> image, float brightness) {
   for (float& value : image) value += brightness;
   return image;

@@ -15,7 +15,7 @@
 namespace terngrad::crop_preprocessing_test {
 namespace {
 
-/// A raw image whose red is the row and whose green is the column; blue is 7.
+/// A raw image: red is the row, green the column, blue 7.
 class Ramp {
  public:
   Ramp(int height, int width) : height_(height), width_(width) {
@@ -47,7 +47,7 @@ double at(const std::vector<float>& square, int size, int y, int x, int c) {
   return static_cast<double>(square[static_cast<std::size_t>((y * size + x) * 3 + c)]);
 }
 
-/// Of a ramp of which nothing is resized, the window that was taken.
+/// The window that was taken from a ramp without resizing.
 struct Window {
   int top;
   int left;
@@ -76,7 +76,7 @@ TEST(CropPreprocessing, AlexnetEvaluationIsTheMiddleLessTheMeans) {
 }
 
 TEST(CropPreprocessing, AlexnetIgnoresTheAspect) {
-  const Ramp ramp(128, 64);  // to 256 x 256: positions y / 2, x / 4, the last pixel repeated
+  const Ramp ramp(128, 64);  // to 256 x 256: positions y / 2, x / 4; the last pixel repeats
   const std::vector<float> square = run(*make_alexnet_preprocessing(Subset::kTest, 256), ramp.image(), 256);
   for (const int y : {0, 1, 100, 253, 255}) {
     for (const int x : {0, 3, 77, 251, 254}) {
@@ -100,7 +100,7 @@ TEST(CropPreprocessing, AlexnetTrainingTakesEveryOffsetAndBothSides) {
     tops.insert(window.top);
     lefts.insert(window.left);
     flips += window.flip ? 1 : 0;
-    // It is the window that the draws say, and every pixel is one of it.
+    // The window follows the draws, and all pixels belong to it.
     const ImageDraws draws({.seed = 1, .epoch = static_cast<std::uint64_t>(visit / 20)}, visit % 20);
     ASSERT_EQ(window.top, below_of(draws.block(2)[2], 33));
     ASSERT_EQ(window.left, below_of(draws.block(2)[3], 33));
@@ -134,7 +134,7 @@ TEST(CropPreprocessing, VggTrainingDrawsTheShorterSide) {
   for (int index = 0; index < 200; ++index) {
     const int side = 256 + below_of(ImageDraws({.seed = 1, .epoch = 0}, index).block(1)[2], 257);
     sides.insert(side);
-    // Neighbouring rows are 250 / side apart, wherever the crop lies.
+    // Neighbouring rows differ by 250 / side, for each crop.
     const std::vector<float> square = run(*preprocessing, ramp.image(), 224, 0, index);
     ASSERT_NEAR(at(square, 224, 150, 9, 0) - at(square, 224, 20, 9, 0), 130 * 250.0 / side, 1e-2);
   }
@@ -150,7 +150,7 @@ TEST(CropPreprocessing, StandardEvaluationIsTheMiddleOfResizeToSquare) {
   resize_to_square({.height = 200, .width = 141, .channels = 3, .pixels = ramp.pixels()}, 64, whole);
   for (int y = 0; y < 56; ++y) {
     for (int x = 0; x < 56; ++x) {
-      // 200 becomes 90, of which resize_to_square leaves 13 and this 17.
+      // 200 becomes 90; resize_to_square cuts 13 and this preprocessing 17.
       for (int c = 0; c < 3; ++c) ASSERT_EQ(at(square, 56, y, x, c), at(whole, 64, y + 4, x + 4, c));
     }
   }

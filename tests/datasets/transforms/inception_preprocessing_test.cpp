@@ -37,7 +37,7 @@ StoredImage raw_image(const Bytes& pixels) {
   return {.name = "some raw", .bytes = pixels, .is_raw = true, .height = kHeight, .width = kWidth};
 }
 
-/// The box's pixel of a source position, clamped to its edges.
+/// Pixel of the box at a source position, clamped to the box.
 double pixel(const Bytes& pixels, const ImageBox& box, int row, int column, int c) {
   const int y = box.top + std::clamp(row, 0, box.height - 1), x = box.left + std::clamp(column, 0, box.width - 1);
   return pixels[static_cast<std::size_t>((y * kWidth + x) * 3 + c)];
@@ -50,7 +50,7 @@ double cubic(double x) {
   return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-/// One value of a resized box, by the definition of each method.
+/// Value of a resized box, by the definition of each method.
 double resized(const Bytes& pixels, const ImageBox& box, unsigned method, int y, int x, int c) {
   const double sy = static_cast<double>(box.height) / kSize, sx = static_cast<double>(box.width) / kSize;
   const int row = static_cast<int>(y * sy), column = static_cast<int>(x * sx);
@@ -93,7 +93,7 @@ TEST(InceptionPreprocessing, EvaluationSeesTheMiddle) {
   }
 }
 
-// Every method and order of colours, against the definition of each step.
+// All methods and orders of distortions, compared with the definition of each step.
 TEST(InceptionPreprocessing, TrainingFollowsItsDraws) {
   const Bytes pixels = smooth_pixels(kHeight, kWidth, 3);
   std::array<int, 4> methods{};
@@ -118,7 +118,7 @@ TEST(InceptionPreprocessing, TrainingFollowsItsDraws) {
     distort_colours(distortion, expected);
     const std::vector<float> square = run(Subset::kTrain, raw_image(pixels), index);
     for (std::size_t i = 0; i < square.size(); ++i) {
-      // Positions of cubic weights are rounded to 1/1024.
+      // Positions for cubic weights are rounded to 1/1024.
       ASSERT_NEAR(square[i], 2 * (std::clamp(expected[i], 0.0f, 1.0f) - 0.5f), method == 2 ? 2e-3f : 2e-5f)
           << method << ", " << index;
     }
@@ -129,7 +129,7 @@ TEST(InceptionPreprocessing, TrainingFollowsItsDraws) {
 }
 
 TEST(InceptionPreprocessing, ValuesLieInTheRange) {
-  const Bytes pixels = counting_bytes(3 * kHeight * kWidth);  // steps that cubic weights overshoot
+  const Bytes pixels = counting_bytes(3 * kHeight * kWidth);  // edges, at which cubic weights overshoot
   for (int index = 0; index < 100; ++index) {
     for (const float value : run(Subset::kTrain, raw_image(pixels), index)) {
       ASSERT_GE(value, -1.0f);

@@ -10,7 +10,7 @@
 namespace terngrad::padded_crop_test {
 namespace {
 
-/// Red p, green 100 + p, blue 200 + p of pixel p of a 3 x 3 image.
+/// A 3 x 3 image: pixel p has red p, green 100 + p, blue 200 + p.
 std::vector<std::uint8_t> nine_pixels() {
   std::vector<std::uint8_t> planar;
   for (const int first : {0, 100, 200}) {
@@ -19,17 +19,17 @@ std::vector<std::uint8_t> nine_pixels() {
   return planar;
 }
 
-/// Bytes as they are: (p / 255 - 0) / (1 / 255).
+/// Identity: (p / 255 - 0) / (1 / 255).
 ByteTables plain() { return make_byte_tables({0, 0, 0}, {1 / 255.0, 1 / 255.0, 1 / 255.0}); }
 
-/// The red values of a window of 3 x 3.
+/// Red values of a 3 x 3 window.
 std::vector<float> red(const Augmentation& augmentation) {
   std::vector<float> image(27);
   padded_crop(nine_pixels(), 3, 1, augmentation, plain(), 3, image);
   std::vector<float> values;
   for (std::size_t i = 0; i < image.size(); i += 3) {
     values.push_back(image[i]);
-    // The channels of a pixel come together.
+    // Channels of a pixel stay together.
     EXPECT_EQ(image[i + 1], image[i] == 0 ? 0 : image[i] + 100);
     EXPECT_EQ(image[i + 2], image[i] == 0 ? 0 : image[i] + 200);
   }
@@ -49,7 +49,7 @@ TEST(PaddedCrop, BytesAreStandardizedByMeanAndDeviationOfTheSet) {
   EXPECT_EQ(tables[0][0], -2.0f);
   EXPECT_EQ(tables[1][51], static_cast<float>((0.2 - 0.25) / 0.5));
   EXPECT_EQ(tables[2][255], 0.5f);
-  // The border is black before it is standardized.
+  // The border is black before standardization.
   std::vector<float> image(3);
   padded_crop(nine_pixels(), 3, 1, {}, tables, 1, image);
   EXPECT_EQ(image, (std::vector<float>{-2.0f, -0.5f, 0.0f}));

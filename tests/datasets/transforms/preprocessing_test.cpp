@@ -32,7 +32,6 @@ std::vector<float> run(const Preprocessing& preprocessing, const StoredImage& im
   return square;
 }
 
-/// A colour photograph of a sort.
 Bytes some_jpeg() { return jpeg(counting_bytes(3 * 70 * 90), 70, 90); }
 
 TEST_P(PreprocessingNames, EqualCallsGiveEqualBitsAndVisitsDiffer) {
@@ -79,7 +78,7 @@ TEST_P(PreprocessingNames, GreyGivesEqualChannels) {
   const Bytes bytes = jpeg(counting_bytes(50 * 64), 50, 64, {.colours = JCS_GRAYSCALE, .channels = 1});
   const std::vector<float> square = run(*make(Subset::kTest), {.name = "grey", .bytes = bytes});
   for (std::size_t i = 0; i < square.size(); i += 3) {
-    // alexnet and vgg subtract another mean from each.
+    // alexnet and vgg subtract a different mean from each channel.
     ASSERT_NEAR(square[i] - square[i + 1], square[0] - square[1], 1e-4f);
     ASSERT_NEAR(square[i] - square[i + 2], square[0] - square[2], 1e-4f);
   }

@@ -18,7 +18,7 @@ ResizeAxis axis_of(ResizeMethod method, const ResizedRange& range) {
   return axis;
 }
 
-/// The axis applied to the pixels `source`, of which the first is at `left`.
+/// Applies the axis to the pixels `source`, which start at position `left`.
 std::vector<double> applied(const ResizeAxis& axis, const std::vector<double>& source, int left = 0) {
   std::vector<double> target;
   for (std::size_t i = 0; i < axis.first.size(); ++i) {
@@ -42,7 +42,7 @@ void expect_near(const std::vector<double>& found, const std::vector<double>& ex
 }
 
 TEST(ResizeAxis, ARampStaysARampWherePixelsArePoints) {
-  // Source pixel j is j, so the target is its position s i, and stops at the last pixel.
+  // Source pixel j is j: target i is its position s i, limited by the last pixel.
   const std::vector<double> ramp = {0, 1, 2, 3, 4, 5, 6, 7};
   expect_near(resized(ResizeMethod::kBilinear, ramp, 4), {0, 2, 4, 6});
   expect_near(resized(ResizeMethod::kBilinear, ramp, 5), {0, 1.6, 3.2, 4.8, 6.4});
@@ -64,11 +64,11 @@ TEST(ResizeAxis, AreaIsTheMeanOfWhatATargetPixelCovers) {
 
 TEST(ResizeAxis, CubicFollowsItsKernel) {
   const std::vector<double> ramp = {0, 1, 2, 3, 4, 5, 6, 7};
-  // Half-way: -0.09375, 0.59375, 0.59375, -0.09375; pixels beyond the edge are the one at the edge.
+  // Half-way: -0.09375, 0.59375, 0.59375, -0.09375; the edge pixel repeats.
   expect_near(resized(ResizeMethod::kBicubic, ramp, 16),
               {0, 0.59375 * 1 - 0.09375 * 2, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5, 6,
                -0.09375 * 5 + 0.59375 * 6 + 0.5 * 7, 7, -0.09375 * 6 + 1.09375 * 7});
-  // A quarter: the kernel at 1.25, 0.25, 0.75 and 1.75.
+  // At a quarter: kernel values at 1.25, 0.25, 0.75 and 1.75.
   const ResizeAxis axis = axis_of(ResizeMethod::kBicubic, {.from = 8, .to = 32, .first = 9, .count = 1});
   ASSERT_EQ(axis.taps, 4);
   EXPECT_EQ(axis.first[0], 1);

@@ -17,7 +17,7 @@ DecodedImage make_image(int height, int width, int channels, const Bytes& pixels
   return {.height = height, .width = width, .channels = channels, .pixels = pixels};
 }
 
-/// The result back in units of pixel values.
+/// The result in units of pixel values.
 std::vector<double> resized(const DecodedImage& image, int size) {
   std::vector<float> square(static_cast<std::size_t>(size) * static_cast<std::size_t>(size) *
                             static_cast<std::size_t>(image.channels));
@@ -43,13 +43,14 @@ TEST(Resize, CropsTheMiddleOfTheLongerSide) {
 }
 
 TEST(Resize, EnlargesLinearly) {
-  // Twice the size: target centres lie at -0.25, 0.25, 0.75, 1.25 of the source; beyond the edge it is flat.
+  // Double size: target centres lie at -0.25, 0.25, 0.75, 1.25 of the source; the edge pixel repeats.
   expect_near(resized(make_image(2, 2, 1, {0, 100, 0, 100}), 4),
               {0, 25, 75, 100, 0, 25, 75, 100, 0, 25, 75, 100, 0, 25, 75, 100});
 }
 
 TEST(Resize, ReducesByAWeightedMean) {
-  // From 4 to 2: a triangle of reach 2 about the target's centre gives 0.75, 0.75, 0.25, and is cut at the edge.
+  // From 4 to 2: a triangle of radius 2 around the target's centre has weights 0.75, 0.75, 0.25, and is cut at the
+  // edge.
   const double left = (0.75 * 10 + 0.75 * 20 + 0.25 * 30) / 1.75;
   const double right = (0.75 * 40 + 0.75 * 30 + 0.25 * 20) / 1.75;
   Bytes pixels(16);
@@ -92,14 +93,14 @@ TEST(Resize, OfTheShorterSideKeepsTheWholeImage) {
   const DecodedImage wide = resize_shorter_side(make_image(2, 5, 1, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}), 2);
   EXPECT_EQ(wide.pixels, (Bytes{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
   const DecodedImage tall = resize_shorter_side(make_image(7, 3, 3, counting_bytes(63)), 2);
-  EXPECT_EQ(tall.height, 4);  // of 4.67
+  EXPECT_EQ(tall.height, 4);  // 4.67 rounded down
   EXPECT_EQ(tall.width, 2);
   EXPECT_EQ(tall.channels, 3);
   EXPECT_EQ(tall.pixels.size(), 24u);
 }
 
 TEST(Resize, OfTheShorterSideRoundsToTheNearestByte) {
-  // From 4 to 2, as ReducesByAWeightedMean: 17.14 and 32.86 of 10, 20, 30, 40.
+  // From 4 to 2, as in ReducesByAWeightedMean: 17.14 and 32.86 of 10, 20, 30, 40.
   Bytes pixels(16);
   for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(10 + 10 * (i % 4));
   EXPECT_EQ(resize_shorter_side(make_image(4, 4, 1, pixels), 2).pixels, (Bytes{17, 33, 17, 33}));
@@ -109,7 +110,7 @@ TEST(Resize, OfTheShorterSideRoundsToTheNearestByte) {
 TEST(Resize, OfTheShorterSideRefusesWhatCannotBe) {
   EXPECT_THROW(resize_shorter_side(make_image(2, 2, 1, Bytes(4)), 0), InvalidArgument);
   EXPECT_THROW(resize_shorter_side(make_image(2, 2, 1, Bytes(3)), 1), InvalidArgument);
-  EXPECT_THROW(resize_shorter_side(make_image(1, 100, 1, Bytes(100)), 400), InvalidArgument);  // 40,000 wide
+  EXPECT_THROW(resize_shorter_side(make_image(1, 100, 1, Bytes(100)), 400), InvalidArgument);  // 40,000 columns
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ Axes axes_of(ResizeMethod method, int height, int width) {
   return axes;
 }
 
-/// The formula, in double.
+/// By the formula, in double.
 double expected_value(const Bytes& pixels, int channels, const Axes& axes, int y, int x, int c) {
   double value = 0;
   for (int t = 0; t < axes.rows.taps; ++t) {
@@ -75,7 +75,7 @@ TEST_P(RowResizerMethods, APartHasTheBitsOfTheWhole) {
   const Bytes pixels = counting_bytes(static_cast<std::size_t>(kHeight * kWidth * channels));
   const Axes axes = axes_of(method, 14, 12);
   const ImagePart whole{.pixels = pixels.data(), .row_bytes = kWidth * channels, .channels = channels};
-  // Nothing but the pixels that the axes need.
+  // Only the pixels that the axes need.
   Bytes needed;
   for (int row = axes.rows.begin; row < axes.rows.end; ++row) {
     const auto first = pixels.begin() + (row * kWidth + axes.columns.begin) * channels;

@@ -33,16 +33,17 @@ TEST(SampledBox, BoxesKeepTheirLimits) {
       const ImageBox box = draw(height, width, index);
       expect_inside(box, height, width);
       ASSERT_FALSE(is_whole(box, height, width));
-      ASSERT_GE(box.height * box.width * 10, height * width);  // the image is the object
+      ASSERT_GE(box.height * box.width * 10, height * width);  // the whole image is the object
       ASSERT_NEAR(box.width, box.height * 1.04, box.height * 0.29 + 0.5001);
-      // The last offset never comes.
+      // The last offset never occurs.
       ASSERT_TRUE(box.top + box.height < height || box.top == 0);
       ASSERT_TRUE(box.left + box.width < width || box.left == 0);
     }
   }
 }
 
-// Height is uniform between the smallest and the largest at each aspect; of these boxes those that show a tenth remain.
+// The height is uniform between the smallest and largest possible for each aspect; boxes with less than a tenth of the
+// image are rejected.
 TEST(SampledBox, MeanAreaIsThatOfAUniformHeight) {
   constexpr double kHeight = 375, kWidth = 500, kArea = kHeight * kWidth;
   constexpr int kDraws = 20'000;
@@ -95,10 +96,10 @@ TEST(SampledBox, ShowsATenthOfSomeObject) {
 }
 
 TEST(SampledBox, WithoutASuitableBoxItIsTheWholeImage) {
-  // No object has a pixel.
+  // The object has no pixels.
   const std::vector<BoundingBox> objects = {{.x_min = 0.5f, .y_min = 0.5f, .x_max = 0.5f, .y_max = 0.5f}};
   EXPECT_TRUE(is_whole(draw(100, 120, 0, objects), 100, 120));
-  // 0.05 of the area is higher than the image at every aspect.
+  // 5 % of the area exceeds the image's height at all aspects.
   for (int index = 0; index < 20; ++index) EXPECT_TRUE(is_whole(draw(2, 500, index), 2, 500));
 }
 
@@ -111,7 +112,7 @@ TEST(SampledBox, SmallImages) {
 }
 
 TEST(SampledBox, LaterAttemptsDrawOthers) {
-  // An object in a corner takes many attempts, each with its own words.
+  // An object in a corner takes many attempts, each with its own draws.
   const std::vector<BoundingBox> objects = {{.x_min = 0, .y_min = 0, .x_max = 0.04f, .y_max = 0.04f}};
   std::set<std::pair<int, int>> sizes;
   int whole = 0;

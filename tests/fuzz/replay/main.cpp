@@ -1,5 +1,5 @@
-// Gives every fuzz target the inputs of DIR/<target>/ and of $TERNGRAD_FUZZ_CORPUS/<target>/. A process of its own
-// takes all of a target; if it does not survive them, one for each input tells which.
+// Runs every fuzz target on the inputs in DIR/<target>/ and $TERNGRAD_FUZZ_CORPUS/<target>/, each target in its own
+// process. If a target fails, every input is run in its own process to name the failing ones.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,7 +57,7 @@ void run_inputs(Target target, const Paths& inputs) {
   }
 }
 
-/// Whether a separate process gets through all inputs.
+/// Runs the inputs in a child process. @returns true if it exits with 0
 bool survives(Target target, const Paths& inputs) {
   std::fflush(stdout);
   const pid_t child = ::fork();
@@ -71,7 +71,7 @@ bool survives(Target target, const Paths& inputs) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// Whether the target survives its inputs; names those that it does not.
+/// Returns true if the target survives all its inputs; prints those that fail.
 bool replay(const NamedTarget& target, const Paths& folders) {
   const Paths inputs = inputs_of(target.name, folders);
   if (inputs.empty()) {

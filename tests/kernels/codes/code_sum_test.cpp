@@ -28,7 +28,6 @@ using testing::bits_of;
 constexpr CodeFormat kFormats[] = {CodeFormat::kT2,    CodeFormat::kT5, CodeFormat::kTMask,
                                    CodeFormat::kTrans, CodeFormat::kQ4, CodeFormat::kQ8};
 
-/// Payloads of several workers and the sums of their codes.
 struct Workers {
   Workers(int num_workers, std::size_t n, CodeFormat format, bool all_plus = false) : sums(n, 0) {
     const int levels = format == CodeFormat::kLanes ? 1 : levels_of(format);
@@ -111,7 +110,7 @@ TEST(AggregateCodeSums, DoesNotDependOnThreadsAroundChunks) {
 }
 
 TEST(AggregateCodeSums, CountsManyWorkers) {
-  // 127 is the most that a signed byte holds, 257 bytes the most that 16 bits do; more take another way.
+  // Capacities: 127 for a signed byte, 257 bytes for 16 bits; larger numbers of workers use another code path.
   const float scale = 1;
   for (const int n : {1, 2, 126, 127, 128, 129, 257, 258, 300}) {
     for (const TernaryFormat format : kFormats) {
@@ -199,7 +198,7 @@ TEST(AggregateCodeSums, ReadsLanesOfSumsAndOfSingleWorkers) {
 TEST(AggregateCodeSums, ReadsLanesOfLevels) {
   constexpr std::size_t n = 5000;
   for (const int levels : {7, 127}) {
-    for (const int num_workers : {1, 3, 1000}) {  // up to 18 bits a lane
+    for (const int num_workers : {1, 3, 1000}) {  // up to 18 bits per lane
       const int m = 2 * levels;
       std::mt19937_64 random(static_cast<std::uint64_t>(num_workers));
       std::vector<int> sums(n);
@@ -207,7 +206,7 @@ TEST(AggregateCodeSums, ReadsLanesOfLevels) {
       for (int& sum : sums) sum = static_cast<int>(random() % static_cast<unsigned>(2 * most + 1)) - most;
       sums[0] = most;
       sums[1] = -most;
-      // Two messages that are sums themselves: one of all workers but the last, and that one's codes, which are 0.
+      // Two messages of summed lanes: all workers but the last, and the last one, whose codes are 0.
       const Bytes last = reference::pack_lanes(std::vector<int>(n, 0), levels, num_workers, m);
       const Bytes others = reference::pack_lanes(sums, most, num_workers, m);
       std::vector<std::uint64_t> words(2 * last.size() / 8);
@@ -288,7 +287,7 @@ TEST_F(AggregateRefuses, LanesWhoseSumsFloatsDoNotHold) {
   expect_refused();
 }
 
-/// Gives as leaves the sums over subtrees that `aggregate_tree` made of other leaves before.
+/// Sums of subtrees from `aggregate_tree`, used as leaves.
 TEST(AggregateTree, SumsOverSubtreesGiveTheSameBits) {
   constexpr std::size_t kCount = 5000;
   Stream stream(Device::cpu(), 2);

@@ -52,7 +52,7 @@ TEST(ExponentQuantizer, MatchesTheReferenceAtRaggedLengths) {
 }
 
 TEST(ExponentQuantizer, RoundsEveryUpperHalfOfAFloat) {
-  // With s = 1 elements are what is rounded.
+  // With s = 1 the elements themselves are rounded.
   ExponentCase c{.scalers = {1.0f}};
   for (std::uint32_t upper = 0; upper < 65536; ++upper) {
     const auto value = std::bit_cast<float>(upper << 16);
@@ -65,7 +65,8 @@ TEST(ExponentQuantizer, RoundsEveryUpperHalfOfAFloat) {
 }
 
 TEST(ExponentQuantizer, RefinesTiesBothWays) {
-  // The fraction between two powers is (r16 + f) / 65536: up if and only if the 24 refinement bits are below f 2^24.
+  // The fraction between two powers is (r16 + f) / 65536: rounds up if and only if the 24 refinement bits are below f
+  // 2^24.
   constexpr std::size_t n = 40000;
   const auto r16 = reference::draws16({0x0123456789abcdef, 42, 8, 10}, 128, n);
   for (const int bits : {8, 4}) {
@@ -143,7 +144,7 @@ TEST(ExponentQuantizer, TakesElementsOfSixteenBitsAndManyTasks) {
 }
 
 TEST(ExponentQuantizer, WritesGoldenBytes) {
-  // Powers of two are certain.
+  // Powers of two do not depend on draws.
   ExponentCase c{.gradient = {0, 1, -1, 0.5f, -100, 0x1p-6f, -0x1p-126f, -0.0f, 0.25f}, .scalers = {1.0f}};
   EXPECT_EQ(testing::quantized(c), (Bytes{0x00, 0x7f, 0xff, 0x7e, 0xff, 0x79, 0x81, 0x00, 0x7d, 0, 0, 0}));
   c.options.bits = 4;
@@ -151,7 +152,7 @@ TEST(ExponentQuantizer, WritesGoldenBytes) {
 }
 
 TEST(ExponentQuantizer, IsUnbiased) {
-  // The mean of many codes of one element is binomial; 5.2 standard deviations: false alarm 2e-7 each.
+  // The mean of many codes of one element is binomial; 5.2 standard deviations give 2e-7 false alarms each.
   constexpr std::size_t n = testing::scaled<std::size_t>(1 << 18, 1 << 15);
   for (const int bits : {8, 4}) {
     for (const float x : {0.0004f, 0.003f, 0.017f, 0.3f, 0.51f, 0.9f}) {

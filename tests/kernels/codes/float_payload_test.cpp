@@ -19,7 +19,7 @@ using testing::to_device;
 using testing::to_host;
 using CudaFloatPayload = testing::CudaTest;
 
-/// Gradients as elements of a type of 16 bits, with NaN: signaling, quiet, negative.
+/// Gradients as 16-bit elements, with signaling, quiet and negative NaN.
 std::vector<std::uint16_t> narrow(const std::vector<float>& values, ElementType type) {
   Stream stream(Device::cpu(), 1);
   std::vector<std::uint16_t> elements(values.size());
@@ -31,8 +31,7 @@ std::vector<std::uint16_t> narrow(const std::vector<float>& values, ElementType 
   return elements;
 }
 
-/// Packs slices of many lengths and of all types, some of them flagged; their payloads one after the other, each at a
-/// multiple of 8 bytes.
+/// Packs slices of many lengths and all types, some of them flagged. Payloads start at multiples of 8 bytes.
 std::vector<std::uint64_t> pack(FloatPayload form, std::size_t misalignment, const Device& device) {
   Stream stream(device, 1);
   std::vector<Buffer<float>> values;

@@ -54,7 +54,7 @@ TEST(Fp8Quantizer, MatchesTheReferenceAtRaggedLengths) {
 }
 
 TEST(Fp8Quantizer, RoundsEveryUpperHalfOfAFloatAndEveryTie) {
-  // With s = 1 elements are what is rounded.
+  // With s = 1 the elements themselves are rounded.
   Fp8Case c{.scalers = {1.0f}};
   for (std::uint32_t upper = 0; upper < 65536; ++upper) {
     const auto value = std::bit_cast<float>(upper << 16);
@@ -84,7 +84,8 @@ TEST(Fp8Quantizer, ErrsByAtMostASixteenth) {
 }
 
 TEST(Fp8Quantizer, RefinesTiesBothWays) {
-  // The fraction between two numbers is (r16 + f) / 65536: up if and only if the 24 refinement bits are below f 2^24.
+  // The fraction between two numbers is (r16 + f) / 65536: rounds up if and only if the 24 refinement bits are below f
+  // 2^24.
   constexpr std::size_t n = 40000;
   const auto r16 = reference::draws16({0x0123456789abcdef, 42, 8, 10}, 128, n);
   Fp8Case c{.scalers = {1.0f}, .options = {.rounding = Rounding::kStochastic}};
@@ -165,7 +166,7 @@ TEST(Fp8Quantizer, WritesGoldenBytes) {
 }
 
 TEST(Fp8Quantizer, IsUnbiased) {
-  // The mean of many drawn codes of one element is binomial; 5.2 standard deviations: false alarm 2e-7 each.
+  // The mean of many codes of one element is binomial; 5.2 standard deviations give 2e-7 false alarms each.
   constexpr std::size_t n = testing::scaled<std::size_t>(1 << 18, 1 << 15);
   for (const float x : {0.0004f, 0.003f, 0.017f, 0.3f, 1.01f, 5.7f, 300.0f}) {
     const Fp8Case c{

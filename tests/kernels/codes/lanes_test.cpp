@@ -47,12 +47,12 @@ TEST(Lanes, HoldWhatWasWritten) {
       LaneWriter writer(words.data(), bits);
       for (const std::int32_t count : counts) writer.add(static_cast<std::uint64_t>(count));
       writer.finish();
-      writer.finish();  // has nothing left to write
+      writer.finish();  // writes nothing more
       for (std::size_t i = 0; i < n; ++i) {
         const std::uint64_t lane = words[i / per_word] >> (i % per_word * static_cast<std::size_t>(bits));
         ASSERT_EQ(lane & ((1u << bits) - 1), static_cast<std::uint64_t>(counts[i])) << bits << " bits, lane " << i;
       }
-      // At an address that is no multiple of 8.
+      // At an address that is not a multiple of 8.
       std::vector<std::uint8_t> bytes(8 * words.size() + 4);
       if (n > 0) std::memcpy(bytes.data() + 4, words.data(), 8 * words.size());
       for (std::size_t first = 0; first < n; first += 7) {

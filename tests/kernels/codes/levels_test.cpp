@@ -34,7 +34,7 @@ TEST(LevelQuantizer, MatchesTheReferenceAtEveryLength) {
   const std::vector<float> gradient = testing::gaussian(4100, 1);
   for (const LevelOptions& form : kLevelForms) {
     LevelCase c{.gradient = gradient, .options = form};
-    const std::vector<int> codes = testing::reference_levels(c);  // a shorter run has the same codes
+    const std::vector<int> codes = testing::reference_levels(c);  // a prefix has the same codes
     testing::for_each_target([&](const std::string& target) {
       for (std::size_t n = 0; n <= gradient.size();
            n += static_cast<std::size_t>(testing::kLengthStep * (n < 300 ? 1 : 29))) {
@@ -127,7 +127,7 @@ TEST(LevelQuantizer, TakesHostileValues) {
 }
 
 TEST(LevelQuantizer, RefinesTiesBothWays) {
-  // t = l + (r16 + f) / 65536 exactly: up if and only if the 24 refinement bits are below f * 2^24.
+  // t = l + (r16 + f) / 65536 exactly: rounds up if and only if the 24 refinement bits are below f * 2^24.
   constexpr std::size_t n = 40000;
   const auto r16 = reference::draws16(testing::kLevelStream, 128, n);
   reference::Stream refine = testing::kLevelStream;
@@ -138,7 +138,7 @@ TEST(LevelQuantizer, RefinesTiesBothWays) {
     std::vector<std::int16_t> expected;
     std::size_t num_up = 0;
     for (std::size_t i = 0; i < n; ++i) {
-      // Of the fractions of 24-bit numbers below 2^l there is room for one bit below the 16.
+      // 24-bit mantissas leave one fraction bit below the 16 for l < 2.
       const auto l = static_cast<int>(i % 2);
       const double f = static_cast<double>(i / 2 % 2) / 2;
       const double sign = i % 3 == 0 ? -1 : 1;
@@ -240,7 +240,7 @@ TEST(LevelQuantizer, ManyTasksGiveWhatEachGivesAlone) {
 }
 
 TEST(LevelQuantizer, WritesGoldenBytes) {
-  // The codes are certain: multiples of s / L. The bytes are worked out by hand from kernels/codes/ternary.h.
+  // Multiples of s / L do not depend on draws. Bytes computed by hand from kernels/codes/ternary.h.
   LevelCase c{.gradient = {7, -7, 0, 1, -2, 3, 100, -100, 5}, .scalers = {7}};
   EXPECT_EQ(testing::quantized(c), (Bytes{0x0e, 0x87, 0xa5, 0x0e, 0x0c, 0, 0, 0}));
   c.scalers = {127};
@@ -258,7 +258,7 @@ TEST(LevelQuantizer, WritesGoldenBytes) {
 }
 
 TEST(LevelQuantizer, DrawsArePinned) {
-  // Draws are part of the format: those of purpose 10, seed 1, step 0 and worker 0 decide these codes.
+  // Draws are part of the format: purpose 10, seed 1, step 0 and worker 0 give these codes.
   LevelCase c{.gradient = std::vector<float>(64, 2.5f), .scalers = {7}};
   c.key = {1, 0, 0, DrawPurpose::kQuantize};
   c.draw_offset = 0;
@@ -299,7 +299,7 @@ TEST(LevelQuantizer, RefusesWhatItCannotHonour) {
   refused(task, {.lanes = true});
   refused(good, {.bits = 3});
   refused(good, {.bits = 5, .lanes = true});
-  refused(good, {.bits = 8, .lanes = true, .num_workers = 132105});  // 127 N passes 2^24
+  refused(good, {.bits = 8, .lanes = true, .num_workers = 132105});  // 127 N exceeds 2^24
   refused(good, {.lanes = true, .num_workers = 0});
   const std::uint64_t step = 0;
   EXPECT_THROW(LevelQuantizer().run({}, {}, LevelCase().key, stream, &step), InvalidArgument);

@@ -17,7 +17,7 @@ namespace {
 using Bytes = std::vector<std::uint8_t>;
 constexpr std::int64_t kCounts[] = {1, 7, 8, 9, 64, 65, 72, 73, 100, 255, 256, 257, 1000, 4001, 4087, 4088, 4095, 4096};
 
-/// Masks of `count` codes of which a fraction is not zero.
+/// Masks of `count` codes with the given fraction of non-zeros.
 Bytes random_masks(std::int64_t count, double nonzeros, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::bernoulli_distribution is_nonzero(nonzeros);
@@ -34,7 +34,7 @@ Bytes encoded(const Bytes& masks, std::int64_t count) {
   return bytes;
 }
 
-/// What check_masks finds. @throws CommunicationError
+/// Masks decoded by check_masks. @throws CommunicationError
 Bytes checked(const Bytes& bytes, std::int64_t count) {
   Bytes masks(kMaxMaskBytes, 0xa5);
   EXPECT_LE(check_masks(bytes, count, masks.data()), static_cast<std::int64_t>(bytes.size()));
@@ -47,8 +47,7 @@ TEST(MaskReciprocal, DividesExactlyBelow2To31) {
   const auto divided = [](std::uint64_t x, MaskReciprocal by) { return x * by.reciprocal >> by.shift; };
   for (std::uint32_t f = 1; f <= kMaskFrequencySum; ++f) {
     const MaskReciprocal reciprocal = mask_reciprocal(f);
-    // The quotient is too large by x times what the reciprocal is too large by: it grows with x, and shows first at the
-    // largest number below a multiple.
+    // The reciprocal is rounded up, so the error of the quotient grows with x and first shows just below a multiple.
     for (std::uint64_t multiple = kEnd / f * f; multiple > 0; multiple = multiple / 2 / f * f) {
       ASSERT_EQ(divided(multiple - 1, reciprocal), multiple / f - 1) << f;
       if (multiple == kEnd) continue;
@@ -83,13 +82,13 @@ TEST(MaskLevel, IsRoundedAndCut) {
 }
 
 TEST(EncodeMasks, WritesGoldenBytes) {
-  // Nine mask bytes, of which states are shorter: 72 codes, of them code 11 not zero. L = floor((64 x 71 + 36) / 72).
+  // 72 codes, of which only code 11 is not zero: nine mask bytes, more than two states. L = floor((64 x 71 + 36) / 72).
   Bytes masks(9, 0);
   masks[1] = 0x08;
   EXPECT_EQ(encoded(masks, 72), (Bytes{0x3f, 0, 0xbc, 0x3a, 0x1, 0, 0x22, 0x5e, 0x3d, 0}));
-  // Eight bytes are as long as the states alone.
+  // Eight raw bytes are as long as two states.
   EXPECT_EQ(encoded(Bytes(8, 0), 64), (Bytes{0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
-  // Of 96 codes of which every second is not zero, coded masks would be longer.
+  // 96 codes, every second one non-zero: coded masks would be longer.
   EXPECT_EQ(encoded(Bytes(12, 0x55), 96),
             (Bytes{0, 0, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0x55}));
   // The two states and four words.
@@ -108,7 +107,7 @@ TEST(EncodeMasks, WritesTheReferencesBytesThatReadBack) {
       for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::int8_t>(masks[i / 8] >> (i % 8) & 1);
       ASSERT_EQ(bytes, reference::code_masks(codes));
       ASSERT_EQ(checked(bytes, count), masks);
-      // Signs and other chunks follow; masks are filled up to words.
+      // The record continues with signs and other chunks; masks are read in whole words.
       Bytes longer = bytes;
       longer.insert(longer.end(), 1500, 0xff);
       Bytes decoded(kMaxMaskBytes, 0xa5);
@@ -129,8 +128,8 @@ TEST(EncodeMasks, IsNearTheEntropyAndNeverLongerThanTheMasks) {
       bits += 8 * static_cast<double>(bytes.size()) / static_cast<double>(kChunks * kChunkElements);
     }
     const double entropy = -nonzeros * std::log2(nonzeros) - (1 - nonzeros) * std::log2(1 - nonzeros);
-    // 80 bits of a chunk are L and states; levels of 64ths and frequencies of 4096ths cost the rest. Above 52 of 64
-    // non-zeros the level no longer follows.
+    // Level and states take 80 bits per chunk; quantized levels and frequencies cost the rest. Levels end at 52 of 64
+    // non-zeros.
     EXPECT_LT(bits, std::min(entropy, 1.0) + 0.03 + (nonzeros > 0.82 ? 0.35 : 0)) << nonzeros;
     EXPECT_GT(bits, entropy - 0.01) << nonzeros;
   }
@@ -212,7 +211,7 @@ TEST_F(CheckMasks, RefusesLevelsOfNoEncoder) {
 TEST_F(CheckMasks, RefusesStatesOutOfRange) {
   for (const std::size_t last : {5u, 9u}) {
     Bytes other = bytes_;
-    other[last] |= 0x80;  // 2^31 and more
+    other[last] |= 0x80;  // 2^31 or more
     expect_refused(other);
     other = bytes_;
     std::fill_n(other.begin() + static_cast<std::ptrdiff_t>(last) - 3, 4, std::uint8_t{0});

@@ -1,4 +1,4 @@
-// Gradients of 16-bit elements: statistics, codes and scalers are those of the elements widened to float32.
+// 16-bit gradients: statistics, codes and scalers equal those of the elements widened to float32.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -41,7 +41,7 @@ TEST(NarrowStatistics, AreThoseOfTheWidenedAtRaggedLengths) {
 TEST(NarrowStatistics, DoNotDependOnAlignmentOrThreads) {
   for (const ElementType type : kNarrowTypes) {
     const NarrowGradient gradient = testing::narrow_gaussian(type, 40001, 2);
-    // Slices that begin anywhere, so that chunks do.
+    // Slices, and so their chunks, with arbitrary starts.
     const std::vector<Slice> slices = {{0, 0, 40001}, {0, 1, 40000}, {0, 4097, 30000}, {0, 7, 0}, {0, 40000, 1}};
     for (std::size_t start = 0; start < 8; ++start) {
       Stream stream(Device::cpu(), static_cast<int>(1 + start % 4));
@@ -155,7 +155,7 @@ TEST(NarrowTernarize, TakesEveryFiniteValue) {
     const NarrowGradient gradient = testing::every_finite_value(type);
     testing::for_each_target([&](const std::string& target) {
       Stream stream(Device::cpu(), 1);
-      // Among them scalers at which subnormals of float16 count, and at which those of bfloat16 would.
+      // Includes scalers at which subnormals of float16 matter, and at which those of bfloat16 would.
       for (const float scaler : {kMinScaler, 0x1p-24f, 0x1p-14f, 1.0f, 65504.0f, kMaxScaler}) {
         TernarizeCase c;
         c.scalers = {scaler};

@@ -22,7 +22,7 @@ using CudaPackSums = testing::CudaTest;
 constexpr int kWorkerCounts[] = {1, 2, 3, 4, 5, 8, 16, 127, 128, 300, 1000, 16383};
 constexpr int kLevels[] = {1, 2, 14, 254};
 
-/// Sums of codes whose counts are from 0 to m each, both ends included.
+/// Sums of codes with counts from 0 to m, including both ends.
 std::vector<int> random_integers(std::size_t n, int num_workers, int levels, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const int bias = lane_bias(num_workers, levels);
@@ -56,7 +56,7 @@ TEST(PackSums, MatchesTheReferenceAndUnpacks) {
                   reference::pack_lanes(integers, lane_bias(workers, levels), workers, levels));
         const PackedCodes codes{CodeFormat::kLanes, payload, static_cast<std::int64_t>(n), workers, levels};
         check_payload(codes);
-        if (levels * workers > 32767) continue;  // do not fit 16 bits
+        if (levels * workers > 32767) continue;  // exceeds 16 bits
         std::vector<std::int16_t> out(n);
         unpack_codes(codes, 0, out);
         for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(out[i], integers[i]) << workers;
@@ -70,7 +70,7 @@ TEST(PackSums, OfTernaryCodesHasTwoLevels) {
   std::vector<std::uint64_t> words(1);
   pack_sums(sums, 5, reinterpret_cast<std::uint8_t*>(words.data()));
   EXPECT_EQ(words, packed(sums, 5, 2));
-  EXPECT_EQ(words[0], 0x498765a0u);  // 4 bits a lane
+  EXPECT_EQ(words[0], 0x498765a0u);  // 4 bits per lane
 }
 
 TEST(PackSums, OfLanesAboveTheirLastLevelAreRefused) {
@@ -81,7 +81,7 @@ TEST(PackSums, OfLanesAboveTheirLastLevelAreRefused) {
   EXPECT_THROW(check_payload(codes), CommunicationError);
 }
 
-/// Slices of all sizes around a tile's, one after the other in one buffer, at every alignment of float32.
+/// Slices of sizes around a tile's, consecutive in one buffer, at all alignments of float32.
 struct Slices {
   int workers;
   int levels;

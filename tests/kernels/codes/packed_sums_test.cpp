@@ -25,7 +25,7 @@ std::vector<std::int8_t> random_codes(std::size_t count, double density, unsigne
 }
 
 TEST(PackedSums, ReadsEveryT5ByteFromEveryDigit) {
-  // Bytes 0 to 242, a payload alone and three that differ.
+  // All bytes from 0 to 242, in one payload and in three different ones.
   std::vector<std::vector<std::uint8_t>> storage(3, std::vector<std::uint8_t>(244));
   for (std::size_t i = 0; i < 243; ++i) {
     for (std::size_t k = 0; k < 3; ++k) storage[k][i] = static_cast<std::uint8_t>(i * (k + 1) % 243);

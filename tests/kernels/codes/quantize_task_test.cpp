@@ -46,7 +46,7 @@ TEST(CheckQuantizeTasks, RefusesWhatKernelsCannotRead) {
   EXPECT_THROW(check_quantize_tasks(of_types, 4, "test"), InvalidArgument);
 }
 
-/// Codes are the elements: what is tested is where they go, and what the rule is told.
+/// Stores the elements themselves as codes: tests their places and the arguments of the rounding rule.
 Bytes stored(std::span<const float> gradient, const cpu::CodeStore& store, std::int64_t bytes, int threads) {
   std::vector<std::uint64_t> words(static_cast<std::size_t>(bytes + 7) / 8 + 1, ~std::uint64_t{0});
   const QuantizeTask task{.gradient = gradient.data(),

@@ -89,7 +89,7 @@ TEST(Rotator, ScalesByTheRoundedRoot) {
   }
 }
 
-// The signs are those of the whole tensor, in any slice of it and in any worker; and another step has others.
+// The signs are those of the whole tensor for each slice and worker, and change with the step.
 TEST(Rotator, OfASliceGivesThoseElementsOfTheWhole) {
   const std::vector<float> x = testing::gaussian(30000, 3);
   for (const std::int64_t run : kRuns) {

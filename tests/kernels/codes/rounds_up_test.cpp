@@ -10,7 +10,7 @@ namespace {
 
 constexpr DrawKey kKey{.seed = 5, .step = 6, .worker = 7};
 
-/// r16 and r24 as one number of 40 bits, of which 2^40 f are below f.
+/// r16 and r24 as one 40-bit number; 2^40 f of these are below f.
 double draw40(std::uint64_t draw) {
   DrawKey key = kKey;
   key.purpose = DrawPurpose::kQuantize;
@@ -30,7 +30,7 @@ TEST(RoundsUp, WhereTheDrawIsBelowTheFraction) {
   EXPECT_NEAR(num_up, 10000, 5 * std::sqrt(5000));
 }
 
-// Fractions in the 16 bits of the draw, above, at and below what the refinement adds to them.
+// Fractions with the same 16 upper bits as the draw: just above, at and just below the 40-bit draw.
 TEST(RoundsUp, TiesGoByTheRefinement) {
   for (std::uint64_t d = 0; d < 200; ++d) {
     const double r = draw40(d) * 0x1p-40;

@@ -42,7 +42,7 @@ TEST(SignPacker, GivesZerosTheParityOfStepWorkerAndPosition) {
       SignCase c{.gradient = std::vector<float>(100, 0.0f), .worker = worker};
       c.key = {1, step, 2, DrawPurpose::kQuantize};
       expect_reference(c, "step " + std::to_string(step));
-      // With an even number of workers half of them say negative, and as many bits of one worker do.
+      // Half of one worker's bits are negative, and half of the votes of an even number of workers.
       const Bytes bits = testing::quantized(c);
       EXPECT_EQ(bits[0], (step + worker) % 2 == 0 ? 0xaa : 0x55);
     }
@@ -52,13 +52,13 @@ TEST(SignPacker, GivesZerosTheParityOfStepWorkerAndPosition) {
 TEST(SignPacker, WritesGoldenBytes) {
   const float denormal = std::numeric_limits<float>::denorm_min();
   const SignCase c{.gradient = {-1, 1, 0, -0.0f, -denormal, denormal, 0, 0, -3, 3e38f}, .worker = 0};
-  // Step 42 and worker 3: zeros at even positions are 1.
+  // Step 42 and worker 3: bits of zeros at even positions are 1.
   EXPECT_EQ(testing::quantized(c), (Bytes{0x55, 0x01, 0, 0}));
   SignCase plus = c;
   plus.options.zeros = ZeroSign::kPlus;
   EXPECT_EQ(testing::quantized(plus), (Bytes{0x11, 0x01, 0, 0}));
   SignCase lanes = c;
-  lanes.options = {.lanes = true, .num_workers = 7};  // 3 bits a lane, 21 to a word
+  lanes.options = {.lanes = true, .num_workers = 7};  // 3 bits per lane, 21 per word
   EXPECT_EQ(testing::quantized(lanes), (Bytes{0x41, 0x10, 0x04, 0x01, 0, 0, 0, 0}));
 }
 

@@ -33,7 +33,7 @@ RotateCase case_of(const Layout& layout, int segment, std::uint64_t step) {
 TEST(TensorRotation, RotatesItsTensorsOfEveryWorkerByTheStep) {
   const Layout layout = three_tensors();
   const std::vector<int> segments = {0, 2};
-  std::vector<Tensors> workers;  // not copied: their tables point into them
+  std::vector<Tensors> workers;  // must not move: tables point into the tensors
   for (const std::uint64_t seed : {1u, 2u}) workers.push_back(testing::gaussian_tensors(layout, seed));
   const std::vector<TensorTable> gradients = {workers[0].table, workers[1].table};
   Stream stream(Device::cpu(), 2);

@@ -24,7 +24,7 @@ constexpr std::uint8_t kCanary = 0xa5;
 const DrawKey kKey{0x0123456789abcdef, 42, 3, DrawPurpose::kTernarize};
 const reference::Stream kStream{0x0123456789abcdef, 42, 3, 1};
 
-/// A payload with room for what the format says and a stretch behind it that must stay as it is.
+/// A payload buffer with guard bytes after the payload.
 class Payload {
  public:
   Payload(TernaryFormat format, std::int64_t n, int num_workers)
@@ -102,7 +102,7 @@ class TernarizeFormat : public ::testing::TestWithParam<std::tuple<TernaryFormat
 TEST_P(TernarizeFormat, MatchesTheReferenceAtEveryLength) {
   const std::vector<float> gradient = testing::gaussian(4100, 1);
   Case c{gradient, {}, {2.5f}, {}, format(), num_workers()};
-  const std::vector<std::int8_t> codes = reference_codes(c);  // a shorter run has the same codes
+  const std::vector<std::int8_t> codes = reference_codes(c);  // a prefix has the same codes
   testing::for_each_target([&](const std::string& target) {
     for (std::size_t n = 0; n <= gradient.size(); n += testing::kLengthStep) {
       c.gradient = std::span(gradient).first(n);
@@ -113,7 +113,7 @@ TEST_P(TernarizeFormat, MatchesTheReferenceAtEveryLength) {
 }
 
 TEST_P(TernarizeFormat, MatchesTheReferenceAroundChunksWithAnyNumberOfThreads) {
-  // 64 ragged chunks: more than one group of every format (lanes of one worker are packed 32 chunks at a time).
+  // 64 ragged chunks: several groups in all formats (lanes of one worker are packed 32 chunks at a time).
   const std::vector<float> gradient = testing::gaussian(64 * kChunkElements + 1234, 2);
   Case c{gradient, {}, {2.5f}, {}, format(), num_workers()};
   const std::vector<std::int8_t> codes = reference_codes(c);
@@ -139,7 +139,7 @@ TEST_P(TernarizeFormat, DoesNotDependOnTheAlignment) {
   const Bytes expected = reference::pack(reference_codes(c), static_cast<int>(format()), num_workers());
   testing::for_each_target([&](const std::string& target) {
     for (std::size_t start = 0; start < 16; ++start) {
-      // Exactly as long as needed, so that the address sanitizer sees a read past the end.
+      // Exact length, so that the address sanitizer detects reads past the end.
       std::vector<float> moved(start + gradient.size());
       std::copy(gradient.begin(), gradient.end(), moved.begin() + static_cast<std::ptrdiff_t>(start));
       c.gradient = std::span(moved).subspan(start);
@@ -157,7 +157,7 @@ TEST_P(TernarizeFormat, TakesAScalerPerBlock) {
         Case c{std::span(gradient).first(count), {}, {}, {}, format(), num_workers()};
         c.run = {first, 640, block, 2};
         for (std::int64_t b = first / block; b <= (first + n - 1) / block; ++b) {
-          // Every kind of scaler, next to each other.
+          // All kinds of scalers, next to each other.
           const float kinds[] = {2.5f, 0.7f, canonical_nan(), 3.9f, 0.0f, 0x1p-90f};
           c.scalers.push_back(kinds[b % 6]);
         }
@@ -186,7 +186,7 @@ void expect_on_every_target(const Case& c, const std::string& what) {
 }
 
 TEST(Ternarize, WritesGoldenBytes) {
-  // Elements that are certain: 0 or at least s. The bytes are worked out by hand from kernels/codes/ternary.h.
+  // Elements that do not depend on draws: 0 or at least s. Bytes computed by hand from kernels/codes/ternary.h.
   const std::vector<float> gradient = {2, -2, 0, 3, -0.0f, 0, -9, -2, 2, 0};
   Case c{gradient, {}, {2.0f}, {}};
   EXPECT_EQ(run_kernel(c), (Bytes{0x4d, 0xf0, 0x01, 0x00}));
@@ -200,7 +200,7 @@ TEST(Ternarize, WritesGoldenBytes) {
 }
 
 TEST(Ternarize, DrawsArePinned) {
-  // Draws are part of the format: r16 of elements 0..7 for seed 1, step 0, worker 0 decide these codes.
+  // Draws are part of the format: r16 of elements 0..7 for seed 1, step 0, worker 0 give these codes.
   const std::vector<float> gradient(8, 1.0f);
   const auto r16 = reference::draws16({1, 0, 0, 1}, 0, 8);
   Case c{gradient, {}, {2.0f}, {}};
@@ -232,7 +232,7 @@ TEST(Ternarize, RefinesTiesBothWays) {
 }
 
 TEST(Ternarize, RefinesTiesToTheLastBit) {
-  // Where r16 is 0, t holds all 24 bits of f: one on the draw itself gives 0, one step above gives non-zero.
+  // Where r16 is 0, t has all 24 bits of f: an element at the draw gives 0, one step above it non-zero.
   constexpr std::size_t n = std::size_t{1} << 21;
   const auto r16 = reference::draws16(kStream, 0, n);
   reference::Stream refine = kStream;
@@ -265,7 +265,7 @@ TEST(Ternarize, JustBelowTheScalerUsesTheDraw) {
   }
 }
 
-/// Draw indices with the largest 16-bit draw, and their refinement bits.
+/// Draw indices with the maximum 16-bit draw, and their refinement bits.
 std::vector<std::pair<std::uint64_t, std::uint32_t>> max_draws(std::uint64_t num_draws) {
   reference::Stream refine = kStream;
   refine.purpose = 2;
@@ -279,7 +279,7 @@ std::vector<std::pair<std::uint64_t, std::uint32_t>> max_draws(std::uint64_t num
   return found;
 }
 
-/// The code of magnitude m under scaler s for one draw index.
+/// Code of magnitude m with scaler s for one draw index.
 int code_at(std::uint64_t index, float m, float s) {
   const std::vector<float> gradient(index % 64 + 1, m);
   Case c{gradient, {}, {s}, {}};
@@ -288,8 +288,8 @@ int code_at(std::uint64_t index, float m, float s) {
 }
 
 TEST(Ternarize, ElementsAtTheScalerAreCertainWhateverTheyRoundTo) {
-  // s * fl(1 / s) rounds below 1 here, so the draw 65535 ties, and refinement bits of 2^24 (1 - 2^-8) and more would
-  // decide for zero.
+  // s * fl(1 / s) rounds below 1 here, so the draw 65535 ties, and refinement bits of at least 2^24 (1 - 2^-8) would
+  // give zero.
   float s = 1.5f;
   while (s * (1.0f / s) >= 1.0f) s = std::nextafter(s, 2.0f);
   int num_hard = 0;
@@ -302,7 +302,7 @@ TEST(Ternarize, ElementsAtTheScalerAreCertainWhateverTheyRoundTo) {
 }
 
 TEST(Ternarize, ElementsBelowTheScalerThatRoundToItAreCertain) {
-  // m < s, but fl(m * fl(1 / s)) is 1: t is 65536, above every draw.
+  // m < s, but fl(m * fl(1 / s)) is 1: t = 65536 exceeds all draws.
   float s = 2.0f;
   do {
     s = std::nextafter(s, 1.0f);
@@ -315,7 +315,7 @@ TEST(Ternarize, ElementsBelowTheScalerThatRoundToItAreCertain) {
 }
 
 TEST(Ternarize, DrawIndicesCrossTwoToThe35) {
-  // There the block index passes 2^32 and continues in another counter word.
+  // The block index passes 2^32 and carries into another counter word.
   const std::vector<float> gradient = testing::gaussian(3 * 4096 + 5, 5);
   for (const std::uint64_t before :
        {std::uint64_t{64}, std::uint64_t{4096}, std::uint64_t{4160}, std::uint64_t{8192}}) {
@@ -343,7 +343,7 @@ TEST(Ternarize, ClipsLocallyBeforeComparing) {
         gradient, {0, 0, 4096, 2}, {2.5f, 2.5f, 1.0f, 2.5f, canonical_nan()}, {1.5f, 2.5f, 3.0f, 0.0f, 1.0f}, format};
     expect_on_every_target(c, "clips");
   }
-  // An element above its clip is no longer certain, however large it is.
+  // Clipping makes the code of a large element random again.
   const std::vector<float> large(4096, 1e30f);
   const auto codes = unpacked_t2(run_kernel({large, {}, {2.0f}, {1.0f}}), large.size());
   const auto nonzero = std::count(codes.begin(), codes.end(), 1);
@@ -352,7 +352,7 @@ TEST(Ternarize, ClipsLocallyBeforeComparing) {
 }
 
 TEST(Ternarize, RefinesTiesOfWhatTheClipLeaves) {
-  // Each clip puts one element on a tie; what decides is the clipped magnitude, not the element's own.
+  // Each clip puts one element on a tie; the clipped magnitude decides, not the element's.
   const std::vector<float> gradient(256, 3.0f);
   const auto r16 = reference::draws16(kStream, 0, gradient.size());
   for (const std::uint32_t r : r16) {

@@ -1,4 +1,4 @@
-// Ternary codes that are rounded to nearest, or whose two sides have a scaler each, on the CPU and on a GPU.
+// Ternary codes with rounding to nearest, or with a scaler for each sign, on the CPU and on a GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,11 +31,11 @@ constexpr CodeFormat kFormats[] = {CodeFormat::kT2, CodeFormat::kT5, CodeFormat:
 const DrawKey kKey{0x0123456789abcdef, 42, 3, DrawPurpose::kTernarize};
 const float kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// One slice, in host memory.
+/// Arguments of one slice, in host memory.
 struct Case {
   std::vector<float> gradient = {};
   std::vector<float> scalers = {2.5f};
-  std::vector<float> clips = {};  // empty: none
+  std::vector<float> clips = {};  // empty: no clipping
   std::int64_t first = 0;
   std::int64_t block_elements = 0;
   TernarizeOptions options = {};
@@ -107,7 +107,7 @@ Bytes payload_on(const Case& c, Stream& stream) {
   return {begin, begin + bytes};
 }
 
-/// Every way that is not the default one, in every format that it has.
+/// All non-default modes in all formats that support them.
 std::vector<TernarizeOptions> all_modes() {
   std::vector<TernarizeOptions> modes;
   for (const Rounding rounding : kRoundings) {
@@ -120,7 +120,6 @@ std::vector<TernarizeOptions> all_modes() {
   return modes;
 }
 
-/// Cases of all kinds.
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   const float tiny = std::numeric_limits<float>::denorm_min();
@@ -178,7 +177,7 @@ TEST_F(CudaTernaryModes, AreTheCpus) {
 }
 
 TEST(TernaryModes, ResolveTiesOfTheirSide) {
-  // t = r16 + 1/2 of the side's own scaler.
+  // t = r16 + 1/2, with the scaler of the element's sign.
   constexpr std::size_t n = 5000;
   const auto r16 = reference::draws16({kKey.seed, kKey.step, kKey.worker, 1}, 128, n);
   Case c{.scalers = {1.0f, 4.0f}, .options = {.levels = TernaryLevels::kAsymmetric}};
@@ -197,7 +196,7 @@ TEST(TernaryModes, ResolveTiesOfTheirSide) {
 
 TEST(TernaryModes, WriteGoldenBytes) {
   Stream stream(Device::cpu(), 1);
-  // Half of s and more is kept.
+  // Elements of at least s / 2 are kept.
   Case c{.gradient = {0.5f, -0.5f, 0.4999999f, 3, -0.0f, -0.3f, -9, -2, 2, 0}, .scalers = {1.0f}};
   c.options.rounding = Rounding::kNearest;
   EXPECT_EQ(payload_on(c, stream), (Bytes{0x4d, 0xf0, 0x01, 0x00}));
@@ -230,7 +229,7 @@ TEST(TernaryModes, OfTwoScalersHaveNoSums) {
   EXPECT_THROW(ternarize({&task, 1}, c.options, kKey, {&bytes, 1}, stream), InvalidArgument);
 }
 
-/// Messages of three workers whose sides have a scaler each, and their mean on a stream's device.
+/// Messages of three workers with two scalers each, and their mean on a stream's device.
 struct SidedWorkers {
   explicit SidedWorkers(CodeFormat format) {
     for (std::uint64_t k = 0; k < 3; ++k) {
@@ -279,7 +278,7 @@ struct SidedWorkers {
   std::vector<Case> cases;
 };
 
-/// Equal values: a zero may be of either sign where an element of the reference's side is not the code's.
+/// Compares values, not bits: zeros may differ in sign.
 void expect_equal_values(const std::vector<float>& found, const std::vector<float>& expected) {
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], expected[i]) << i;

@@ -19,7 +19,7 @@ using reference::Bytes;
 constexpr TernaryFormat kFormats[] = {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask,
                                       TernaryFormat::kTrans, TernaryFormat::kLanes};
 
-/// Bytes at an address that is a multiple of 8, as formats ask for.
+/// Bytes at an address that is a multiple of 8.
 class Aligned {
  public:
   explicit Aligned(const Bytes& bytes) : words_((bytes.size() + 7) / 8), size_(bytes.size()) {
@@ -47,7 +47,7 @@ Bytes packed(std::span<const std::int8_t> codes, TernaryFormat format, int num_w
   return {payload.data(), payload.data() + bytes};
 }
 
-/// What lanes of one worker unpack to: the bias of a sum over all workers is taken off.
+/// Unpacked code; lanes of one worker are unpacked with the bias of a sum over all workers.
 std::int16_t expected_code(std::int8_t code, TernaryFormat format, int num_workers) {
   return static_cast<std::int16_t>(format == TernaryFormat::kLanes ? code + 1 - num_workers : code);
 }
@@ -166,7 +166,7 @@ TEST(T5, EveryRunOfFiveCodesHasAByteOfItsOwn) {
 class CheckPayload : public ::testing::Test {
  protected:
   CheckPayload() : codes_(random_codes(4096 + 1003, 9)) {}
-  /// A payload of an encoder, changed by `damage`, must be refused; unchanged it must pass.
+  /// Expects that an encoder's payload passes, and is refused after `damage`.
   template <class Damage>
   void expect_refused(TernaryFormat format, int workers, const Damage& damage) {
     Bytes bytes = packed(codes_, format, workers);
@@ -219,9 +219,9 @@ TEST_F(CheckPayload, RefusesBytesAbove242OfT5) {
 }
 
 TEST_F(CheckPayload, RefusesPaddingOfT5) {
-  // 5099 codes: 1020 bytes, whose last holds 4 codes.
+  // 5099 codes: 1020 bytes, the last with 4 codes.
   expect_refused(TernaryFormat::kT5, 1, [](Bytes& bytes) { bytes[1019] = 81; });
-  codes_.resize(5091);  // 1019 bytes, the last of one code
+  codes_.resize(5091);  // 1019 bytes, the last with one code
   expect_refused(TernaryFormat::kT5, 1, [](Bytes& bytes) { bytes[1018] = 3; });
   expect_refused(TernaryFormat::kT5, 1, [](Bytes& bytes) { bytes[1019] = 1; });
 }
@@ -268,12 +268,12 @@ TEST_F(CheckPayload, AcceptsALaneOf2N) {
 
 TEST_F(CheckPayload, RefusesPaddingOfLanes) {
   expect_refused(TernaryFormat::kLanes, 5, [](Bytes& bytes) { bytes.back() = 0x10; });  // 5099 = 16 * 318 + 11
-  // N = 3: 21 lanes of 3 bits leave one bit of every word.
+  // N = 3: 21 lanes of 3 bits leave one bit of each word unused.
   expect_refused(TernaryFormat::kLanes, 3, [](Bytes& bytes) { bytes[7] |= 0x80; });
 }
 
 TEST_F(CheckPayload, NeverReadsOutsideRandomBytes) {
-  // Whatever comes: refused, or unpacked within bounds (the address sanitizer watches).
+  // Random bytes are refused, or unpacked within bounds (checked by the address sanitizer).
   std::mt19937_64 random(3);
   int accepted = 0;
   for (int trial = 0; trial < testing::scaled(20000, 4000); ++trial) {
@@ -302,7 +302,7 @@ TEST(AddLanes, SumsTheCodesOfAllWorkers) {
     std::vector<int> sums(n, 0);
     std::vector<std::uint64_t> lanes;
     for (int worker = 0; worker < workers; ++worker) {
-      // All plus, all minus, and mixed, so that lanes reach both ends.
+      // All plus, all minus, and mixed, so that lanes reach both limits.
       auto codes = random_codes(n, static_cast<std::uint64_t>(worker), 3);
       for (std::size_t i = 0; i < 100; ++i) codes[i] = 1;
       for (std::size_t i = 100; i < 200; ++i) codes[i] = -1;

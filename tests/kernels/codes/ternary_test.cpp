@@ -42,7 +42,7 @@ TEST(LaneBits, RefuseNoWorkers) { EXPECT_THROW(lane_bits(0), InvalidArgument); }
 
 TEST(PayloadBytes, AreThoseOfThePackedFormatAndEnoughForTmask) {
   for (std::int64_t n = 0; n < 9000; n += n < 300 ? 1 : 61) {
-    const std::vector<std::int8_t> codes(static_cast<std::size_t>(n), 1);  // all non-zero: tmask at its longest
+    const std::vector<std::int8_t> codes(static_cast<std::size_t>(n), 1);  // all non-zero: the longest tmask
     for (const TernaryFormat format : kFormats) {
       for (const int workers : {1, 2, 5, 16}) {
         ASSERT_EQ(payload_bytes(format, n, workers),

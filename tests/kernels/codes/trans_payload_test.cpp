@@ -62,7 +62,7 @@ TEST(TransPayload, MaxBytesIsReachedByMasksThatAreNotCoded) {
   EXPECT_EQ(trans_parts(4097).records_offset, 12);
   EXPECT_EQ(trans_parts(4097).max_bytes, 12 + 1032);  // 1026 + 4, filled up
   EXPECT_EQ(min_payload_bytes(CodeFormat::kTrans, 4097), 12);
-  // As many offsets as 32 bits can hold.
+  // The maximum number of offsets that 32 bits can hold.
   EXPECT_LT(trans_parts(kMaxTransElements).num_chunks * (kMaxTransRecordBytes / 2), std::int64_t{1} << 32);
   EXPECT_GE((trans_parts(kMaxTransElements).num_chunks + 1) * (kMaxTransRecordBytes / 2), std::int64_t{1} << 32);
 }
@@ -71,7 +71,7 @@ class CheckTrans : public ::testing::Test {
  protected:
   static constexpr std::int64_t kNumCodes = 4096 + 1003;
 
-  /// Exactly as long, so that one byte too far is noticed where tests are sanitized.
+  /// Copies to the exact length, so that the address sanitizer detects reads past the end.
   static void check(const Bytes& bytes) {
     const auto exact = std::make_unique<std::uint8_t[]>(bytes.size());
     std::memcpy(exact.get(), bytes.data(), bytes.size());
@@ -105,7 +105,7 @@ TEST_F(CheckTrans, AcceptsOnlyWhatAnEncoderWrites) {
     unpack_codes({CodeFormat::kTrans, damaged, kNumCodes, 1}, 0, codes);
     ASSERT_EQ(reference::pack_trans(std::vector<std::int8_t>(codes.begin(), codes.end())), damaged) << at;
   }
-  // A sign is as good as its opposite; of 200 of them a byte holds 8.
+  // Bit flips in signs give valid payloads; about 200 signs take few of the bytes.
   EXPECT_GT(num_refused, static_cast<int>(bytes_.size() / 2));
 }
 
@@ -128,7 +128,7 @@ TEST_F(CheckTrans, RefusesSignBitsWithoutANonZeroAndPadding) {
   codes_.assign(kNumCodes, 0);
   codes_[3] = 1;  // chunk 0: a byte of signs and one of padding
   std::size_t end = 0;
-  for (std::size_t i = 4096; i < 4200 && end + 2 != bytes_.size(); ++i) {  // until records are no whole words
+  for (std::size_t i = 4096; i < 4200 && end + 2 != bytes_.size(); ++i) {  // until the records do not fill whole words
     codes_[i] = -1;
     bytes_ = packed(codes_);
     end = 12 + 2 * static_cast<std::size_t>(bytes_[8] + 256 * bytes_[9]);

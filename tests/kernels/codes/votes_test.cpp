@@ -77,7 +77,7 @@ TEST(VoteCounter, TakesManyTasks) {
 }
 
 TEST(VoteCounter, StoresLargeMeansPastTheCachesWithTheSameValues) {
-  // 2^24 elements and more are streamed, where the target can.
+  // From 2^24 elements on, targets that can use streaming stores.
   expect_majority({.num_workers = 2, .count = (std::int64_t{1} << 24) + 65}, 2);
 }
 

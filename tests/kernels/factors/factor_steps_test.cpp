@@ -23,7 +23,7 @@ constexpr std::uint64_t kSeed = 9;
 constexpr DeviceStep kStep{4, nullptr};
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-// The largest bfloat16, and what rounds beyond it.
+// The largest bfloat16, and a value that rounds above it.
 constexpr float kLargest = 0x1.fep127f;
 constexpr float kBeyond = 0x1.ff8p127f;
 

@@ -44,7 +44,7 @@ std::vector<float> factor(std::int64_t length, int rank, std::uint64_t seed) {
   return gaussian(static_cast<std::size_t>(length * rank), seed);
 }
 
-/// Along a row, by the words of low_rank.h: `at` gives products.
+/// Sum along a row in the order of low_rank.h; at(i) returns product i.
 template <class At>
 double sum_along_row(std::int64_t count, const At& at) {
   double total = 0;
@@ -218,7 +218,7 @@ double dot(const std::vector<float>& p, std::int64_t rows, int i, int j) {
 TEST(Orthonormalize, ColumnsAreOrthonormal) {
   for (const auto& [rows, rank] : {std::pair{1, 1}, {5, 5}, {25, 4}, {4097, 8}, {9216, 4}, {100, 32}}) {
     std::vector<float> p = factor(rows, rank, 7);
-    // One that nearly lies in the span of others: what two passes are for.
+    // A nearly dependent column, for which the second pass is needed.
     if (rank > 3) {
       for (std::int64_t row = 0; row < rows; ++row) {
         const auto at = static_cast<std::size_t>(row);

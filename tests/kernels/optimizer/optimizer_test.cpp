@@ -53,7 +53,7 @@ TEST(Momentum, RoundsEveryOperation) {
   });
 }
 
-/// Gradients of every size: ordinary ones, denormals, ones whose square over- or underflows, zeros of both signs.
+/// Adds zeros of both signs, denormals, and values whose squares over- or underflow.
 std::vector<float> with_extremes(std::span<const float> ordinary) {
   std::vector<float> values(ordinary.begin(), ordinary.end());
   const float extremes[] = {0.0f, -0.0f, 1e-42f, -1e-30f, 3e38f, -1.9e19f, 1e-20f};
@@ -84,7 +84,7 @@ TEST(Adam, RoundsEveryOperation) {
 }
 
 TEST(Adam, MovesByTheStepSizeAtFirst) {
-  // m = 0.1 G, v = 0.001 G^2: m / sqrt(v) is sqrt(10) times the sign of G, whatever its size.
+  // m = 0.1 G, v = 0.001 G^2: m / sqrt(v) is sqrt(10) times the sign of G.
   for (const float g : {1e-3f, 1.0f, -250.0f}) {
     std::vector<float> w = {1};
     std::vector<float> m = {0};
@@ -130,7 +130,7 @@ TEST(Rmsprop, RoundsEveryOperation) {
 }
 
 TEST(Rmsprop, IsWhatTheOriginalDoes) {
-  // By hand, with numbers that are exact in binary.
+  // Computed by hand, with numbers that are exact in binary.
   std::vector<float> w = {10};
   std::vector<float> ms = {6};
   std::vector<float> mom = {4};
@@ -186,7 +186,7 @@ TEST(Optimizers, KeepZeroPaddingZero) {
   for (const float value : a) EXPECT_EQ(bits_of(value), 0u);
 }
 
-/// An update of `w` with two slots by `g`, told its rate twice: by value and by pointer.
+/// An update of `w` with two slots by `g`; the rate is given by value and by pointer.
 using Apply = void (*)(std::span<float> w, std::span<float> a, std::span<float> b, std::span<const float> g, float rate,
                        Stream& stream, const StepScalars& scalars);
 constexpr Apply kAll[] = {
@@ -210,7 +210,6 @@ constexpr Apply kAll[] = {
     },
 };
 
-/// Weights and slots after one update.
 std::vector<float> updated(Apply apply, float by_value, const StepScalars& scalars) {
   constexpr std::size_t kNum = 20000;
   std::vector<float> arrays = testing::gaussian(3 * kNum, 1);

@@ -13,7 +13,7 @@ namespace {
 
 using Words = std::array<std::uint32_t, 4>;
 
-// Known answers published with Random123.
+// Known answers from Random123.
 TEST(Philox, GivesTheKnownAnswerForZeros) {
   EXPECT_EQ(philox4x32_10({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
 }

@@ -16,7 +16,7 @@ TEST(Buffer, IsAlignedToACacheLineForEverySize) {
     ASSERT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % kBufferAlignment, 0u) << n;
     ASSERT_EQ(buffer.num_elements(), n);
     ASSERT_EQ(buffer.span().size(), static_cast<std::size_t>(n));
-    for (float& value : buffer.span()) value = 1;  // the whole of it is there, says the address sanitizer
+    for (float& value : buffer.span()) value = 1;  // the address sanitizer checks the whole range
   }
 }
 

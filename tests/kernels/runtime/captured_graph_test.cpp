@@ -1,4 +1,4 @@
-// Work captured once and launched many times, by the kernels that promise to allow it.
+// CUDA graphs of the kernels that support capture, launched several times.
 #include "kernels/runtime/captured_graph.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST_F(CudaCapturedGraph, RunsWhenItIsLaunchedAndNotBefore) {
   EXPECT_EQ(to_host<int>(to.span(), stream), (std::vector<int>{7, 8, 9}));
 }
 
-/// A tensor that is encoded with scalers made on the device.
+/// A tensor that is encoded with scalers computed on the device.
 struct Encoding {
   Stream stream{Device::cuda()};
   Layout layout;

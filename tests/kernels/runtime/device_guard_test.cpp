@@ -14,7 +14,7 @@ using CudaDeviceGuard = terngrad::testing::CudaTest;
 TEST_F(CudaDeviceGuard, PutsTheDeviceBack) {
   int before = -1;
   TERNGRAD_CUDA_CHECK(cudaGetDevice(&before));
-  const Stream stream(Device::cuda(before));  // which gives it a context
+  const Stream stream(Device::cuda(before));  // creates the device's context
   const int last = num_cuda_devices() - 1;
   {
     const DeviceGuard guard(Device::cuda(last));

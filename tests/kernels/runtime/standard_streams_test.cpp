@@ -10,7 +10,7 @@
 namespace terngrad::standard_streams_test {
 namespace {
 
-/// Closes streams and ends the process with 0 if no file gets their numbers afterwards and a write to them succeeds.
+/// Closes streams; exits with 0 if new files do not get their numbers and a write to stderr succeeds.
 [[noreturn]] void open_after_closing(bool input, bool error) {
   if (input) ::close(STDIN_FILENO);
   if (error) ::close(STDERR_FILENO);

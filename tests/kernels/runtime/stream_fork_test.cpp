@@ -18,8 +18,8 @@ class CudaStreamFork : public testing::CudaTest {};
 
 constexpr std::size_t kSize = 100003;
 
-/// 1, doubled by the stream; then tripled and five times that by branches, into buffers of their own, while the stream
-/// makes seven times it; then their product.
+/// The stream doubles `base`; two branches and the stream multiply copies of it by 3, 5 and 7; then the stream
+/// multiplies the three parts: 105 base^3.
 struct Work {
   Stream stream{Device::cuda()};
   StreamFork fork{stream, 2};
@@ -72,7 +72,7 @@ TEST_F(CudaStreamFork, CanBeCaptured) {
   }
 }
 
-/// What a branch is given in turns with the stream: it sees each time what the stream did before.
+/// A branch begins several times between work of the stream, and sees the stream's earlier work each time.
 void submit_in_turns(Work& work) {
   Stream branch = work.fork.branch(0);
   for (std::size_t turn = 0; turn < 3; ++turn) {
@@ -105,7 +105,7 @@ TEST_F(CudaStreamFork, ABranchCanBeWaitedForByItself) {
   EXPECT_EQ(to_host<float>(work.parts[1].span().first(1), branch)[0], 2.0f);
   work.fork.join();
   work.stream.synchronize();
-  // While the stream is captured, its branches are.
+  // Branches are captured together with their stream.
   EXPECT_THROW(CapturedGraph(work.stream,
                              [&] {
                                work.fork.begin();

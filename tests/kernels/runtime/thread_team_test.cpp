@@ -69,7 +69,7 @@ TEST(ThreadTeam, ATaskOfTheCallingThreadFindsThreadsThatAreFree) {
 TEST(ThreadTeam, CallingThreadsHaveTheirOwn) {
   ThreadTeam& own = ThreadTeam::of_this_thread();
   EXPECT_EQ(&ThreadTeam::of_this_thread(), &own);
-  // Kept alive until both have looked: ids of threads that have ended are used again.
+  // Both threads must be alive when compared: ids of ended threads are reused.
   const Threads threads = threads_of(own, 2);
   Threads of_other;
   std::thread([&] { of_other = threads_of(ThreadTeam::of_this_thread(), 2); }).join();
@@ -82,7 +82,7 @@ TEST(ThreadTeam, AForkedProcessDoesAllInItsOnlyThread) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    ::alarm(20);  // were it to wait for the threads that have not come along
+    ::alarm(20);  // if it waits for threads that fork did not copy
     const bool is_alone = threads_of(*team, 3) == Threads(3, std::this_thread::get_id());
     team.reset();
     ::_exit(is_alone ? 0 : 1);

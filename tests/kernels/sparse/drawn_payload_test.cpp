@@ -17,7 +17,7 @@ namespace {
 using testing::DrawnCase;
 using Bytes = std::vector<std::uint8_t>;
 
-/// The elements that travel, by the formula.
+/// Sent elements, by the formula.
 std::vector<float> expected_elements(const DrawnCase& c, float factor) {
   std::vector<float> out(c.values.size());
   const auto key = draw_block({testing::kDrawnSeed, testing::kDrawnStep, 0, DrawPurpose::kSelect},
@@ -94,7 +94,7 @@ TEST(DrawnPayload, AddsUpWhatOtherStepsChoseToo) {
 }
 
 TEST(DrawnPayload, RefusesWhatNoEncoderWrites) {
-  // A slice from the middle of a group on to the middle of another: some steps draw an element outside.
+  // The slice starts and ends inside of groups, so that some steps draw an element outside of it.
   const DrawnCase c{testing::gaussian(4100, 1), {4096, 4100, 100, SparseValues::kBfloat16}};
   Bytes payload = testing::drawn_on_cpu(c);
   EXPECT_NO_THROW(check_drawn(c.shape, payload));

@@ -17,7 +17,7 @@ namespace {
 using testing::bits_of;
 using Payload = std::vector<std::uint8_t>;
 
-/// Every `step`-th element has a value.
+/// Every `step`-th element is non-zero.
 std::vector<float> with_values(std::size_t count, std::size_t step) {
   std::vector<float> values(count, 0.0f);
   for (std::size_t i = 0; i < count; i += step) values[i] = static_cast<float>(i) + 0.5f;
@@ -54,7 +54,7 @@ TEST(Nonzeros, GiveAnArrayBackBitForBit) {
 
 TEST(Nonzeros, AreAsShortAsTheyAreFew) {
   EXPECT_EQ(written(std::vector<float>(10000, 0.0f), 10000).size(), 8u) << "the number of places, and 0";
-  // 100 places: the header, a group's two words, 100 gaps of 7 bits, and values.
+  // 100 places: header, two words for the group, 100 gaps of 7 bits, values.
   EXPECT_EQ(written(with_values(10000, 100), 10000).size(), 4u * (2 + 2 + 22 + 100));
 }
 
@@ -62,7 +62,7 @@ TEST(Nonzeros, GoldenBytes) {
   std::vector<float> values(10, 0.0f);
   values[2] = 1;
   values[7] = -2;
-  // 2, 0; first place 2, W = 0 and w = 3; gaps 0 and 4; the values.
+  // 2, 0; first place 2, W = 0 and w = 3; gaps 0 and 4; values.
   const std::vector<std::uint32_t> expected = {2, 0, 2, 3, 4u << 3, 0x3f800000u, 0xc0000000u};
   const Payload payload = written(values, 10);
   ASSERT_EQ(payload.size(), 4 * expected.size());

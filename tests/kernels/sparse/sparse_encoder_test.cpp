@@ -18,7 +18,7 @@ namespace {
 
 using testing::SparseCase;
 
-/// Sorts everything, and writes the first k of each run.
+/// Payload of the first k elements of each run, after sorting all.
 std::vector<std::uint8_t> expected_payload(const SparseCase& c) {
   std::vector<float> values = c.values;
   if (!c.is_finite) std::ranges::fill(values, 0.0f);

@@ -43,14 +43,14 @@ Chosen chosen(const SparseShape& shape, const std::vector<float>& elements) {
 
 Bytes written(const SparseShape& shape, const Chosen& sent) {
   const auto most = static_cast<std::size_t>(max_sparse_bytes(shape));
-  std::vector<std::uint64_t> words((most + 7) / 8, ~std::uint64_t{0});  // what is left alone stays visible
+  std::vector<std::uint64_t> words((most + 7) / 8, ~std::uint64_t{0});  // canary for bytes that encode leaves unwritten
   auto* const payload = reinterpret_cast<std::uint8_t*>(words.data());
   const std::int64_t bytes = write_sparse(shape, sent.places, sent.values, payload);
   EXPECT_LE(bytes, static_cast<std::int64_t>(most));
   return {payload, payload + bytes};
 }
 
-/// All elements, put together of pieces of that many.
+/// All elements, decoded in pieces of `piece` elements.
 std::vector<float> read(const SparseShape& shape, const Bytes& payload, std::int64_t piece) {
   std::vector<float> out(static_cast<std::size_t>(shape.num_elements));
   for (std::int64_t first = 0; first < shape.num_elements; first += piece) {
@@ -100,7 +100,7 @@ TEST(SparsePayload, BringsBackWhatWasWritten) {
 }
 
 TEST(SparsePayload, GoldenBytesOfRuns) {
-  // Gaps 0, 9 and 1 take 4 bits: 0, 0 | 9 << 4 | 1 << 8 behind the place 3.
+  // Gaps 0, 9 and 1 take 4 bits: 0, 0 | 9 << 4 | 1 << 8, after place 3.
   const SparseShape shape{.num_elements = 40, .density = 0.075};
   EXPECT_EQ(written(shape, {{3, 13, 15}, {1.0f, -2.0f, 0.5f}}),
             (Bytes{3, 0, 0,    0,    0, 0, 0, 0,    3, 0, 0, 0,   4, 0, 0, 0, 0x90, 0x01, 0, 0,  //
@@ -108,14 +108,14 @@ TEST(SparsePayload, GoldenBytesOfRuns) {
 }
 
 TEST(SparsePayload, GoldenBytesOfLocalPlaces) {
-  // 2 of the first 256 elements, 1 of the 44 others: places of 8 bits.
+  // 2 of the first 256 elements and 1 of the other 44: places of 8 bits.
   const SparseShape shape{SparseFormat::kLocal, SparseValues::kBfloat16, 300, 0.0078125, 256};
   EXPECT_EQ(written(shape, {{1, 255, 258}, {1.0f, -2.0f, 0.5f}}),
             (Bytes{1, 255, 2, 0, 0x80, 0x3f, 0, 0xc0, 0, 0x3f, 0, 0}));
 }
 
 TEST(SparsePayload, SaysWhereAGroupsGapsBegin) {
-  // Two groups of 128 places: the second begins 4 words for each bit of the first's width behind it.
+  // Two groups of 128 places: the second starts 4 words per bit of width after the first.
   std::vector<std::uint32_t> places;
   for (std::uint32_t i = 0; i < 200; ++i) places.push_back(i < 128 ? 5 * i : 1000 + i);
   const SparseShape shape{.num_elements = 2000, .density = 0.1};

@@ -21,7 +21,7 @@ namespace {
 
 std::uint32_t magnitude(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7fffffffu; }
 
-/// By sorting everything.
+/// Reference by sorting.
 std::vector<std::uint32_t> sorted_top(const std::vector<float>& values, std::int64_t k) {
   std::vector<std::uint32_t> places(values.size());
   std::iota(places.begin(), places.end(), 0u);
@@ -69,7 +69,7 @@ TEST(TopK, DoesNotDependOnThreads) {
 
 TEST(TopK, OfEqualMagnitudesTakesTheFirst) {
   std::vector<float> values = testing::gaussian(100000, 7);
-  for (float& value : values) value = std::round(value * 2) / 2;  // a dozen magnitudes, of both signs
+  for (float& value : values) value = std::round(value * 2) / 2;  // few magnitudes, of both signs
   for (const std::int64_t k : {1, 100, 5000, 60000}) expect_top(values, k);
   expect_top(std::vector<float>(70000, -3.0f), 700);
 }
@@ -82,7 +82,7 @@ TEST(TopK, FillsUpWithZerosWhereFewElementsAreNot) {
   for (const std::int64_t k : {1, 4, 5, 2000, 100000}) expect_top(values, k);
 }
 
-// A sample at equal distances sees large elements only, or none of them.
+// The selector samples at equal distances: here it sees only large elements, or none.
 TEST(TopK, IsExactWhereTheSampleMisleads) {
   constexpr std::size_t kElements = 1 << 18;
   constexpr std::size_t kDistance = kElements / 16384;
@@ -95,7 +95,7 @@ TEST(TopK, IsExactWhereTheSampleMisleads) {
   }
 }
 
-// A selector guesses from the run before: that of one of the same size says something, whatever it was.
+// The selector starts with a guess from its last run of the same size, which may be wrong.
 TEST(TopK, DoesNotDependOnTheRunBefore) {
   constexpr std::int64_t kCount = 5000;
   constexpr std::int64_t kKept = 50;

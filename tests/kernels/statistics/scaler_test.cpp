@@ -116,7 +116,7 @@ TEST(LocalScalerOfSigns, IsZeroWhereTheLargestMagnitudeIsTooSmallAndNowhereElse)
     EXPECT_EQ(sign_scaler_of({-0x1p-86f}, rule), 0x1p-86f);
     EXPECT_EQ(bits_of(local_scaler({}, 0, 0, rule)), 0u);
   }
-  // The mean is below what the largest magnitude has to reach.
+  // The mean may be below 2^-86; only the largest magnitude must reach it.
   std::vector<float> sparse(1024);
   sparse[77] = -0x1p-86f;
   EXPECT_EQ(sign_scaler_of(sparse, ScalerRule::kMeanMagnitude), 0x1p-96f);
@@ -135,7 +135,7 @@ TEST(LocalScalerOfSigns, IsNanWhereElementsAreNotFiniteOrItIsTooLarge) {
 }
 
 TEST(StandardDeviation, IsZeroBelowRoundingErrorOfTheMean) {
-  // Spread of 2^-21 of the mean: the variance is 2^-42 of the mean square, below the 2^-40 that counts.
+  // The variance is 2^-42 of the mean square, below the limit of 2^-40.
   EXPECT_EQ(standard_deviation(of({1.0f, 1.0f + 0x1p-20f}), 2), 0.0);
   EXPECT_GT(standard_deviation(of({1.0f, 1.0f + 0x1p-18f}), 2), 0.0);
 }

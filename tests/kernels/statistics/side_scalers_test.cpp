@@ -24,7 +24,7 @@ namespace {
 
 using testing::bits_of;
 
-/// By the definition, one element after the other.
+/// By definition, element by element.
 SideMax side_max_of(std::span<const float> values) {
   SideMax max;
   for (const float value : values) {

@@ -27,7 +27,7 @@ void expect_equal(const SignedStatistics& found, const SignedStatistics& expecte
   ASSERT_EQ(found.max_negative, expected.max_negative) << what;
 }
 
-/// Of values as one tensor.
+/// Statistics of the values as one tensor.
 std::vector<SignedStatistics> measured(std::vector<float> values, std::int64_t columns = 0) {
   Layout layout;
   const auto n = static_cast<std::int64_t>(values.size());

@@ -51,7 +51,7 @@ TEST(Statistics, AddUpMagnitudesInTheSameTree) {
 }
 
 TEST(Statistics, FollowTheTreeAroundChunksAndSlots) {
-  // 300 chunks: more than the 256 slots that chunks are summed in.
+  // 300 chunks: more than the 256 slots.
   const std::int64_t longest = 300 * kChunkElements + 77;
   const std::vector<float> values = testing::gaussian(static_cast<std::size_t>(longest), 2);
   testing::for_each_target([&](const std::string& target) {
@@ -89,7 +89,7 @@ TEST(Statistics, CountChunksFromTheSliceStart) {
   Layout layout;
   layout.add("a", {10000});
   layout.add("b", {20000});
-  std::vector<float> flat(static_cast<std::size_t>(layout.flat_elements()), 7.0f);  // padding that must not count
+  std::vector<float> flat(static_cast<std::size_t>(layout.flat_elements()), 7.0f);  // padding, which must be ignored
   const TensorTable table(layout, flat.data());
   std::copy_n(values.begin(), 10000, table.tensor(0));
   std::copy_n(values.begin() + 10000, 20000, table.tensor(1));
@@ -120,8 +120,8 @@ TEST(Statistics, LieWithinRoundingErrorOfExactSums) {
     }
     Stream stream(Device::cpu(), 1);
     const Statistics found = measure(values, stream);
-    // No element passes through more than 32 + 3 + 4 + ceil(chunks / 256) + 8 additions: 2^-53 each, of the
-    // magnitudes; long double's own error is 2^-11 of that.
+    // Each element passes through at most 32 + 3 + 4 + ceil(chunks / 256) + 8 additions with errors of 2^-53 of the
+    // magnitudes; the error of long double is 2^-11 of that.
     const long double bound = 60 * std::ldexp(1.0L, -53);
     EXPECT_LE(std::fabs(static_cast<long double>(found.sum) - sum), bound * magnitudes) << n;
     EXPECT_LE(std::fabs(static_cast<long double>(found.sum_squares) - squares), bound * squares) << n;

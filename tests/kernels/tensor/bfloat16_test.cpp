@@ -16,7 +16,7 @@ namespace {
 
 using testing::bits_of;
 
-/// Lower halves around ties and both ends.
+/// Lower halves around ties, and at both ends.
 constexpr std::uint32_t kLowerHalves[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff, 0x4000, 0xc000};
 
 TEST(Bfloat16, RoundsToNearestEvenForEveryUpperHalf) {
@@ -49,7 +49,7 @@ TEST(Bfloat16, KeepsNanAndItsSign) {
 TEST(Bfloat16, OverflowsToInfinityAboveHalfAStep) {
   EXPECT_EQ(to_bfloat16(std::numeric_limits<float>::max()), 0x7f80);
   EXPECT_EQ(to_bfloat16(std::bit_cast<float>(0x7f7f7fffu)), 0x7f7f);
-  EXPECT_EQ(to_bfloat16(std::bit_cast<float>(0x7f7f8000u)), 0x7f80);  // the tie goes to the even one
+  EXPECT_EQ(to_bfloat16(std::bit_cast<float>(0x7f7f8000u)), 0x7f80);  // the tie goes to even
   EXPECT_EQ(to_bfloat16(-std::numeric_limits<float>::infinity()), 0xff80);
 }
 

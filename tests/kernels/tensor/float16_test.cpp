@@ -40,7 +40,7 @@ TEST(Float16, RoundTripsEveryValueButSignallingNan) {
 
 TEST(Float16, RoundsToNearestEvenAroundEveryBoundary) {
   for (std::uint32_t half = 0; half < kInfinity; ++half) {
-    // Exact in float32: a float16 has 11 bits, half way to the next one takes 12. Beyond the largest comes 2^16.
+    // Midpoints are exact in float32: they have 12 bits. The largest float16 is followed by 2^16.
     const float low = from_float16(static_cast<std::uint16_t>(half));
     const float high = half == kMax ? 65536.0f : from_float16(static_cast<std::uint16_t>(half + 1));
     const float middle = (low + high) / 2;
@@ -68,7 +68,7 @@ TEST(Float16, RoundsEveryUpperHalfOfAFloat32) {
 
 TEST(Float16, OverflowsToInfinityAboveHalfAStep) {
   EXPECT_EQ(to_float16(65519.996f), kMax);
-  EXPECT_EQ(to_float16(65520.0f), kInfinity);  // the tie goes to the even one
+  EXPECT_EQ(to_float16(65520.0f), kInfinity);  // the tie goes to even
   EXPECT_EQ(to_float16(std::numeric_limits<float>::max()), kInfinity);
   EXPECT_EQ(to_float16(-std::numeric_limits<float>::infinity()), 0x8000 | kInfinity);
 }
@@ -77,7 +77,7 @@ TEST(Float16, UnderflowsToZeroUpToHalfTheMinSubnormal) {
   EXPECT_EQ(to_float16(0x1p-25f), 0);
   EXPECT_EQ(to_float16(std::nextafter(0x1p-25f, 1.0f)), 1);
   EXPECT_EQ(to_float16(-std::numeric_limits<float>::denorm_min()), 0x8000);
-  EXPECT_EQ(to_float16(0x1.ffcp-15f), 0x0400);  // the tie between the largest subnormal and the least normal
+  EXPECT_EQ(to_float16(0x1.ffcp-15f), 0x0400);  // tie between the largest subnormal and the smallest normal number
   EXPECT_EQ(to_float16(std::nextafter(0x1.ffcp-15f, 0.0f)), 0x03ff);
 }
 
@@ -123,7 +123,7 @@ TEST(Float16, BulkConversionsAreTheScalarOnesForEveryPattern) {
     for (std::size_t i = 0; i < halves.size(); ++i) {
       ASSERT_EQ(bits_of(floats[i]), bits_of(from_float16(halves[i]))) << target << ' ' << i;
     }
-    // Around ties and at both ends of every upper half of a float32.
+    // Around ties and at both ends, for each upper half of a float32.
     for (const std::uint32_t lower : {0u, 1u, 0x0fffu, 0x1000u, 0x1001u, 0x3000u, 0x8000u, 0xffffu}) {
       for (std::uint32_t i = 0; i < 65536; ++i) floats[i] = std::bit_cast<float>(i << 16 | lower);
       encode_float16(floats, halves, stream);

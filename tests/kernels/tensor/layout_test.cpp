@@ -68,7 +68,7 @@ TEST(Layout, SelectionsHaveFingerprintsOfTheirOwn) {
   const std::array<int, 1> second = {1};
   const std::array<int, 1> last = {2};
   EXPECT_NE(layout.select(second).fingerprint(), layout.select(last).fingerprint());
-  // The same tensor elsewhere is drawn for otherwise.
+  // The same tensor has other draws in another layout.
   Layout alone;
   alone.add("conv1/biases", {33});
   const std::array<int, 1> only = {0};
@@ -137,12 +137,12 @@ TEST(Layout, RefusesATensorAfterWhichTheTotalOverflows) {
   Layout layout;
   layout.add("a", {std::int64_t{1} << 49});
   layout.add("b", {std::int64_t{1} << 49});
-  EXPECT_THROW(layout.add("c", {1}), InvalidArgument);  // 2^50 draws are all there are
+  EXPECT_THROW(layout.add("c", {1}), InvalidArgument);  // exceeds the 2^50 draws
   EXPECT_EQ(layout.num_segments(), 2);
 }
 
 TEST(LayoutFingerprint, IsPinned) {
-  // Checkpoints and messages carry it: a change makes those of before unreadable.
+  // Stored in checkpoints and messages: a change makes old ones unreadable.
   Layout layout;
   EXPECT_EQ(layout.fingerprint(), 0xa8c7f832281a39c5ull);  // FNV-1a of eight zero bytes
 }
@@ -169,7 +169,7 @@ TEST(LayoutFingerprint, DiffersInNameShapeRoleAndOrder) {
 }
 
 TEST(Fingerprint, IsFnv1aOfBytes) {
-  // Published FNV-1a 64 vectors.
+  // Published vectors of FNV-1a 64.
   EXPECT_EQ(Fingerprint().value(), 0xcbf29ce484222325ull);
   EXPECT_EQ(Fingerprint().add(std::string_view("a")).value(), 0xaf63dc4c8601ec8cull);
   EXPECT_EQ(Fingerprint().add(std::string_view("foobar")).value(), 0x85944171f73967e8ull);

@@ -29,7 +29,7 @@ void for_each_case(const Body& body) {
   });
 }
 
-/// Everything that an exponent of all ones can be, and its neighbours.
+/// Infinities, NaN, and the values around them and around zero.
 constexpr std::uint32_t kSpecial[] = {0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffc00000u, 0x7f800001u, 0xffffffffu,
                                       0x7f7fffffu, 0xff7fffffu, 0x00000000u, 0x80000000u, 0x00000001u, 0x807fffffu};
 

@@ -16,7 +16,7 @@ TEST(TreeSplit, IsTheLargestPowerOfTwoBelow) {
   for (int m = 2; m <= 10; ++m) EXPECT_EQ(tree_split(m), expected_splits[static_cast<std::size_t>(m - 2)]) << m;
 }
 
-/// All ranges [begin, end) of the tree, from its definition.
+/// All ranges [begin, end) of the tree, by definition.
 void list_ranges(int begin, int end, std::vector<std::pair<int, int>>& ranges) {
   ranges.emplace_back(begin, end);
   if (end - begin == 1) return;
@@ -26,7 +26,7 @@ void list_ranges(int begin, int end, std::vector<std::pair<int, int>>& ranges) {
   list_ranges(begin + left, end, ranges);
 }
 
-/// The longest range of the tree that begins at `begin` and ends by `end`.
+/// Length of the longest range of the tree that starts at `begin` and ends at or before `end`.
 int longest_from(const std::vector<std::pair<int, int>>& ranges, int begin, int end) {
   int longest = 0;
   for (const auto& [first, last] : ranges) {

@@ -6,13 +6,13 @@ from signalled_training import SignalledTraining
 
 
 class Async(SignalledTraining):
-    """Asynchronous training: rank 0 serves, the others push."""
+    """Asynchronous training: rank 0 is the server, the other ranks push gradients."""
 
     def options(self, **others):
         return ternary(strategy="async", num_nodes=4, **others)
 
     def pushes(self, name):
-        """Of the last checkpoint, by worker."""
+        """Pushes per worker, from the last checkpoint."""
         content = self.checkpoint(name)[1]
         header = json.loads(content[8:8 + int.from_bytes(content[:8], "little")])
         return [int(number) for number in header["__metadata__"]["async_pushes"].split()]
@@ -73,7 +73,7 @@ class Async(SignalledTraining):
             after = self.pushes(name)
             self.assertTrue(all(b > a for a, b in zip(before, after)), f"{before} {after}")
             end = int(re.search(r"stopped after step (\d+)", result.stdout).group(1))
-            # The histogram is of the whole run.
+            # The histogram covers the whole run.
             self.assertRegex(result.stdout, rf"; {4 * end} pushes, ")
 
     def test_what_workers_of_several_processes_kept_begins_anew(self):

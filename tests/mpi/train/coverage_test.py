@@ -6,7 +6,7 @@ from launched_training import main
 
 
 class Coverage(unittest.TestCase):
-    """The table of launches has what it promises. Starts nothing."""
+    """Checks that the launch table covers its axes. Starts no processes."""
 
     def test_rows_have_a_value_of_every_axis_and_can_run(self):
         for _, row in ROWS:
@@ -34,7 +34,7 @@ class Coverage(unittest.TestCase):
         _, row = ROWS[0]
         others = [pairs_of(other) for _, other in ROWS[1:]]
         self.assertTrue(legal_pairs().difference(*others), row)
-        # And a value that nothing meets yet.
+        # The return ternary is possible with servers but not with codec bf16.
         self.assertTrue(launch_table.can_be_completed({"return": "ternary", "exchange": "servers"}))
         self.assertFalse(launch_table.can_be_completed({"return": "ternary", "codec": "bf16"}))
 

@@ -5,7 +5,7 @@ from signalled_training import SignalledTraining
 
 
 class Evaluator(SignalledTraining):
-    """The last rank evaluates what the others save."""
+    """The last rank evaluates the checkpoints that the others save."""
 
     def test_it_evaluates_every_checkpoint_and_ends_with_the_run(self):
         options = ternary(max_steps=9, log_steps=3, save_iter=3)
@@ -14,7 +14,7 @@ class Evaluator(SignalledTraining):
             name = f"with{ranks}"
             result = self.trained(ranks, name, *options, "--last_rank_evaluates")
             self.assertEqual(self.checkpoint(name), self.checkpoint("alone"))
-            # The run's own metrics have no evaluation, the evaluator's have the one of the last step at least.
+            # The training's metrics have no evaluation; the evaluator's have at least that of the last step.
             self.assertNotIn("test", [record["kind"] for record in self.records(name)])
             self.assertEqual([record["step"] for record in self.records(name, "eval")], [3, 6, 9])
             last = self.records(name, "eval")[-1]

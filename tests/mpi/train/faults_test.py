@@ -7,7 +7,7 @@ from signalled_training import SignalledTraining
 
 
 class Faults(SignalledTraining):
-    """A rank that is lost ends the run with a message, and nothing is lost that was saved."""
+    """A lost rank ends the run with a message, and saved checkpoints survive."""
 
     OPTIONS = {"max_steps": 100000, "log_steps": 5, "save_iter": 10}
 
@@ -23,7 +23,8 @@ class Faults(SignalledTraining):
             self.assert_goes_on(name)
 
     def test_a_rank_that_hangs_at_the_end_is_named(self):
-        # The chief in its last evaluation, which the others wait for: of the built-in set, so that it takes its time.
+        # Stops the chief in its last evaluation, which the others wait for; the built-in data set makes that take long
+        # enough.
         run = self.start(3, "end", *ternary(max_steps=20, log_steps=5, dataset="synthetic"), "--exchange_timeout", "3")
         path = self.path("end", "checkpoint-0000000020.safetensors")
         self.wait_until(run, lambda: os.path.exists(path), "the last step was saved")
@@ -49,7 +50,7 @@ class Faults(SignalledTraining):
         self.assert_goes_on("killed")
 
     def assert_goes_on(self, name):
-        """A run that is resumed comes to the bits of one that nothing happened to."""
+        """A resumed run ends with the bits of an undisturbed run."""
         step = self.last_step(name)
         result = self.trained(2, name, *ternary(**self.OPTIONS, stop_after_secs=0.5), "--resume")
         self.assertIn(f"resumed after step {step}", result.stderr)

@@ -5,12 +5,12 @@ from signalled_training import SignalledTraining
 
 
 def on(gpus, **environment):
-    """The environment of processes that see that many emulated GPUs."""
+    """Environment in which processes see `gpus` emulated GPUs."""
     return {"SIMT_DEVICES": str(gpus), **environment}
 
 
 class Gpus(SignalledTraining):
-    """Processes with an emulated GPU each, of a program that MPI stands in for NCCL in."""
+    """Processes with an emulated GPU each; NCCL is replaced by MPI."""
 
     def options(self, **others):
         return ternary(**{"device": "cuda", "image_size": 8, "batch_size": 8, "num_nodes": 4, "benchmark_mode": "true",
@@ -33,7 +33,7 @@ class Gpus(SignalledTraining):
         self.assert_same("alone", "ranks2")
 
     def test_gradients_that_cpus_exchange_have_the_same_bits(self):
-        """With several GPUs to a process, and several processes on a GPU; the rows of launch_table.py have one each."""
+        """Several GPUs per process, and several processes per GPU; the rows of launch_table.py have one GPU per process."""
         self.trained(0, "alone", *self.options(max_steps=2))
         parameters = {"strategy": "ps", "pull": "parameters"}
         for name, ranks, gpus, options in [
@@ -50,7 +50,7 @@ class Gpus(SignalledTraining):
         options = small(device="cuda", image_size=8, batch_size=8, num_nodes=4, benchmark_mode="true", max_steps=2, log_steps=2)
         self.trained(0, "alone", *options)
         self.trained(2, "vendor", *options, "--exchange=vendor", env=on(1))
-        # In its own order, so with other last places.
+        # The library sums in its own order, which changes the last digits.
         for ours, of_library in zip(self.metrics("alone"), self.metrics("vendor"), strict=True):
             self.assertAlmostEqual(ours["loss"], of_library["loss"], places=4)
 
@@ -61,7 +61,7 @@ class Gpus(SignalledTraining):
             command = [*self.options(max_steps=2, strategy="ps", num_servers=1, device=device), "--train_dir", self.path(name)]
             self.launch_apart(command, 2, 1, servers_gpus)
             self.assertEqual(self.checkpoint(name), self.checkpoint("alone"), name)
-        # Nor does one that has a GPU take it where the others have none.
+        # A server with a GPU does not use it if the workers have none.
         options = self.options(max_steps=2, strategy="ps", num_servers=1, device="auto")
         self.launch_apart([*options, "--train_dir", self.path("on_cpus")], 2, 0, 1)
         self.trained(0, "cpu", *self.options(max_steps=2, device="cpu"))
@@ -75,7 +75,7 @@ class Gpus(SignalledTraining):
             self.assertIn("staleness of all pushes", result.stdout)
         self.assertRegex(self.refused(3, *options, "--num_gpus", "2", env=on(8)),
                          "--num_gpus 2: needs 0 or 1 with --strategy async and several processes, whose workers take turns")
-        # Of one process they are on several.
+        # In a single process the workers use several GPUs.
         losses = []
         for gpus in [1, 2]:
             self.trained(0, f"alone{gpus}", *options, "--num_gpus", str(gpus), env=on(2))
@@ -88,7 +88,7 @@ class Gpus(SignalledTraining):
         self.keep_checkpoint("cut", 2)
         result = self.trained(0, "cut", *self.options(), "--resume")
         self.assertIn("resumed after step 2", result.stderr)
-        # The kind of GPU is the same, which is what bits depend on.
+        # Bits depend on the kind of GPU, which is the same.
         self.assertNotIn("the run was on", result.stderr)
         self.assert_same("whole", "cut")
 
@@ -96,7 +96,7 @@ class Gpus(SignalledTraining):
         self.assert_one_stops_all(2, "stopped", *self.options(max_steps=100000, save_iter=100000), env=on(2))
 
     def hang(self, name, **environment):
-        """Makes rank 1 of a run hang. @returns what the run printed, and after how many seconds it had ended"""
+        """Makes rank 1 of a run hang. @returns the run's output, and seconds until it ended"""
         run = self.start(2, name, *self.options(max_steps=100000, exchange_timeout=4), env=on(2, **environment))
         self.wait_for_steps(run, name)
         out, err, seconds = self.hung(run, 1, timeout=120)
@@ -104,7 +104,7 @@ class Gpus(SignalledTraining):
 
     def test_a_process_that_hangs_is_named_in_time(self):
         text, seconds = self.hang("hangs", NCCL_OVER_MPI_PATIENCE="0.5")
-        # Whether it was in a step or between two.
+        # Rank 1 may hang in a step or between two.
         self.assertRegex(text, r"rank 0 on .*heard nothing from rank 1 \(host \S+\) for (2|4) seconds")
         self.assertLess(seconds, 20)
 
@@ -130,13 +130,13 @@ class Gpus(SignalledTraining):
             self.assertRegex(self.refused(2, *self.options(**options), env=on(gpus)), words)
 
     def test_gpus_that_cannot_be_joined_end_the_run(self):
-        # What stands in for NCCL has one for each process.
+        # The replacement of NCCL has one GPU per process.
         result = self.train(2, "refused", *self.options(), "--num_gpus", "2", env=on(4))
         self.assertNotEqual(result.returncode, 0)
         self.assertRegex(result.stderr, r"\[nccl\] ranks \d to \d of 4: joining the group failed")
 
     def launch_apart(self, command, ranks, gpus, gpus_of_last):
-        """A run of that many processes that see that many GPUs, and a last one that sees others."""
+        """Starts `ranks` processes that see `gpus` GPUs, and a last one that sees `gpus_of_last`."""
         first = [*self.launcher, str(ranks), "-x", f"SIMT_DEVICES={gpus}", self.program, *command]
         last = [":", "-n", "1", "-x", f"SIMT_DEVICES={gpus_of_last}", self.program, *command]
         result = subprocess.run([*first, *last], capture_output=True, text=True, check=False)
@@ -145,7 +145,7 @@ class Gpus(SignalledTraining):
     def test_the_rank_that_evaluates_needs_no_gpu(self):
         options = [option for option in self.options(max_steps=2) if "benchmark_mode" not in option]
         for training, strategy in [(1, ["replicated"]), (2, ["replicated"]), (2, ["ps"]), (1, ["ps", "--pull=parameters"])]:
-            name = f"{''.join(strategy)}{training}"  # one that trains is connected with none
+            name = f"{''.join(strategy)}{training}"  # a single process that trains has no group
             command = [*options, "--strategy", *strategy, "--last_rank_evaluates", "--train_dir", self.path(name)]
             self.launch_apart(command, training, training, 0)
             self.assertEqual(self.checkpoint(name), self.checkpoint("replicated1"))

@@ -1,33 +1,33 @@
-"""The launches that must end with the bits of one process: which values of options meet in them.
+"""Launches of several processes that must end with the bits of one process, as combinations of option values.
 
-AXES names what varies and its values, ROWS the combinations that are launched, reason_against() those that terngrad_train
-refuses. Every two values that can meet do so in at least one row (tests/mpi/train/coverage_test.py), and the rows marked
-`fast` have every value at least once. Three and more values that must meet for a mistake to show are left to the tests of the
-libraries, which have them all. `-` stands for what a row cannot have.
+AXES lists the options that vary and their values, ROWS the launched combinations, and reason_against() explains the
+combinations that terngrad_train refuses. Every possible pair of values is in at least one row
+(tests/mpi/train/coverage_test.py), and the rows marked `fast` have every value at least once. Combinations of three and
+more values are left to the tests of the libraries. `-` means that the axis does not apply to a row.
 
-A row is a run of `processes` processes, on emulated GPUs where `device` says so, that is compared with a run of one process
-that differs in these axes alone: processes, serving, overlap."""
+A row is a run with `processes` processes, on emulated GPUs for `device` cuda. It is compared with a run of one process
+that differs only in the axes processes, serving and overlap."""
 
 import itertools
 
 AXES = {
     "device": ["cpu", "cuda"],
     "net": ["lenet", "alexnet"],
-    "codec": ["fp32", "bf16", "t2", "t5", "tmask"],  # of ternary the format
+    "codec": ["fp32", "bf16", "t2", "t5", "tmask"],  # ternary codecs: the format
     "sharing": ["max", "mean", "none", "-"],
     "scope": ["layer", "block", "model", "-"],
     "exchange": ["all_gather", "scatter_reduce", "integer_sum", "servers", "parameters"],  # the last two: --strategy ps
     "return": ["fp32", "bf16", "sums", "ternary"],
     "processes": ["2", "3", "4"],
-    "serving": ["beside", "apart", "-"],  # beside the workers of the first process, or half of the processes do nothing else
+    "serving": ["beside", "apart", "-"],  # servers beside the workers of the first process, or in half of the processes
     "workers": ["3", "8"],
-    "examples": ["1", "2"],  # of each worker in a step
+    "examples": ["1", "2"],  # per worker and step
     "overlap": ["auto", "on", "off"],
-    "buckets": ["default", "small", "each"],  # each: one for each tensor
+    "buckets": ["default", "small", "each"],  # each: one per tensor
     "transform": ["none", "decay"],
     "floating": ["0", "2"],
     "memory": ["none", "ef", "momentum"],
-    "begin": ["new", "resumed"],  # resumed: from a checkpoint of the run of one process
+    "begin": ["new", "resumed"],  # resumed: from a checkpoint of the run with one process
     "isa": ["best", "AVX2"],
     "optimizer": ["momentum", "adam"],
 }
@@ -70,7 +70,7 @@ full cuda   lenet   fp32  -       -     all_gather     fp32    2         -      
 
 
 def parse_rows(text):
-    """[(whether it is of the fast tier, {axis: value})]"""
+    """[(True if in the fast tier, {axis: value})]"""
     header, *lines = (line.split() for line in text.strip().splitlines())
     return [(words[0] == "fast", dict(zip(header[1:], words[1:], strict=True))) for words in lines]
 
@@ -83,11 +83,11 @@ def is_ternary(row):
 
 
 def num_serving(row):
-    """Processes that serve and do nothing else."""
+    """Number of processes that only serve."""
     return int(row["processes"]) // 2 if row["serving"] == "apart" else 0
 
 
-# What cannot meet: the axes that it is about, what is true of it, why.
+# Impossible combinations: (axes, condition, reason).
 CONSTRAINTS = [
     (("codec", "sharing"), lambda r: is_ternary(r) == (r["sharing"] == "-"), "scalers are of the codec ternary"),
     (("codec", "scope"), lambda r: is_ternary(r) == (r["scope"] == "-"), "scalers are of the codec ternary"),
@@ -126,7 +126,7 @@ CONSTRAINTS = [
 
 
 def reason_against(row):
-    """Why a row, or a part of one, is refused or takes too long; None: it is not."""
+    """Reason why a row, or a part of one, is refused or takes too long; None: it is accepted."""
     for axes, holds, reason in CONSTRAINTS:
         if all(axis in row for axis in axes) and holds(row):
             return f"{', '.join(f'{axis} {row[axis]}' for axis in axes)}: {reason}"
@@ -134,7 +134,7 @@ def reason_against(row):
 
 
 def can_be_completed(part):
-    """Whether a part of a row is part of any legal row."""
+    """True if some legal row contains this part."""
     if reason_against(part):
         return False
     missing = next((axis for axis in AXES if axis not in part), None)
@@ -142,12 +142,12 @@ def can_be_completed(part):
 
 
 def pairs_of(row):
-    """Every two values of a row, each with its axis."""
+    """Pairs of (axis, value) in a row."""
     return set(itertools.combinations(sorted((axis, value) for axis, value in row.items() if value != "-"), 2))
 
 
 def legal_pairs():
-    """Every two values of two axes that can meet."""
+    """Pairs of values of two axes that some legal row contains."""
     pairs = set()
     for first, second in itertools.combinations(AXES, 2):
         for values in itertools.product(AXES[first], AXES[second]):

@@ -1,7 +1,8 @@
-"""terngrad_train as several processes of one launch: what its tests share.
+"""Shared by tests of terngrad_train with several processes of one launch.
 
-Arguments of each test file: terngrad_train, the folder of MNIST's files (which may be absent), and the launcher's command up
-to the number of ranks. What follows a `--` is unittest's, as the name of one test (Faults.test_...)."""
+Arguments of each test file: terngrad_train, the folder of MNIST's files (which may be absent), and the launcher's
+command up to the number of ranks. Arguments after `--` are for unittest, such as the name of one test
+(Faults.test_...)."""
 
 import functools
 import json
@@ -23,14 +24,14 @@ TIMES = re.compile(r"(_seconds|_per_second)$")
 
 @functools.cache
 def digits(num_train=160, num_test=40):
-    """A folder with that many digits."""
+    """A folder with this number of digits."""
     folder = tempfile.TemporaryDirectory(prefix="terngrad_mpi_digits_")
     write_digits(folder.name, num_train, num_test)
     return folder
 
 
 def small(**others):
-    """Options of a small run of eight workers, others added or in place of these."""
+    """Options of a small run of eight workers; `others` are added or replace them."""
     data = {} if "dataset" in others or "benchmark_mode" in others else {"dataset": "mnist", "data_dir": digits().name}
     values = {"image_size": 16, "batch_size": 16, "num_nodes": 8, "threads": 1, "device": "cpu", **data, **others}
     return [f"--{name}={value}" for name, value in values.items()]
@@ -41,7 +42,7 @@ def ternary(**others):
 
 
 class LaunchedTraining(unittest.TestCase):
-    """Runs in a folder of the test's own, each with a name there."""
+    """Test case with runs in a temporary folder, each in a subfolder with its name."""
 
     program = ""
     mnist = ""
@@ -55,7 +56,7 @@ class LaunchedTraining(unittest.TestCase):
         return os.path.join(self.folder, *parts)
 
     def command(self, ranks, options):
-        """That of that many ranks, 0: without a launcher."""
+        """Command line for this number of ranks; 0: without a launcher."""
         launch = [] if ranks == 0 else [*self.launcher, str(ranks)]
         return [*launch, self.program, *options]
 
@@ -70,7 +71,7 @@ class LaunchedTraining(unittest.TestCase):
         return result
 
     def refused(self, ranks, *options, env=None):
-        """A run that is refused: once, by the chief, before any work. @returns the line that says why"""
+        """Expects that the chief alone refuses a run, before any work. @returns the error line"""
         result = self.train(ranks, "refused", *options, env=env)
         errors = [line for line in result.stderr.splitlines() if line.startswith(ERROR)]
         self.assertEqual(len(errors), 1, result.stderr)
@@ -79,11 +80,11 @@ class LaunchedTraining(unittest.TestCase):
         return errors[0]
 
     def checkpoints(self, name):
-        """Names of the files, oldest first."""
+        """File names of the checkpoints, oldest first."""
         return sorted(file for file in os.listdir(self.path(name)) if file.startswith("checkpoint-"))
 
     def checkpoint(self, name):
-        """Name and bytes of the last one."""
+        """Name and bytes of the last checkpoint."""
         last = self.checkpoints(name)[-1]
         with open(self.path(name, last), "rb") as file:
             return last, file.read()
@@ -93,13 +94,13 @@ class LaunchedTraining(unittest.TestCase):
         return int(re.search(r"\d+", self.checkpoints(name)[-1]).group())
 
     def keep_checkpoint(self, name, step):
-        """Leaves the run as if it had been killed after it saved this step."""
+        """Removes other checkpoints, as if the run had been killed after saving this step."""
         for file in self.checkpoints(name):
             if f"{step:010}" not in file:
                 os.unlink(self.path(name, file))
 
     def records(self, *name):
-        """The lines of a run's metrics."""
+        """Records of the run's metrics."""
         with open(self.path(*name, "metrics.jsonl"), encoding="utf-8") as file:
             return [json.loads(line) for line in file]
 
@@ -107,7 +108,7 @@ class LaunchedTraining(unittest.TestCase):
         return [record for record in self.records(name) if record["kind"] == "train"]
 
     def metrics(self, name):
-        """The lines without what differs between equal runs."""
+        """Records without the times, which differ between equal runs."""
         return [{key: value for key, value in record.items() if not TIMES.search(key)} for record in self.records(name)]
 
     def assert_same(self, name, other):
@@ -116,7 +117,7 @@ class LaunchedTraining(unittest.TestCase):
 
 
 def main():
-    """Runs the tests of the file that was started."""
+    """Runs the tests of the started file."""
     arguments = sys.argv[1:]
     end = arguments.index("--") if "--" in arguments else len(arguments)
     LaunchedTraining.program, LaunchedTraining.mnist, *LaunchedTraining.launcher = arguments[:end]

@@ -4,16 +4,16 @@ import subprocess
 
 from launched_training import LaunchedTraining, main, small
 
-# Rows and columns of the nets that take no image of 32 x 32.
+# Image sizes of networks that do not accept 32 x 32.
 SIDES = {"alexnet": 64, "alexnet_v2": 96, "googlenet_2014": 65, "inception_v3": 107}
 
 
 class Nets(LaunchedTraining):
-    """Contracts B3 and B4 of every net, with its batch norms' statistics, dropout and auxiliary losses: runs as two processes, and
-    runs that were resumed, are bit-identical to those that were not."""
+    """Contracts B3 and B4 for every network, with batch norm statistics, dropout and auxiliary losses: two processes,
+    and resumed runs, end bit-identical to one uninterrupted process."""
 
     def names(self):
-        """All that there are, as the message that refuses another says."""
+        """Names of all networks, from the error message for an unknown one."""
         refused = subprocess.run([self.program, "--net", "none"], capture_output=True, text=True, check=False).stderr
         names = re.findall(r"\w+", refused.partition("expected one of ")[2])
         self.assertIn("lenet", names)

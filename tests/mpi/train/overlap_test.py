@@ -2,20 +2,21 @@ from launched_training import LaunchedTraining, main, ternary
 
 
 class Overlap(LaunchedTraining):
-    """What is exchanged while the backward pass continues has the bits and bytes of what is exchanged after it."""
+    """Exchanging during the backward pass gives the same bits and bytes as exchanging after it."""
 
     def hidden_seconds(self, name):
         return [record["hidden_seconds"] for record in self.train_records(name)]
 
     def test_bits_and_bytes_are_the_same(self):
-        """For one process too; with other codecs, nets and numbers of processes the rows of launch_table.py have the bits."""
+        """One and two processes; the rows of launch_table.py test the bits with other codecs, networks and numbers of
+        processes."""
         options = ternary(bucket_mb=0.1, weight_decay=0.01, nan_to_zero="true", max_steps=6, log_steps=3)
         self.trained(0, "off", *options, "--overlap", "off")
         for ranks, overlap in [(0, "on"), (2, "on"), (2, "auto"), (2, "off")]:
             name = f"{overlap}{ranks}"
             self.trained(ranks, name, *options, "--overlap", overlap)
             self.assert_same("off", name)
-            # How much is hidden is up to the machine.
+            # The hidden time depends on the machine.
             hidden = self.hidden_seconds(name)
             self.assertTrue(overlap != "off" or not any(hidden), hidden)
 

@@ -10,8 +10,8 @@ from signalled_training import SignalledTraining
 
 
 class RandomFaults(SignalledTraining):
-    """Ranks that are lost at random moments, from the first step to the last save. TERNGRAD_FAULT_RUNS says how many times
-    of each kind (default 1), TERNGRAD_FAULT_SEED from which moments on."""
+    """Loses ranks at random moments, from the first step to the last save. TERNGRAD_FAULT_RUNS: number of runs per kind
+    of fault (default 1). TERNGRAD_FAULT_SEED: seed of the moments."""
 
     TIMEOUT = 2
     RANKS = 3
@@ -30,13 +30,13 @@ class RandomFaults(SignalledTraining):
         self.random = random.Random(seed)
 
     def lose(self, name, how):
-        """Starts runs until one has lost a rank by a signal at some moment. @returns the rank and what was printed"""
+        """Starts runs until one has lost a rank by the signal `how`. @returns the rank and the output"""
         for _ in range(100):
             run = self.start(self.RANKS, name, *self.options, "--exchange_timeout", str(self.TIMEOUT))
             time.sleep(self.random.uniform(0, self.seconds))
             pids = self.rank_pids(run)
             rank = self.random.randrange(self.RANKS)
-            # Before there is a folder there is no run to lose.
+            # Without a run directory there is nothing to resume.
             if len(pids) == self.RANKS and os.path.exists(self.path(name, "config.json")):
                 os.kill(pids[rank], how)
                 text = self.text_of_failure(run, name, pids[rank])
@@ -44,7 +44,7 @@ class RandomFaults(SignalledTraining):
                     self.wait_for_end(pids)
                     return rank, text
             else:
-                # Runs take as long as the machine is busy: too late, or too early.
+                # The signal was too late or too early: adapts to the speed of the machine.
                 self.seconds *= 0.8 if run.poll() is not None else 1.1
                 self.end(run)
                 self.wait_for_end(pids)
@@ -53,18 +53,18 @@ class RandomFaults(SignalledTraining):
 
     @staticmethod
     def wait_for_end(pids):
-        """The launcher's end ends its ranks, in a moment: until then the run directory is in use."""
+        """The ranks end shortly after the launcher; until then they use the run directory."""
         begin = time.monotonic()
         while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.monotonic() - begin < 60:
             time.sleep(0.05)
 
     def text_of_failure(self, run, name, pid):
-        """What a run printed that failed because a process was lost, None if all had been done by then."""
+        """Output of a run that failed because a process was lost; None if the run had finished before."""
         begin = time.monotonic()
         try:
             out, err = run.communicate(timeout=60)
         except subprocess.TimeoutExpired:
-            # The end of MPI itself has no deadline; before it everything was done and saved.
+            # MPI_Finalize has no timeout; everything was done and saved before it.
             self.assertEqual(self.checkpoint(name), self.checkpoint("whole"))
             os.kill(pid, signal.SIGCONT)
             run.communicate(timeout=60)
@@ -92,7 +92,7 @@ class RandomFaults(SignalledTraining):
 
 
 class RandomFaultsWithMemory(RandomFaults):
-    """The same where workers keep what their messages left out."""
+    """Same with error feedback, whose residuals workers keep."""
 
     RANKS = 4
     RESUMED_ON = [0, 2, 4]

@@ -3,7 +3,7 @@ from signalled_training import SignalledTraining
 
 
 class Resume(SignalledTraining):
-    """Contract B4, on another number of processes."""
+    """Contract B4 with another number of processes."""
 
     def test_a_run_goes_on_with_other_numbers_of_processes(self):
         steps = {"max_steps": 10, "log_steps": 4, "save_iter": 4, "eval_steps": 5}

@@ -5,23 +5,23 @@ from launched_training import LaunchedTraining, digits, main, small
 
 STEPS = {"max_steps": 5, "log_steps": 2, "save_iter": 2}
 RESUMED_FROM = 2
-# Of the records of a run what depends on how messages travel.
+# Metrics that depend on how messages are sent.
 OF_MESSAGES = {"wire_bytes_per_worker", "wire_bytes_per_server", "wire_ratio"}
 
 
 def options_of_bits(row):
-    """What decides the bits that a row's run ends with, and what a checkpoint records."""
+    """Options that determine the final bits and are recorded in a checkpoint."""
     workers = int(row["workers"])
     options = {"device": row["device"], "num_nodes": workers, "batch_size": workers * int(row["examples"]),
                "optimizer": row["optimizer"], "downlink_codec": row["return"], **STEPS}
     if row["net"] == "alexnet":
         options.update(dataset="cifar10", benchmark_mode="true", image_size=24)
-    else:  # with epochs of 12 examples, so that some of the steps are of a floating one
+    else:  # epochs of 12 examples, so that floating_grad_epoch affects some steps
         options.update(dataset="mnist", data_dir=digits(12, 8).name, image_size=8 if row["device"] == "cuda" else 16)
     if is_ternary(row):
         options.update(grad_bits=1, clip_factor=2.5, scaler_sharing=row["sharing"], scaler_scope=row["scope"],
                        telemetry_steps=2)
-        if row["exchange"] != "integer_sum":  # which has lanes in place of it
+        if row["exchange"] != "integer_sum":  # which has lanes instead
             options.update(ternary_format=row["codec"])
         if row["net"] == "alexnet":
             options.update(quantize_logits="true")
@@ -35,13 +35,13 @@ def options_of_bits(row):
         options.update(codec_memory=row["memory"])
     if row["floating"] != "0":
         options.update(floating_grad_epoch=row["floating"])
-    if row["exchange"] == "parameters" and row["return"] == "bf16":  # what is rounded are parameters, not gradients
+    if row["exchange"] == "parameters" and row["return"] == "bf16":  # parameters are rounded, not gradients
         options.update(strategy="ps", pull="parameters")
     return options
 
 
 def options_of_launch(row):
-    """What the bits do not depend on."""
+    """Options that do not change the bits."""
     options = {"overlap": row["overlap"]}
     if row["exchange"] in ("servers", "parameters"):
         options.update(strategy="ps", pull="gradient" if row["exchange"] == "servers" else "parameters",
@@ -54,12 +54,12 @@ def options_of_launch(row):
 
 
 def environment_of(row):
-    """Of emulated GPUs there is one for each process."""
+    """Instruction set, or one emulated GPU per process."""
     return {"DNNL_MAX_CPU_ISA": "AVX2"} if row["isa"] == "AVX2" else {"SIMT_DEVICES": row["processes"]}
 
 
 class Rows(LaunchedTraining):
-    """Contracts B2 to B4: a row of the table ends with the bits of one process that exchanges in the plainest way."""
+    """Contracts B2 to B4: a row of the table ends with the bits of one process with the plainest exchange."""
 
     def check(self, row):
         environment = environment_of(row)
@@ -76,7 +76,7 @@ class Rows(LaunchedTraining):
         self.assertEqual(f"resumed after step {RESUMED_FROM}" in result.stderr, row["begin"] == "resumed", result.stderr)
         self.assertEqual(f"(the last {num_serving(row)} of them serving)" in result.stderr, row["serving"] == "apart",
                          result.stderr)
-        # How much is hidden is up to the machine, except for where nothing may be.
+        # The hidden time depends on the machine, except where nothing may be hidden.
         if row["overlap"] == "off" or row["scope"] == "model" or row["exchange"] == "parameters":
             self.assertFalse(any(record.get("hidden_seconds") for record in self.train_records("launched")))
 
@@ -85,23 +85,23 @@ class Rows(LaunchedTraining):
 
 
 class FastOnCpus(Rows):
-    """Those of the fast tier."""
+    """Rows of the fast tier."""
 
 
 class FastOnGpus(Rows):
-    """Those of the fast tier on emulated GPUs."""
+    """Rows of the fast tier on emulated GPUs."""
 
 
 class MoreOnCpus(Rows):
-    """Those of the full tier alone."""
+    """Rows of the full tier only."""
 
 
 class MoreOnGpus(Rows):
-    """Those of the full tier alone, on emulated GPUs."""
+    """Rows of the full tier only, on emulated GPUs."""
 
 
 def add_tests():
-    """A test for each row, named after its place in the table and what it exchanges."""
+    """Adds a test for each row, named by its number and its exchange."""
     for number, (is_fast, row) in enumerate(ROWS, start=1):
         tests = {(True, "cpu"): FastOnCpus, (True, "cuda"): FastOnGpus, (False, "cpu"): MoreOnCpus, (False, "cuda"): MoreOnGpus}
         name = f"test_row_{number:02}_{row['codec']}_by_{row['exchange']}_of_{row['processes']}"

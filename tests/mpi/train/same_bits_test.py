@@ -2,8 +2,8 @@ from launched_training import LaunchedTraining, main, small, ternary
 
 
 class SameBits(LaunchedTraining):
-    """Contract B3: N workers end with the same bits on any number of processes, and report the same bytes and histograms. With
-    what else this holds the rows of launch_table.py try."""
+    """Contract B3: N workers end with the same bits on any number of processes, and report the same bytes and
+    histograms. The rows of launch_table.py test other options."""
 
     def check(self, ranks, *options):
         options = [*options, "--max_steps", "6", "--log_steps", "3", "--histogram_steps", "3"]
@@ -14,7 +14,7 @@ class SameBits(LaunchedTraining):
             self.assertEqual(self.histograms(f"ranks{number}"), self.histograms("alone"))
 
     def histograms(self, name):
-        """The lines of a run's histograms, of which there are some."""
+        """Lines of a run's histograms, at least one."""
         with open(self.path(name, "histograms.jsonl"), encoding="utf-8") as file:
             lines = file.readlines()
         self.assertTrue(lines)

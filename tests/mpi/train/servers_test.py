@@ -3,7 +3,7 @@ from signalled_training import SignalledTraining
 
 
 class Servers(SignalledTraining):
-    """Parameter servers, of their own or beside workers, end with the bits of replicas that aggregate for themselves."""
+    """Parameter servers, in their own processes or beside workers, end with the bits of replicas that aggregate themselves."""
 
     def test_one_process_that_serves_itself_has_the_bits_of_replicas(self):
         options = ternary(max_steps=4, num_nodes=4, batch_size=16)
@@ -25,12 +25,12 @@ class Servers(SignalledTraining):
         self.trained(0, "alone", *options)
         self.trained(4, "servers", *options, "--num_servers", "2")
         self.assertEqual(self.checkpoint("servers"), self.checkpoint("alone"))
-        # And continue from a checkpoint with other servers.
+        # Resumes with another number of servers.
         self.keep_checkpoint("servers", 4)
         result = self.trained(2, "servers", *options, "--num_servers", "1", "--resume")
         self.assertIn("resumed after step 4", result.stderr)
         self.assertEqual(self.checkpoint("servers"), self.checkpoint("alone"))
-        # Replicas that update themselves have other bits, so they do not continue with it.
+        # Replicas that apply updates themselves have other bits, so they refuse this checkpoint.
         result = self.train(0, "servers", *options[:-3], "--resume")
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertRegex(result.stderr, "pull|downlink_codec")

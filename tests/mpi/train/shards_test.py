@@ -10,7 +10,7 @@ SIDE = 16
 
 
 def png(draw, channels):
-    """A drawn image."""
+    """A random PNG image."""
     def chunk(name, content):
         return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
 
@@ -20,7 +20,7 @@ def png(draw, channels):
 
 
 class Shards(LaunchedTraining):
-    """Each process trains on data of its own."""
+    """Each process trains on its own shard of the data."""
 
     def setUp(self):
         super().setUp()
@@ -30,7 +30,7 @@ class Shards(LaunchedTraining):
                                data_dir=self.path("data"))
 
     def write_shard(self, name, count, seed, channels=1):
-        """A data set of image files in three classes."""
+        """Writes a data set of image files with three classes."""
         draw = random.Random(seed)
         for subset, number in [("train", count), ("test", 6)]:
             for index in range(number):
@@ -40,7 +40,7 @@ class Shards(LaunchedTraining):
                     file.write(png(draw, channels))
 
     def replace_shard(self, **others):
-        """Gives the second process another data set."""
+        """Replaces the second process's data set."""
         os.rename(self.path("data/worker_1_of_2"), self.path("other"))
         self.write_shard("data/worker_1_of_2", 41, 3, **others)
 
@@ -55,7 +55,7 @@ class Shards(LaunchedTraining):
         # Servers have no shard.
         self.trained(3, "served", *self.options, "--strategy", "ps", "--num_servers", "1")
         self.assertEqual(self.checkpoint("served"), self.checkpoint("whole"))
-        # Nor has the process that evaluates.
+        # The evaluating process has no shard.
         self.trained(3, "evaluated", *self.options, "--last_rank_evaluates")
         self.assertEqual(self.checkpoint("evaluated"), self.checkpoint("whole"))
 

@@ -1,4 +1,4 @@
-"""Runs some of whose processes are sent signals: what their tests share."""
+"""Shared by tests that send signals to the processes of a run."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import time
 from launched_training import LaunchedTraining, ternary
 
 
-# Runs the command that follows a path, and writes its exit code to that path with the rank behind it.
+# Runs a command and writes its exit code to a path with the rank appended.
 RECORDER = """
 import os, subprocess, sys
 code = subprocess.call(sys.argv[2:])
@@ -22,13 +22,13 @@ sys.exit(code)
 
 class SignalledTraining(LaunchedTraining):
     def start(self, ranks, name, *options, env=None, records_codes=False):
-        """Begins a run, which ends with the test at the latest. @param records_codes  for `exit_codes`"""
+        """Starts a run, which ends with the test at the latest. @param records_codes  records exit codes for exit_codes()"""
         command = self.command(ranks, [*options, "--train_dir", self.path(name)])
         environment = {**os.environ, **(env or {})}
         if records_codes:
             program = command.index(self.program)
             command[program:program] = [sys.executable, "-c", RECORDER, self.path(f"{name}.code.")]
-            # Else Open MPI ends the others when the first one has ended with such a code.
+            # Otherwise Open MPI kills the other ranks when the first one exits with an error.
             environment["OMPI_MCA_orte_abort_on_non_zero_status"] = "0"
         run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
         self.addCleanup(self.end, run)
@@ -41,7 +41,7 @@ class SignalledTraining(LaunchedTraining):
             run.communicate()
 
     def wait_until(self, run, has_happened, what):
-        """Waits while the run continues."""
+        """Waits for a condition while the run continues."""
         for _ in range(2400):
             self.assertIsNone(run.poll(), f"the run has ended before {what}")
             if has_happened():
@@ -57,7 +57,7 @@ class SignalledTraining(LaunchedTraining):
         self.wait_until(run, lambda: os.path.isdir(self.path(name)) and self.checkpoints(name), "a checkpoint was saved")
 
     def exit_codes(self, ranks, name):
-        """Of each rank of a run that records them and has ended."""
+        """Exit codes of the ranks of a finished run with `records_codes`."""
         codes = []
         for rank in range(ranks):
             with open(self.path(f"{name}.code.{rank}"), encoding="utf-8") as file:
@@ -65,7 +65,7 @@ class SignalledTraining(LaunchedTraining):
         return codes
 
     def rank_pids(self, run):
-        """Process numbers of the ranks of a launcher, in order."""
+        """Process ids of the launcher's ranks, in order."""
         pids = {}
         parents = {}
         for entry in filter(str.isdecimal, os.listdir("/proc")):
@@ -79,7 +79,7 @@ class SignalledTraining(LaunchedTraining):
             parents[int(entry)] = parent
             if b"OMPI_COMM_WORLD_RANK" in environment and self.is_program(entry):
                 pids[int(environment[b"OMPI_COMM_WORLD_RANK"]), int(entry)] = parent
-        # A recorder may be between.
+        # The parent may be RECORDER.
         return [pid for (_, pid), parent in sorted(pids.items()) if run.pid in (parent, parents.get(parent))]
 
     def is_program(self, entry):
@@ -89,7 +89,7 @@ class SignalledTraining(LaunchedTraining):
             return False
 
     def send(self, run, ranks, number):
-        """Sends a signal to the ranks' own processes, as another one than the launcher may be sent it."""
+        """Sends a signal to the processes of the ranks, not to the launcher."""
         pids = self.rank_pids(run)
         for rank in ranks:
             os.kill(pids[rank], number)
@@ -101,20 +101,20 @@ class SignalledTraining(LaunchedTraining):
         return out, err
 
     def hung(self, run, rank, timeout=60):
-        """Makes a rank hang, at which the run fails. @returns stdout, stderr and how many seconds that took"""
+        """Stops a rank, after which the run must fail. @returns stdout, stderr and the seconds until then"""
         self.send(run, [rank], signal.SIGSTOP)
         begin = time.monotonic()
         out, err = self.failed(run, timeout)
         return out, err, time.monotonic() - begin
 
     def killed(self, run, rank):
-        """Kills a rank, at which the run fails and says so."""
+        """Kills a rank, after which the run must fail with a message."""
         self.send(run, [rank], signal.SIGKILL)
         out, err = self.failed(run)
         self.assertRegex(out + err, rf"process rank {rank} .*exited on signal 9")
 
     def assert_is_missed(self, err, rank, seconds, where=""):
-        """Every rank that reports an error misses `rank`, which reports none."""
+        """Expects that every rank with an error names `rank`, and that `rank` reports none."""
         missed = re.findall(rf"(rank \d+) on .*\[mpi\] {where}.*heard nothing from (rank .*) for {seconds} seconds", err)
         self.assertTrue(missed, err)
         for reporter, names in missed:
@@ -124,7 +124,7 @@ class SignalledTraining(LaunchedTraining):
             self.assertRegex(err, r"rank 0 on .* continue from \S+ with --resume")
 
     def terminated(self, num_ranks, name, *options, ranks, env=None):
-        """Asks ranks of a run of 100000 steps to stop, at which it is saved. @returns after which step, and stderr"""
+        """Sends SIGTERM to ranks of a run of 100000 steps, which saves and stops. @returns the last step, and stderr"""
         run = self.start(num_ranks, name, *options, env=env, records_codes=True)
         self.wait_for_steps(run, name)
         self.send(run, ranks, signal.SIGTERM)
@@ -138,14 +138,14 @@ class SignalledTraining(LaunchedTraining):
         return step, err
 
     def assert_one_stops_all(self, num_ranks, name, *options, env=None):
-        """A signal to one rank stops all after the same step."""
+        """A signal to one rank stops all ranks after the same step."""
         step, err = self.terminated(num_ranks, name, *options, ranks=[1], env=env)
         self.assertEqual(re.findall(r"stopping after step .*", err),
                          [f"stopping after step {step}: another process of the run was asked to"])
 
     def assert_as_undisturbed(self, name, **options):
-        """A run of one process that nothing happens to comes to the last checkpoint of `name`. It has the same number of
-        steps, which the schedule depends on, and is ended there."""
+        """Expects the bits of the last checkpoint of `name` from an undisturbed run of one process. It has the same
+        max_steps, on which the schedule depends, and is ended at that checkpoint."""
         file, content = self.checkpoint(name)
         undisturbed = f"{name}-undisturbed"
         run = self.start(0, undisturbed, *ternary(**{**options, "save_iter": self.last_step(name)}))

@@ -4,13 +4,13 @@ from launched_training import ERROR, LaunchedTraining, digits, main, small
 
 
 class Usage(LaunchedTraining):
-    """What cannot be honoured is said once, by the chief, before any work."""
+    """The chief alone reports invalid usage, before any work."""
 
     def ran(self, command):
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
     def refused_apart(self, first, second, *of_launcher):
-        """Two ranks with options of their own, which are refused; what is the launcher's is of the second. @returns stderr"""
+        """Two ranks with different options, which are refused; `of_launcher` is for the second rank. @returns stderr"""
         result = self.ran([*self.command(1, first), ":", "-np", "1", *of_launcher, self.program, *second])
         self.assertEqual(result.returncode, 2, result.stderr)
         return result.stderr
@@ -26,7 +26,7 @@ class Usage(LaunchedTraining):
                       self.refused(3, "--num_nodes", "2"))
 
     def test_gpus_that_are_not_there_are_refused(self):
-        # On a machine with one GPU too: two processes cannot share it.
+        # Also on a machine with one GPU: two processes cannot share it.
         self.assertRegex(self.refused(2, "--num_nodes", "2", "--device", "cuda", "--num_gpus", "1000"),
                          r"--device cuda: rank 0 on \S+ has no GPU \(.+\); accepted: cpu$"
                          r"|--device cuda: 2 processes share |--num_gpus 1000: 2 processes share ")

@@ -2,7 +2,7 @@ from launched_training import LaunchedTraining, main, small
 
 
 class Vendor(LaunchedTraining):
-    """The library's own all-reduce trains as well, to last places."""
+    """Training with the library's all-reduce agrees up to the last digits."""
 
     def test_it_follows_the_exchange_of_equal_bits(self):
         for codec, bound in [("fp32", 1e-5), ("bf16", 3e-2), ("fp16", 3e-3)]:
@@ -13,7 +13,7 @@ class Vendor(LaunchedTraining):
                 self.assertAlmostEqual(ours["loss"], theirs["loss"], delta=bound)
                 if ours["kind"] == "train":
                     self.assertEqual(theirs["wire_bytes_per_worker"]["sent"]["scalers"], 0)
-                    # Whatever the processes: nothing is compressed but by the type.
+                    # For any number of processes: only the type compresses.
                     self.assertAlmostEqual(theirs["wire_ratio"], 1 if codec == "fp32" else 2, places=4)
 
 

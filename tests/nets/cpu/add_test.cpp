@@ -23,7 +23,7 @@ TEST(Add, TakesAnyNumberOfInputsAndOneTwice) {
   }
 }
 
-/// What a layer that adds `inputs` gives, and the gradients of its inputs for one of 1, 2, 3 and so on.
+/// Output of a layer that adds `inputs`, and the gradients of the inputs for the output gradient 1, 2, 3, ...
 std::pair<std::vector<float>, std::vector<std::vector<float>>> sum_of(const std::vector<std::vector<float>>& inputs,
                                                                       Activation activation, int num_threads) {
   const LibraryThreads threads(1);

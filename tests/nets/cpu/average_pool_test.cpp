@@ -24,14 +24,14 @@ TEST(AveragePool, DoesNotCountPadding) {
   expect_layer_matches_reference(plan, 2, kTolerance);
   expect_layer_matches_reference(plan_of_layer(average_pool(3, 1, Padding::kSame), {5, 4, 5}, 5 * 4 * 5), 2,
                                  kTolerance);
-  // Windows larger than the image hold all of it, and as many pixels as there are.
+  // Windows larger than the image average over all its pixels.
   expect_layer_matches_reference(plan_of_layer(average_pool(7, 1, Padding::kSame), {4, 3, 6}, 4 * 3 * 6), 2,
                                  kTolerance);
 }
 
 TEST(AveragePool, MatchesReferenceWithoutPadding) {
   expect_layer_matches_reference(plan_of_layer(average_pool(7, 1, Padding::kValid), {7, 7, 40}, 40), 3, kTolerance);
-  // Rows that no window reaches get a zero gradient.
+  // Rows outside of all windows get a zero gradient.
   expect_layer_matches_reference(plan_of_layer(average_pool(2, 3, Padding::kValid), {8, 8, 3}, 3 * 3 * 3), 2,
                                  kTolerance);
   expect_layer_matches_reference(plan_of_layer(average_pool(2, 2, Padding::kValid), {5, 5, 3}, 2 * 2 * 3), 2,

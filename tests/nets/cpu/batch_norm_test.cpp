@@ -41,7 +41,7 @@ TEST(BatchNorm, MatchesReferenceOnTheImageAndBelowAPool) {
                                {6, 6, 3}, 3, 2);
 }
 
-/// One training pass of a batch norm on the image, forward and backward.
+/// One training pass of a batch norm over the image, forward and backward.
 struct NormPass {
   std::vector<float> output;
   std::vector<float> input_gradient;
@@ -79,7 +79,7 @@ struct NormPass {
 };
 
 TEST(BatchNorm, PassesGradientsOnWhereItsReluIsPositive) {
-  for (const int channels : {3, 8, 16, 20}) {  // oneDNN has several implementations, by channels
+  for (const int channels : {3, 8, 16, 20}) {  // oneDNN chooses the implementation by channels
     SCOPED_TRACE(channels);
     const auto input = random_floats(static_cast<std::size_t>(4 * 6 * channels), 1);
     const auto output_gradient = random_floats(input.size(), 2);
@@ -104,11 +104,11 @@ TEST(BatchNorm, PassesGradientsOnWhereItsReluIsPositive) {
 }
 
 TEST(BatchNorm, TheFirstPassReplacesTheInitialState) {
-  const std::vector<float> input = {1, -2, 3, 6};  // two channels of two examples
+  const std::vector<float> input = {1, -2, 3, 6};  // two channels, two examples
   const NormPass pass(Activation::kNone, input, {1, 1, 1, 1}, 2, 2);
   EXPECT_EQ(pass.state[0], 2);
   EXPECT_EQ(pass.state[1], 2);
-  EXPECT_EQ(pass.state[16], 1);  // each tensor begins at a multiple of 16
+  EXPECT_EQ(pass.state[16], 1);  // tensors start at multiples of 16
   EXPECT_EQ(pass.state[17], 16);
   EXPECT_FLOAT_EQ(pass.state[32], 0.1f);
 }

@@ -34,7 +34,7 @@ TEST(Convolution, MatchesReferenceWithRelu) {
 }
 
 TEST(Convolution, MatchesReferenceWithAsymmetricPaddingAndStride) {
-  // 3x3 with stride 2 on 8 rows pads nothing above and one row below.
+  // 3x3 with stride 2 on 8 rows: no padding above, one row below.
   const NetPlan plan = plan_of_layer(convolution(6, 3, 2, Padding::kSame, Activation::kNone), {8, 6, 5}, 4 * 3 * 6);
   ASSERT_EQ(plan.layers[0].padding.top, 0);
   ASSERT_EQ(plan.layers[0].padding.bottom, 1);

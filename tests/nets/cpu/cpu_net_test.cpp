@@ -22,7 +22,7 @@ namespace {
 constexpr ImageShape kImage{12, 12, 1};
 constexpr int kClasses = 10;
 
-/// Gradients and losses of `num_workers * examples` fixed examples, cut into one slice per worker.
+/// Gradients and losses of `num_workers * examples` fixed examples, one slice per worker.
 struct Step {
   std::unique_ptr<Net> net;
   std::vector<Buffer<float>> gradients;
@@ -60,7 +60,7 @@ bool equal_bits(const Buffer<float>& a, const Buffer<float>& b) {
          std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.num_elements()) * sizeof(float)) == 0;
 }
 
-/// Eight workers' gradients at once, and those of each part of them.
+/// Expects the gradients of eight workers to be equal when computed together and in parts.
 void expect_same_gradients_in_parts(const std::string& net, int examples) {
   const Step together(8, examples, 2, 1, 0, {}, net);
   for (const int workers : {1, 2, 4}) {
@@ -101,9 +101,9 @@ TEST(CpuNet, SlicesOfSeveralThreadsDoNotDependOnTheNumberOfWorkersEither) {
   }
 }
 
-/// Two steps of the branched net: everything that training changes.
+/// All training state after two steps of the branched net.
 struct BranchedSteps {
-  std::vector<std::vector<float>> gradients;  // of each worker, of the last step
+  std::vector<std::vector<float>> gradients;  // per worker, of the last step
   std::vector<std::vector<float>> states;
   std::vector<double> losses;
 
@@ -184,7 +184,7 @@ TEST(CpuNet, DropoutFollowsTheSeed) {
 
 TEST(CpuNet, PredictUsesTheStateAndDropsNothing) {
   constexpr ImageShape kShape{9, 8, 4};
-  constexpr int kExamples = 35;  // one chunk and a ragged one
+  constexpr int kExamples = 35;  // a full chunk and a partial one
   const auto net = make_net(test::branched_net(0.6f), kShape, kClasses, {.num_threads = 2});
   auto parameters = zeros<float>(net->layout().flat_elements());
   net->initialize(11, parameters.span());
@@ -267,7 +267,7 @@ TEST(CpuNet, KnowsTheOrderOfABranchedNetBeforeItRuns) {
 }
 
 TEST(CpuNet, PredictAgreesWithTrainingAndNotWithTheSplit) {
-  constexpr int kExamples = 37;  // one chunk and a ragged one
+  constexpr int kExamples = 37;  // a full chunk and a partial one
   auto net = make_net("lenet", kImage, kClasses, {.examples_per_worker = kExamples});
   auto wide = make_net("lenet", kImage, kClasses,
                        {.num_local_workers = 8, .examples_per_worker = 2, .threads_per_worker = 2, .num_threads = 4});

@@ -13,7 +13,7 @@
 namespace terngrad::cpu::dropout_mask_test {
 namespace {
 
-/// By the definition; an element that is dropped is 0 whatever it was.
+/// By definition; dropped elements are 0, even if the input is not finite.
 std::vector<float> expected_output(const DrawKey& key, std::uint64_t first_draw, float keep_prob,
                                    const std::vector<float>& input) {
   std::vector<float> output(input.size());
@@ -26,7 +26,7 @@ std::vector<float> expected_output(const DrawKey& key, std::uint64_t first_draw,
 TEST(ApplyDropout, EverySimdTargetFollowsTheDefinition) {
   const DrawKey key{
       .seed = 0x123456789abcdefull, .step = 0xab12345678ull, .worker = 77, .purpose = DrawPurpose::kDropout};
-  // The last one begins three blocks before the block number outgrows 32 bits.
+  // The last range crosses 2^32 blocks after three blocks.
   for (const std::uint64_t first_draw : {std::uint64_t{0}, std::uint64_t{4}, ((std::uint64_t{1} << 32) - 3) * 4}) {
     for (const std::size_t count : {0u, 1u, 3u, 4u, 5u, 7u, 8u, 31u, 32u, 33u, 64u, 100u, 1000u}) {
       for (const float keep_prob : {0.5f, 0.8f, 0x1p-24f, 1 - 0x1p-24f}) {

@@ -9,7 +9,7 @@ LayerSpec fully_connected(const char* name, int num_outputs) {
 }
 
 TEST(Dropout, MatchesReferenceWithSeveralLayers) {
-  // Slices of 3 x 7 and 3 x 5 elements end within a block of draws.
+  // Slices of 3 x 7 and 3 x 5 elements end inside a block of draws.
   expect_net_matches_reference({"net",
                                 {fully_connected("a", 7), dropout("drop_a", 0.5f), fully_connected("b", 5),
                                  dropout("drop_b", 0.8f), logits_layer()}},
@@ -21,7 +21,7 @@ TEST(Dropout, MatchesReferenceOnTheImageAndOnManyElements) {
                                3, 2, 5e-5);
 }
 
-/// The output of a dropout layer for ones.
+/// Output of a dropout layer for an input of ones.
 std::vector<float> output_of(const DropoutSpec& spec, int num_elements, const cpu::Pass& pass,
                              const cpu::LayerOptions& options) {
   const LibraryThreads threads(1);

@@ -10,7 +10,7 @@ LayerSpec fully_connected(int num_outputs, Activation activation) {
 }
 
 TEST(FullyConnected, MatchesReferenceForEveryNumberOfExamples) {
-  // Both ways of computing the input's gradient: matmul for few examples, the inner product for many.
+  // Both implementations of the input gradient: matmul for few examples, inner product for many.
   for (const int num_examples : {1, 2, 8, 24, 25, 40}) {
     SCOPED_TRACE(num_examples);
     expect_layer_matches_reference(plan_of_layer(fully_connected(13, Activation::kNone), {1, 1, 37}, 13), num_examples,

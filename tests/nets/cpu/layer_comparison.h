@@ -1,4 +1,4 @@
-// Runs one CPU layer beside the double-precision reference.
+// Compares one CPU layer with the double-precision reference.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,12 +14,12 @@
 
 namespace terngrad::test {
 
-/// A plan of this one layer: as many classes as it has outputs.
+/// A plan with this one layer, whose outputs are the classes.
 inline NetPlan plan_of_layer(const LayerSpec& spec, const ImageShape& image, int num_outputs) {
   return plan_net({"test", {spec}}, image, num_outputs);
 }
 
-/// Expects forward and backward of the layer to agree with the reference to `tolerance` (relative_difference).
+/// Expects forward and backward to agree with the reference within `tolerance` (relative_difference).
 inline void expect_layer_matches_reference(const NetPlan& plan, int num_examples, double tolerance) {
   const LibraryThreads threads(1);
   const LayerPlan& layer_plan = plan.layers[0];
@@ -40,7 +40,7 @@ inline void expect_layer_matches_reference(const NetPlan& plan, int num_examples
   const cpu::DnnlContext context{engine, dnnl::stream(engine), &scratchpad};
   const auto layer = cpu::make_layer(context, layer_plan, plan, {.num_examples = num_examples});
   scratchpad.allocate();
-  // Full of NaN: whatever a layer forgets to write shows.
+  // NaN reveals elements that the layer does not write.
   std::vector<float> output(num_outputs, NAN);
   std::vector<float> input_gradient(input.size(), NAN);
   std::vector<float> gradient(parameters.size(), NAN);
@@ -71,7 +71,7 @@ inline void expect_layer_matches_reference(const NetPlan& plan, int num_examples
   }
 }
 
-/// Expects the reference's gradient of a layer without tensors to be the slope of its output, along each input.
+/// Expects the reference's input gradient of a layer without tensors to agree with central differences.
 inline void expect_reference_agrees_with_central_differences(const NetPlan& plan) {
   constexpr double kStep = 1e-5;
   const LayerPlan& layer = plan.layers[0];

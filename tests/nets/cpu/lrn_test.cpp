@@ -5,7 +5,7 @@ namespace {
 
 constexpr double kTolerance = 2e-6;
 
-/// alpha large enough that the sum of squares matters.
+/// alpha is so large that the sum of squares matters.
 LayerSpec lrn(int radius, float beta = 0.75f) {
   return {"lrn", LrnSpec{.radius = radius, .k = 2, .alpha = 0.5f, .beta = beta}};
 }

@@ -25,7 +25,7 @@ struct Result {
 Result normalize(const LrnWindow& window, const std::vector<float>& input, const std::vector<float>& output_gradient) {
   const std::int64_t num_pixels = static_cast<std::int64_t>(input.size()) / window.channels;
   Buffer<float> scratch(lrn_scratch_elements(window));
-  for (float& value : scratch.span()) value = NAN;  // its contents must mean nothing
+  for (float& value : scratch.span()) value = NAN;  // the initial contents must not matter
   Result result{std::vector<float>(input.size(), NAN), std::vector<float>(input.size(), NAN)};
   lrn_forward(window, input.data(), num_pixels, result.output.data(), scratch.data());
   for (float& value : scratch.span()) value = NAN;
@@ -53,7 +53,7 @@ TEST(LrnWindow, MatchesAPlainLoopOnEverySimdTarget) {
     for (const int radius : {0, 1, 2, 4, 7, 1000}) {
       for (const float beta : {0.75f, 0.6f}) {
         const LrnWindow window{.channels = channels, .radius = radius, .k = 1.5f, .alpha = 0.3f, .beta = beta};
-        const Example example(1 + 1300 / channels, channels);  // more than the kernel takes at a time
+        const Example example(1 + 1300 / channels, channels);  // more pixels than the kernel processes at once
         const auto x = test::widen(example.input);
         const auto g = test::widen(example.output_gradient);
         const auto output = test::lrn_forward(spec_of(window), channels, x);
@@ -88,7 +88,7 @@ TEST(LrnWindow, EverySimdTargetGivesTheSameBits) {
 }
 
 TEST(LrnWindow, PowersAreAccurateForEveryBase) {
-  // One channel and alpha 0: y = x k^-0.75 alone, over all exponents that s and y can have.
+  // One channel and alpha 0: y = x k^-0.75 over all exponents of s and y.
   for (int exponent = -126; exponent <= 127; ++exponent) {
     for (int step = 0; step < 64; ++step) {
       const float k = std::ldexp(1 + static_cast<float>(step) / 64, exponent);
@@ -112,7 +112,7 @@ TEST(LrnWindow, NanReachesItsWindowOnly) {
       for (int i = 0; i < 120; ++i) {
         const auto at = static_cast<std::size_t>(i);
         EXPECT_EQ(std::isnan(result.output[at]), std::abs(i - 57) <= 3) << target << ", element " << i;
-        // A gradient sees the bases of its window, which see theirs.
+        // A gradient depends on the bases in its window, and these on their own windows.
         EXPECT_EQ(std::isnan(result.input_gradient[at]), std::abs(i - 57) <= 6) << target << ", element " << i;
       }
     });
@@ -122,7 +122,7 @@ TEST(LrnWindow, NanReachesItsWindowOnly) {
 TEST(LrnWindow, AnInfinityMakesItsOutputNanAndItsNeighboursZero) {
   for (const float beta : {0.75f, 0.6f}) {
     const LrnWindow window{.channels = 20, .radius = 2, .k = 1, .alpha = 0.1f, .beta = beta};
-    for (const float large : {kInfinity, -kInfinity, 1e30f}) {  // 1e30 squared is infinite
+    for (const float large : {kInfinity, -kInfinity, 1e30f}) {  // the square of 1e30 is infinite
       Example example(1, 20);
       example.input[9] = large;
       testing::for_each_target([&](const std::string& target) {

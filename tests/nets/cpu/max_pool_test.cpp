@@ -3,7 +3,7 @@
 namespace terngrad::test::cpu_max_pool_test {
 namespace {
 
-constexpr double kExact = 1e-7;  // a maximum rounds nothing; overlapping windows add a few floats
+constexpr double kExact = 1e-7;  // a maximum is exact; overlapping windows add a few floats
 
 LayerSpec max_pool(int window, int stride, Padding padding) {
   return {"pool", MaxPoolSpec{.window = window, .stride = stride, .padding = padding}};
@@ -18,7 +18,7 @@ TEST(MaxPool, MatchesReferenceForEveryNumberOfChannels) {
 }
 
 TEST(MaxPool, MatchesReferenceOnOddSizes) {
-  // SAME on odd sizes hangs over the bottom and right edge; padding must not win even where all values are negative.
+  // SAME padding on odd sizes is at the bottom and right; it must not be the maximum, even of negative values.
   const NetPlan plan = plan_of_layer(max_pool(2, 2, Padding::kSame), {5, 7, 3}, 3 * 4 * 3);
   ASSERT_EQ(plan.layers[0].padding.bottom, 1);
   expect_layer_matches_reference(plan, 3, kExact);
@@ -30,13 +30,13 @@ TEST(MaxPool, MatchesReferenceWithOverlappingWindows) {
 }
 
 TEST(MaxPool, MatchesReferenceWithoutPadding) {
-  // Rows that no window reaches get a zero gradient.
+  // Rows outside of all windows get a zero gradient.
   expect_layer_matches_reference(plan_of_layer(max_pool(2, 2, Padding::kValid), {5, 5, 3}, 2 * 2 * 3), 2, kExact);
   expect_layer_matches_reference(plan_of_layer(max_pool(2, 3, Padding::kValid), {8, 8, 3}, 3 * 3 * 3), 2, kExact);
 }
 
 TEST(MaxPool, MatchesReferenceWithHalfOfTheWindowBefore) {
-  // The pool of a ResNet: one row above, and one below only where the number of rows is odd.
+  // ResNet's pool: one row of padding above, and one below if the number of rows is odd.
   const NetPlan even = plan_of_layer(max_pool(3, 2, Padding::kHalf), {8, 6, 5}, 4 * 3 * 5);
   ASSERT_EQ(even.layers[0].padding.top, 1);
   ASSERT_EQ(even.layers[0].padding.bottom, 0);

@@ -30,7 +30,7 @@ Result pool(const MaxPoolWindow& window, const std::vector<float>& input) {
 
 TEST(MaxPoolWindow, EverySimdTargetGivesTheSameBits) {
   for (int channels = 1; channels <= 37; ++channels) {
-    // Windows that tile and windows that overlap, both hanging over the edge.
+    // Adjacent and overlapping windows, both with padding.
     for (const int size : {2, 3}) {
       const MaxPoolWindow window{.input = {5, 5, channels},
                                  .output = {3, 3, channels},

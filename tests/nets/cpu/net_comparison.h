@@ -1,4 +1,4 @@
-// Runs a whole net on the CPU beside the double-precision reference.
+// Compares a whole net on the CPU with the double-precision reference.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,8 +24,9 @@ inline void expect_tensors_near(std::span<const float> ours, const Doubles& refe
   }
 }
 
-/// Expects two training passes and an inference pass to agree with the reference to `tolerance` (relative_difference of
-/// every tensor), with one thread and with two, and the reference's gradient to be that of its loss.
+/// Expects two training passes and an inference pass to agree with the reference within `tolerance`
+/// (relative_difference of each tensor), with one and two threads, and the reference's gradient to agree with central
+/// differences.
 inline void expect_net_matches_reference(const NetSpec& spec, const ImageShape& image, int num_classes,
                                          int num_examples, double tolerance = 2e-5) {
   const NetPlan plan = plan_net(spec, image, num_classes);
@@ -49,7 +50,7 @@ inline void expect_net_matches_reference(const NetSpec& spec, const ImageShape& 
       SCOPED_TRACE(::testing::Message() << "step " << step);
       reference_pass.step = step;
       const ReferenceResult expected = reference_net(plan, widen(parameters), widen(images), labels, reference_pass);
-      // Full of NaN: whatever is not written shows.
+      // NaN reveals elements that are not written.
       std::vector<float> gradient(parameters.size(), NAN);
       const cpu::Pass pass{.seed = 11, .step = step, .worker = 5, .training_state = state.data()};
       const WorkerLoss loss = runner.compute_gradient(pass, images.data(), labels, gradient.data(), {});
@@ -68,7 +69,7 @@ inline void expect_net_matches_reference(const NetSpec& spec, const ImageShape& 
   }
 }
 
-/// The logits layer that every net ends with.
+/// The final logits layer.
 inline LayerSpec logits_layer() { return {"logits", FullyConnectedSpec{.num_outputs = 0}}; }
 
 }  // namespace terngrad::test

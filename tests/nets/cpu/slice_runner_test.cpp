@@ -19,7 +19,7 @@ namespace {
 
 using test::Doubles;
 
-/// Every kind of layer, and numbers that make each of them matter to the gradient.
+/// A net with all kinds of layers, each with an effect on the gradient.
 NetSpec every_kind_of_layer() {
   const auto convolution = [](int num_outputs) {
     return ConvolutionSpec{
@@ -38,7 +38,7 @@ NetSpec every_kind_of_layer() {
            {"logits", FullyConnectedSpec{.weights = {}, .biases = {}}}}};
 }
 
-/// A net on a small image, with parameters large enough that no gradient is lost in rounding.
+/// A net for small images, with parameters so large that rounding hides no gradient.
 struct SmallNet {
   static constexpr int kExamples = 3;
   NetPlan plan;
@@ -112,7 +112,7 @@ TEST(SliceRunner, MatchesTheReferenceWhereNothingBelowNeedsAGradient) {
 }
 
 TEST(SliceRunner, MatchesTheReferenceWhereAnOutputHasManyConsumers) {
-  // Two outputs live side by side for the whole backward pass, and each gets four addends.
+  // Two outputs are alive during the whole backward pass; each gradient has four addends.
   const auto conv = [](const char* name, std::vector<std::string> inputs) {
     return LayerSpec{name, ConvolutionSpec{.num_outputs = 4, .kernel = 3, .activation = Activation::kRelu},
                      std::move(inputs)};
@@ -150,7 +150,7 @@ TEST(SliceRunner, AnnouncesSegmentsFromTheLastLayerToTheFirst) {
   std::vector<int> order;
   runner.compute_gradient({}, net.images.data(), net.labels, gradient.data(), [&](int segment) {
     order.push_back(segment);
-    // Announced means final and readable.
+    // An announced tensor is final and readable.
     const Segment& tensor = net.plan.layout.segment(segment);
     for (std::int64_t i = 0; i < tensor.num_elements; ++i) {
       ASSERT_FALSE(std::isnan(gradient[static_cast<std::size_t>(tensor.offset + i)])) << tensor.name;

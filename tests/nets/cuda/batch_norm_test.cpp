@@ -26,13 +26,13 @@ using CudaBatchNorm = terngrad::testing::CudaTest;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// The inputs of a pass of some workers.
+/// Inputs of a pass of several workers.
 struct Case {
   BatchNormShape shape;
   int workers = 1;
   std::vector<float> input;
   std::vector<float> output_gradient;
-  std::vector<float> gamma;  // empty: none
+  std::vector<float> gamma;  // empty: no gamma
   std::vector<float> beta;
 
   Case slice(int worker) const {
@@ -53,7 +53,7 @@ Case make_case(std::int64_t rows, int channels, Activation activation, bool has_
          random_floats(size, 2),
          {},
          random_floats(static_cast<std::size_t>(channels), 4)};
-  for (std::size_t i = 0; i < size; ++i) c.input[i] += static_cast<float>(i % 3);  // channels of different means
+  for (std::size_t i = 0; i < size; ++i) c.input[i] += static_cast<float>(i % 3);  // channels with different means
   if (has_gamma) c.gamma = random_floats(static_cast<std::size_t>(channels), 3);
   return c;
 }
@@ -69,7 +69,7 @@ struct Result {
 
 enum class InputGradient { kWanted, kInPlace, kUnwanted };
 
-/// Forward, backward. Arrays begin `start` elements behind aligned addresses; gradients of workers are `kGap` apart.
+/// Forward and backward. Arrays start `start` elements after aligned addresses; workers' gradients are `kGap` apart.
 Result on_device(const Case& c, std::size_t start, Stream& stream, InputGradient kind = InputGradient::kWanted) {
   constexpr std::int64_t kGap = 4;
   const auto channels = static_cast<std::size_t>(c.shape.channels);
@@ -106,7 +106,7 @@ Result on_device(const Case& c, std::size_t start, Stream& stream, InputGradient
                        .gamma_gradients = {has_gamma ? gamma_gradients.data() : nullptr, stride},
                        .beta_gradients = {beta_gradients.data(), stride}},
                       scratch.data(), stream);
-  (void)scratch.values();  // its guards
+  (void)scratch.values();  // checks the guards
   const auto packed = [&](const std::vector<float>& gradients) {
     std::vector<float> result;
     for (std::size_t i = 0; i < gradients.size(); ++i) {
@@ -126,7 +126,7 @@ Result on_device(const Case& c, std::size_t start, Stream& stream, InputGradient
           packed(beta_gradients.values())};
 }
 
-/// Expects what tests/nets/reference_layers.h gives for one worker.
+/// Compares with tests/nets/reference_layers.h, for one worker.
 void expect_matches_reference(const Case& c, const Result& found) {
   const auto gamma = c.gamma.empty() ? std::nullopt : std::optional(Initializer::constant(1));
   const BatchNormSpec spec{.epsilon = c.shape.epsilon, .activation = c.shape.activation, .gamma = gamma};
@@ -142,7 +142,7 @@ void expect_matches_reference(const Case& c, const Result& found) {
   const test::ChannelStatistics statistics = test::channel_statistics(test::widen(c.input), channels);
   const Doubles output = test::batch_norm_forward(layer, plan.layout, parameters, test::widen(c.input), statistics);
   Doubles gradient(parameters.size(), 0.0);
-  // Where the two differ in what is positive, the reference follows.
+  // The reference uses the signs of the GPU's output for the ReLU.
   const Doubles input_gradient =
       test::batch_norm_backward(layer, plan.layout, parameters, test::widen(c.input), test::widen(found.output),
                                 test::widen(c.output_gradient), gradient);
@@ -152,7 +152,7 @@ void expect_matches_reference(const Case& c, const Result& found) {
   for (const double variance : statistics.variance) {
     inverse_deviation = std::max(inverse_deviation, 1 / std::sqrt(variance + double{c.shape.epsilon}));
   }
-  // Inputs and means are below 4, and rounded; normalized, that is so much.
+  // Rounding of inputs and means, which are below 4, scaled by the normalization.
   const double rounding = 1e-6 + 3e-7 * inverse_deviation;
   for (std::size_t i = 0; i < output.size(); ++i) {
     ASSERT_NEAR(found.output[i], output[i], rounding) << i;

@@ -70,7 +70,7 @@ std::vector<float> cpu_relu_gradient(const std::vector<float>& output, std::vect
   return gradient;
 }
 
-/// Numbers among which every third is special, with another period for another `stream`.
+/// Random numbers with special values (zeros, infinities, NaN) among them, in a pattern that depends on `stream`.
 std::vector<float> with_specials(std::size_t count, std::uint32_t stream, std::size_t period) {
   constexpr float kSpecial[] = {0, -0.0f, kInfinity, kNan, -kInfinity, 1e-45f, -kNan};
   std::vector<float> values = random_floats(count, stream);
@@ -105,7 +105,7 @@ std::vector<float> sum_rows_on_device(const std::vector<float>& gradient, std::i
       stream);
   bias_gradient(from.data(), rows, channels, num_workers, {to.data(), stride}, scratch.data(), stream);
   const std::vector<float> all = to.values();
-  (void)scratch.values();  // its guards
+  (void)scratch.values();  // checks the guards
   std::vector<float> sums;
   for (std::int64_t i = 0; i < num_workers * stride; ++i) {
     const float value = all[static_cast<std::size_t>(i)];
@@ -136,7 +136,7 @@ TEST_F(CudaBias, GradientIsTheSumOverRowsOfEachWorker) {
         test::Doubles expected(static_cast<std::size_t>(channels), 0.0);
         for (std::size_t i = 0; i < per_worker; ++i) expected[i % static_cast<std::size_t>(channels)] += own[i];
         for (std::size_t c = 0; c < expected.size(); ++c) {
-          // Rounding errors of terms below 1; a row left out or taken twice is far beyond.
+          // Rounding errors of terms below 1; a missing or doubled row would be far larger.
           ASSERT_NEAR(found[c], expected[c], 1e-6 * std::sqrt(static_cast<double>(rows)))
               << rows << " x " << channels << ", channel " << c;
         }

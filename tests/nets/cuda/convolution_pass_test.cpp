@@ -1,4 +1,4 @@
-// Convolutions against double-precision loops, on a GPU and with the emulation's stand-in for the library.
+// Convolutions compared with double-precision loops, on a GPU and with the emulation's stand-in for cuDNN.
 #include "nets/cuda/convolution_pass.h"
 
 #include <gtest/gtest.h>
@@ -52,10 +52,10 @@ ConvolutionShape convolution(int num_examples, ImageShape input, int num_outputs
 std::vector<ConvolutionShape> shapes() {
   return {
       convolution(2, {7, 5, 3}, 5, {.kernel = 3, .padding = {1, 1, 1, 1}}),
-      convolution(3, {6, 9, 1}, 4, {.kernel = 5, .padding = {2, 2, 2, 2}}),  // larger than most of the image
+      convolution(3, {6, 9, 1}, 4, {.kernel = 5, .padding = {2, 2, 2, 2}}),  // padding larger than most of the image
       convolution(1, {8, 8, 4}, 8, {.kernel = 3, .stride = 2, .padding = {0, 1, 0, 1}}),  // TensorFlow's SAME
       convolution(5, {7, 6, 3}, 2, {.kernel = 3, .stride = 2, .padding = {1, 0, 0, 2}}),
-      convolution(2, {6, 6, 2}, 3, {.kernel = 2, .stride = 4}),  // rows and columns that no window reaches
+      convolution(2, {6, 6, 2}, 3, {.kernel = 2, .stride = 4}),  // rows and columns outside of all windows
       convolution(4, {3, 4, 8}, 12, {.kernel = 1}),
       convolution(2, {3, 3, 4}, 6, {.kernel = 3}),  // one output position
       convolution(2, {6, 5, 6}, 4, {.kernel = 3, .padding = {1, 1, 1, 1}, .groups = 2}),
@@ -92,7 +92,7 @@ Sizes sizes_of(const ConvolutionShape& shape) {
           .outputs = elements(shape.output)};
 }
 
-/// Calls visit(image element, filter element, output element) for every product of the convolution.
+/// Calls visit(image element, filter element, output element) for each product of the convolution.
 template <class Visit>
 void for_each_product(const ConvolutionShape& shape, const Visit& visit) {
   const ImageShape& in = shape.input;
@@ -118,12 +118,12 @@ void for_each_product(const ConvolutionShape& shape, const Visit& visit) {
             }
 }
 
-/// Operands, and what a pass should make of them.
+/// Operands and the expected result of a pass.
 struct Expectation {
   Floats first;
   Floats second;
   ReferenceSums sums;
-  std::int64_t num_terms;  // of the longest sum
+  std::int64_t num_terms;  // terms of the longest sum
 };
 
 template <class MakeValues>
@@ -185,7 +185,7 @@ TEST_F(CudaConvolutionPass, IsNearTheSumOfProducts) {
   });
 }
 
-// 1 + 2^-12 is 1 in TF32; sums of a few hundred of it are exact in float32.
+// 1 + 2^-12 rounds to 1 in TF32; sums of a few hundred of it are exact in float32.
 TEST_F(CudaConvolutionPass, Fp32DoesNotRoundFactors) {
   const auto values = [](std::size_t count, std::uint64_t seed) {
     return Floats(count, seed == 1 ? 1 + 0x1p-12f : 1.0f);

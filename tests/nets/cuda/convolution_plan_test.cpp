@@ -1,4 +1,4 @@
-// Which engines convolutions get, for GPUs that cuDNN is only told about: this needs its library but no GPU.
+// Engines that convolutions get on described GPUs; needs the cuDNN library but no GPU.
 #include "nets/cuda/convolution_plan.h"
 
 #include <gtest/gtest.h>
@@ -15,12 +15,12 @@
 namespace terngrad::cuda::convolution_plan_test {
 namespace {
 
-/// A GPU's properties in cuDNN's words: the form is what cuDNN writes of a GPU that it has.
+/// Properties of a GPU, in the format in which cuDNN serializes them.
 struct GpuModel {
   const char* name;
   int compute_capability;  // times 100
   int multiprocessors;
-  int shared_memory;  // of a block that asks for more than the usual 48 KiB
+  int shared_memory;  // maximum per block, beyond the default 48 KiB
 };
 constexpr GpuModel kA100{"NVIDIA A100-SXM4-80GB", 800, 108, 166912};
 constexpr GpuModel kH200{"NVIDIA H200", 900, 132, 232448};
@@ -50,7 +50,7 @@ void add_convolutions(const NetPlan& plan, int num_examples, std::vector<Convolu
   }
 }
 
-/// Those of the project's nets, at the batch sizes of the paper's runs, and others that are hard in some way.
+/// Convolutions of the project's nets at the batch sizes of the paper's runs, and difficult other ones.
 std::vector<ConvolutionShape> convolutions() {
   std::vector<ConvolutionShape> shapes;
   for (const int num_examples : {16, 128}) {
@@ -58,19 +58,19 @@ std::vector<ConvolutionShape> convolutions() {
     add_convolutions(plan_net(lenet(), {28, 28, 1}, 10), num_examples, shapes);
   }
   const std::vector<ConvolutionShape> others = {
-      {32, {224, 224, 3}, {56, 56, 64}, {3, 4, 3, 4}, 11, 4, 1},  // AlexNet's first, SAME
+      {32, {224, 224, 3}, {56, 56, 64}, {3, 4, 3, 4}, 11, 4, 1},  // AlexNet's first, SAME padding
       {32, {27, 27, 96}, {27, 27, 256}, {2, 2, 2, 2}, 5, 1, 2},   // AlexNet's second, in two groups
       {8, {32, 32, 16}, {16, 16, 32}, {0, 1, 0, 1}, 3, 2, 1},     // padded on two sides
       {3, {9, 7, 6}, {9, 7, 9}, {1, 1, 1, 1}, 3, 1, 3},           // groups of two channels
       {8, {16, 16, 32}, {16, 16, 32}, {1, 1, 1, 1}, 3, 1, 32},    // depthwise
-      {8, {16, 16, 32}, {8, 8, 48}, {}, 1, 2, 1},                 // windows that miss pixels
-      {1, {7, 5, 3}, {3, 3, 5}, {1, 0, 0, 2}, 3, 2, 1},           // odd in every way
+      {8, {16, 16, 32}, {8, 8, 48}, {}, 1, 2, 1},                 // windows skip pixels
+      {1, {7, 5, 3}, {3, 3, 5}, {1, 0, 0, 2}, 3, 2, 1},           // odd sizes and asymmetric padding
   };
   shapes.insert(shapes.end(), others.begin(), others.end());
   return shapes;
 }
 
-/// Calls check(graph, direction, shape, math, target) for every pass.
+/// Calls check(graph, direction, shape, math, target) for each pass.
 template <class Check>
 void for_each_pass(const Check& check) {
   for (const GpuModel& gpu : {kA100, kH200}) {

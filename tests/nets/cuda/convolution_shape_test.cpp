@@ -10,7 +10,7 @@ namespace {
 
 constexpr auto kForward = ConvolutionDirection::kForward;
 
-/// 9 x 7 to 5 x 4 by strides of 2, padded by 1 where it is needed.
+/// 9 x 7 to 5 x 4 with stride 2 and padding 1 where needed.
 ConvolutionShape possible() {
   return {.num_examples = 3,
           .input = {9, 7, 6},

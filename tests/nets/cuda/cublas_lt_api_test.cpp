@@ -31,7 +31,7 @@ TEST(CublasLtApi, IsOfTheMajorVersionOfTheHeader) {
 }
 
 TEST(CublasLtApi, CallsTheFunctionsOfTheLibrary) {
-  // Those that need no GPU; each member is the function of its own name.
+  // Functions that need no GPU; checks that each member is the function of its name.
   const CublasLtApi& api = cublas_lt_api();
   cublasLtMatrixLayout_t layout = nullptr;
   ASSERT_EQ(api.matrix_layout_create(&layout, CUDA_R_32F, 2, 3, 2), CUBLAS_STATUS_SUCCESS);

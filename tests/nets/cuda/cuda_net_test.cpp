@@ -23,7 +23,7 @@ using test::NetOnDevice;
 using testing::to_host;
 class CudaNet : public testing::CudaTest {};
 
-/// Layers that branched_net has none of, on a shape whose rows are not whole vectors.
+/// Layers that branched_net lacks; the rows of the shape are not a multiple of the vector size.
 NetSpec other_layers() {
   const LrnSpec lrn{.radius = 2, .k = 1, .alpha = 0.5f, .beta = 0.75f};
   return {"other_layers",
@@ -45,7 +45,7 @@ void expect_near(std::span<const float> ours, const Doubles& reference, const La
   }
 }
 
-/// Two training steps of three workers, each beside the double-precision reference.
+/// Compares two training steps of three workers with the double-precision reference.
 void expect_matches_reference(const NetSpec& spec, const ImageShape& image, MathMode math, double tolerance) {
   constexpr int kFirst = 2;
   NetOnDevice ours(spec, image, 5, 3, 2, kFirst, math);
@@ -86,7 +86,7 @@ TEST_F(CudaNet, MatchesTheReferenceInTf32) {
   expect_matches_reference(test::branched_net(0.6f), {9, 8, 4}, MathMode::kTf32, 2e-2);
 }
 
-/// What a step of four workers gives each of them, computed `workers` at a time.
+/// One step of four workers, computed `workers` at a time.
 TEST_F(CudaNet, AWorkersGradientDoesNotDependOnTheOthers) {
   for (const NetSpec& spec :
        {test::branched_net(0.6f), other_layers(), lenet(), test::residual_net(), test::net_of_three_losses(0.6f)}) {
@@ -120,7 +120,7 @@ TEST_F(CudaNet, AnnouncesTensorsWhileOthersAreStillToCome) {
     SCOPED_TRACE(spec.name);
     NetOnDevice ours(spec, {9, 8, 4}, 5, 3, 2);
     const Layout& layout = ours.net->layout();
-    // What the stream finds in all gradients when a tensor is announced.
+    // Copies of all gradients in stream order, whenever a tensor is announced.
     std::vector<int> announced;
     std::vector<Buffer<float>> seen;
     ours.load_examples(3);
@@ -144,7 +144,7 @@ TEST_F(CudaNet, AnnouncesTensorsWhileOthersAreStillToCome) {
           if (j <= i) {
             EXPECT_TRUE(std::ranges::equal(at(now), at(final))) << tensor.name << ", seen with " << announced[i];
           } else if (i == 0 && j + 1 == announced.size()) {
-            // The pass has not come to the first layer when it ends the last one.
+            // The backward pass announces the last layer before it reaches the first one.
             EXPECT_TRUE(std::ranges::all_of(at(now), [](float g) { return std::isnan(g); })) << tensor.name;
           }
         }
@@ -159,7 +159,7 @@ TEST_F(CudaNet, WhatATensorsAnnouncementThrowsEndsThePass) {
   EXPECT_THROW(ours.net->submit_gradients(ours.parameters.data(), ours.batch({.step = 3}), ours.worker_gradients(),
                                           ours.losses.data(), [](int) { throw DataError("no more"); }),
                DataError);
-  ours.run(3);  // the net can continue
+  ours.run(3);  // the net is still usable
   EXPECT_FALSE(std::isnan(ours.gradient(1)[0]));
 }
 
@@ -192,9 +192,9 @@ TEST_F(CudaNet, ACapturedStepFollowsTheStepOnTheDevice) {
 }
 
 TEST_F(CudaNet, PredictsAsTheReferenceAndEveryImageByItself) {
-  constexpr int kImages = 261;  // one chunk and a ragged one
+  constexpr int kImages = 261;  // a full chunk and a partial one
   NetOnDevice ours(test::branched_net(0.6f), {9, 8, 4}, 5, 1, 2);
-  ours.run(3);  // moves the state
+  ours.run(3);  // changes the state
   const NetPlan plan = plan_net(ours.spec, ours.image, 5);
   const auto pixels = static_cast<std::size_t>(ours.image.num_elements());
   const auto host_images = test::random_floats(kImages * pixels, 8);

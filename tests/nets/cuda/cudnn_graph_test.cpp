@@ -1,4 +1,4 @@
-// Descriptors of cuDNN, which need its library but no GPU.
+// Descriptors of cuDNN; needs its library but no GPU.
 #include "nets/cuda/cudnn_graph.h"
 
 #include <gmock/gmock.h>

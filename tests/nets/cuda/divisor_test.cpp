@@ -10,7 +10,7 @@ namespace {
 
 static_assert(Divisor(7).quotient(48) == 6 && Divisor(7).remainder(48) == 6);
 
-/// Numbers around multiples of the divisor, up to the largest.
+/// Numbers around multiples of the divisor, up to the largest int.
 std::vector<int> dividends(int divisor) {
   constexpr int kMax = std::numeric_limits<int>::max();
   std::vector<int> result = {0, 1, kMax - 1, kMax};

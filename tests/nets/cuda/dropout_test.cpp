@@ -40,7 +40,7 @@ TEST_F(CudaDropout, EveryWorkerHasTheCpusBits) {
   for (const std::size_t per_worker : {1u, 2u, 3u, 4u, 7u, 100u, 1024u, 1025u, 5000u}) {
     const std::vector<float> input = test::random_floats(kWorkers * per_worker, 1);
     for (const float keep_prob : {0.5f, 0.9f, 1e-6f, 0.99999994f}) {
-      // The second crosses 2^32 blocks.
+      // The second range crosses 2^32 blocks.
       for (const std::uint64_t first_draw : {std::uint64_t{0}, (std::uint64_t{1} << 34) - 8}) {
         const DropoutDraws draws{kSeed, {.step = kStep}, 5, first_draw};
         const std::vector<float> expected = on_cpu(draws, keep_prob, input);

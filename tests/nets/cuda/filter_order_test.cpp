@@ -31,7 +31,7 @@ TEST_F(CudaFilterOrder, FiltersAreTheTransposedWeights) {
   Stream stream(Device::cuda());
   for (const auto& [rows, columns] : kShapes) {
     const std::vector<float> weights = test::random_floats(static_cast<std::size_t>(rows * columns), 1);
-    // With nothing behind it: what is read there, though not used, is an error too.
+    // An exact buffer: reads past its end are errors, even if the values are not used.
     const Buffer<float> from = terngrad::testing::to_device<float>(weights, stream);
     GuardedArray<float> to(std::vector<float>(weights.size(), 77.0f), 3, stream);
     to_filters(from.data(), to.data(), rows, columns, stream);

@@ -14,8 +14,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 class CudaJointSlices : public testing::CudaTest {};
 
-/// A library's operation on `elements` numbers: result = factor * first. It counts its calls, and may leave the last
-/// element unwritten.
+/// A library operation on `elements` numbers: result = factor * first. Counts its calls, and may leave the last element
+/// unwritten.
 struct Scaling {
   std::int64_t elements;
   float factor;
@@ -41,7 +41,7 @@ struct Outcome {
   std::vector<std::string> notes;
 };
 
-/// Makes JointSlices of `joint`, runs it, and counts the calls of that run only.
+/// Creates JointSlices of `joint`, runs it, and counts the calls during the run.
 Outcome outcome_of(std::unique_ptr<Scaling> joint, int num_slices = kSlices) {
   const Stream stream(Device::cuda());
   Outcome outcome;

@@ -1,4 +1,4 @@
-// Handles of libraries, on a GPU and with the emulation's stand-in.
+// Library handles, on a GPU and with the emulation's stand-in.
 #include "nets/cuda/libraries.h"
 
 #include <gtest/gtest.h>

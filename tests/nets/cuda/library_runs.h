@@ -1,4 +1,4 @@
-// What the tests of products and convolutions share: operands, double-precision results and how near to them is right.
+// Operands, double-precision references and error bounds for tests of matrix products and convolutions.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,8 +21,7 @@ namespace terngrad::testing {
 
 using Floats = std::vector<float>;
 
-/// Whole numbers from -4 to 4. Their products and the sums of a few thousand are exact in float32 and in TF32, in any
-/// order: results must be equal.
+/// Integers from -4 to 4: products and sums of a few thousand are exact in float32 and TF32, in any order.
 inline Floats small_integers(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   Floats values(count);
@@ -30,7 +29,7 @@ inline Floats small_integers(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
-/// A sum of products, and of their magnitudes.
+/// Sums of products, and of their magnitudes.
 struct ReferenceSums {
   std::vector<double> sums;
   std::vector<double> magnitudes;
@@ -43,8 +42,8 @@ struct ReferenceSums {
   Floats rounded() const { return {sums.begin(), sums.end()}; }
 };
 
-/// Compares with the bound on a sum of `num_terms` products in any order (Higham, Accuracy and Stability of Numerical
-/// Algorithms, section 4.2), each of which may be off by two roundings of a factor to TF32.
+/// Compares within the error bound of a sum of `num_terms` products in any order (Higham, Accuracy and Stability of
+/// Numerical Algorithms, section 4.2); in TF32 each product has two more roundings.
 inline void expect_near_sums(const Floats& values, const ReferenceSums& reference, std::int64_t num_terms,
                              MathMode math) {
   ASSERT_EQ(values.size(), reference.sums.size());
@@ -60,7 +59,7 @@ inline std::vector<std::uint32_t> bits_of(const Floats& values) {
   return bits;
 }
 
-/// The device memory of one operation: two operands, a result and workspace.
+/// Device memory of one operation: two operands, result and workspace.
 struct Operation {
   Stream& stream;
   Buffer<float> first;
@@ -78,7 +77,7 @@ struct Operation {
     spoil();
   }
 
-  /// Makes the result NaN, so that what is not written, or only added to, is seen.
+  /// Fills the result with NaN, to reveal elements that are not written, or only added to.
   void spoil() {
     const Floats nan(static_cast<std::size_t>(result.num_elements()), std::numeric_limits<float>::quiet_NaN());
     copy<float>(nan, result.span(), stream);
@@ -90,7 +89,7 @@ struct Operation {
   Floats read() { return to_host<float>(result.span(), stream); }
 };
 
-/// What a pass (a ConvolutionPass or a MatrixProduct) makes of two operands.
+/// Result of one run of a pass (a ConvolutionPass or a MatrixProduct).
 template <class Pass>
 Floats run_once(const Pass& pass, const Floats& first, const Floats& second, std::size_t result_count, Stream& stream) {
   Operation operation(stream, first, second, result_count, pass.workspace_bytes());
@@ -98,7 +97,7 @@ Floats run_once(const Pass& pass, const Floats& first, const Floats& second, std
   return operation.read();
 }
 
-/// A second run, and replays of a captured one, must be bit-identical to the first.
+/// Expects bit-identical results of a second run and of replays of a captured graph.
 template <class Pass>
 void expect_repeatable(const Pass& pass, const Floats& first, const Floats& second, std::size_t result_count,
                        Stream& stream) {

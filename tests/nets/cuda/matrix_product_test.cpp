@@ -1,4 +1,4 @@
-// Products of matrices against double-precision loops, on a GPU and with the emulation's stand-in for the library.
+// Matrix products compared with double-precision loops, on a GPU and with the emulation's stand-in for cuBLASLt.
 #include "nets/cuda/matrix_product.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ ReferenceSums reference(const MatrixShape& shape, const Floats& a, const Floats&
   return result;
 }
 
-/// Odd ones, vectors, one element, and those of fully connected layers.
+/// Odd shapes, vectors, one element, and shapes of fully connected layers.
 std::vector<MatrixShape> shapes() {
   constexpr std::array<std::array<std::int64_t, 3>, 7> kSizes = {
       {{1, 1, 1}, {3, 5, 7}, {1, 10, 192}, {33, 1, 65}, {16, 10, 192}, {17, 31, 129}, {128, 64, 100}}};
@@ -93,7 +93,7 @@ TEST_F(CudaMatrixProduct, IsNearTheSumOfProducts) {
   }
 }
 
-// 1 + 2^-12 is 1 in TF32.
+// 1 + 2^-12 rounds to 1 in TF32.
 TEST_F(CudaMatrixProduct, Fp32DoesNotRoundFactors) {
   for (const MatrixShape& shape : shapes()) {
     SCOPED_TRACE(to_text(shape, MathMode::kFp32));
@@ -106,7 +106,7 @@ TEST_F(CudaMatrixProduct, Fp32DoesNotRoundFactors) {
 }
 
 TEST_F(CudaMatrixProduct, RepeatsItsBitsAndCanBeCaptured) {
-  // The last has a long sum of few elements, which a library likes to share between blocks.
+  // The last shape has long sums for few elements, which libraries like to split between blocks.
   for (const MatrixShape& shape : {MatrixShape{17, 31, 129, false, true}, MatrixShape{10, 12, 3000, true, false}}) {
     for (const MathMode math : {MathMode::kFp32, MathMode::kTf32}) {
       SCOPED_TRACE(to_text(shape, math));

@@ -22,7 +22,7 @@ using CudaMovingStatistics = terngrad::testing::CudaTest;
 
 constexpr std::size_t kWorkers = 3;
 
-/// A worker's state: mean, variance, weight, and something that is none of the layer's.
+/// State of several workers: mean, variance, weight, and elements that do not belong to the layer.
 std::vector<float> initial_states(std::size_t channels) {
   std::vector<float> states;
   for (std::size_t w = 0; w < kWorkers; ++w) {
@@ -64,7 +64,7 @@ TEST_F(CudaMovingStatistics, EveryWorkerHasTheCpusBits) {
       for (std::uint32_t step = 0; step < 4; ++step) {
         const std::vector<float> mean = test::random_floats(kWorkers * channels, 2 * step);
         std::vector<float> variance = test::random_floats(kWorkers * channels, 2 * step + 1);
-        // Far from those before: with a decay of 0 they must be taken as they are.
+        // Far from the earlier ones: a decay of 0 must take them exactly.
         for (float& value : variance) value *= value * (step % 2 == 0 ? 1e3f : 1e-15f);
         update_on_cpu(decay, mean, variance, expected);
         update_on_device(decay, mean, variance, found, stream);
@@ -83,7 +83,7 @@ TEST_F(CudaMovingStatistics, AWorkerWhoseBatchIsNotFiniteKeepsItsState) {
       for (const bool in_mean : {false, true}) {
         std::vector<float> mean = test::random_floats(kWorkers * kChannels, 1);
         std::vector<float> variance = test::random_floats(kWorkers * kChannels, 2);
-        (in_mean ? mean : variance)[kChannels + place] = bad;  // of worker 1
+        (in_mean ? mean : variance)[kChannels + place] = bad;  // worker 1
         std::vector<float> expected = initial_states(kChannels);
         GuardedArray<float> found(expected, 0, stream);
         update_on_cpu(0.5f, mean, variance, expected);

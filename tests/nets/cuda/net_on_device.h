@@ -1,4 +1,4 @@
-// A net on a GPU with its parameters, examples and results, for tests.
+// A net on a GPU with parameters, examples and results, for tests.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@
 
 namespace terngrad::test {
 
-/// What workers first, first + 1, ... of a run compute in a step, on examples that depend on the worker and the step.
+/// Computes steps of workers first, first + 1, ..., on examples that depend on worker and step.
 struct NetOnDevice {
   static constexpr std::uint64_t kSeed = 11;
 
@@ -46,7 +46,7 @@ struct NetOnDevice {
         losses(workers, stream.device()) {
     for (float& parameter : host_parameters) parameter *= 0.3f;
     parameters = testing::to_device<float>(host_parameters, stream);
-    // Full of NaN: whatever is not written shows.
+    // NaN reveals elements that are not written.
     const std::vector<float> nothing(static_cast<std::size_t>(workers * net->layout().flat_elements()), NAN);
     gradients = testing::to_device<float>(nothing, stream);
     std::vector<float> initial(static_cast<std::size_t>(net->state_layout().flat_elements()));
@@ -58,12 +58,12 @@ struct NetOnDevice {
     labels = testing::to_device<std::int32_t>(cyclic_labels(workers * examples, classes), stream);
   }
 
-  /// The examples of the worker with this global number.
+  /// Examples of the worker with global number `worker`.
   std::vector<float> images_of(int worker, std::uint64_t step) const {
     return random_floats(static_cast<std::size_t>(examples * image.num_elements()),
                          static_cast<std::uint32_t>(100 * step) + static_cast<std::uint32_t>(worker));
   }
-  /// Labels do not depend on the worker's place among the local ones.
+  /// Labels, equal for all workers.
   std::vector<std::int32_t> labels_of() const { return cyclic_labels(examples, num_classes); }
 
   void load_examples(std::uint64_t step) {
@@ -96,7 +96,7 @@ struct NetOnDevice {
   std::vector<WorkerLoss> host_losses() { return testing::to_host<WorkerLoss>(losses.span(), stream); }
 };
 
-/// The bits of the tensors; padding between them, which nobody writes, left out.
+/// Bits of the tensors, without the padding between them.
 inline std::vector<std::uint32_t> tensor_bits(const std::vector<float>& flat, const Layout& layout) {
   std::vector<std::uint32_t> bits;
   for (const Segment& segment : layout.segments()) {

@@ -26,7 +26,7 @@ using CudaPool = terngrad::testing::CudaTest;
 constexpr int kImages = 3;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// One layer that pools images of this shape.
+/// A plan of one pooling layer.
 template <class Spec>
 NetPlan plan_of(const ImageShape& image, int window, int stride, Padding padding) {
   const auto size = [&](int in) {
@@ -166,7 +166,7 @@ TEST_F(CudaPool, AveragesMatchTheReference) {
         GuardedArray<float> in_gradient(nans(input.size()), start, stream);
         average_pool_forward(w, kImages, in.data(), out.data(), stream);
         average_pool_backward(w, kImages, out_gradient.data(), in_gradient.data(), stream);
-        // Float sums of up to 49 values, as for the CPU's layer.
+        // Float sums of up to 49 values, as in the CPU layer.
         EXPECT_LE(test::relative_difference(out.values(), expected), 1e-6) << plan.layers[0].input.height;
         EXPECT_LE(test::relative_difference(in_gradient.values(), expected_gradient), 1e-6);
       }

@@ -43,7 +43,7 @@ struct Batch {
   }
 };
 
-/// Logits in [-8, 8), halves of them for many equal ones.
+/// Logits in [-8, 8), multiples of 1/2, so that many are equal.
 Batch make_batch(int examples, int workers, int classes) {
   const auto count = static_cast<std::size_t>(examples * workers);
   Batch batch{examples, workers, classes, random_floats(count * static_cast<std::size_t>(classes), 1),
@@ -84,7 +84,7 @@ Result on_cpu(const Batch& batch, const LossTerm& term = {}) {
   return result;
 }
 
-/// Of doubles whose exponentials differ in last places.
+/// Compares with a tolerance, since exponentials differ in the last bits.
 void expect_near(const Result& found, const Result& expected) {
   ASSERT_EQ(found.losses.size(), 1u);
   EXPECT_EQ(found.losses[0].num_correct, expected.losses[0].num_correct);
@@ -126,7 +126,7 @@ TEST_F(CudaSoftmaxCrossEntropy, SmoothsLabelsAndWeighsAsTheCpuDoes) {
     SCOPED_TRACE(classes);
     const Batch batch = make_batch(17, 1, classes);
     const LossTerm smoothed{.label_smoothing = 0.25f, .weight = 0.75f};
-    // What lies in the losses before counts for auxiliary terms only.
+    // Auxiliary terms add to the previous losses; the main term overwrites them.
     expect_near(on_device(batch, stream, Gradient::kWanted, smoothed, {1.0, 7, 9.0}), on_cpu(batch, smoothed));
     LossTerm auxiliary = smoothed;
     auxiliary.is_auxiliary = true;

@@ -14,7 +14,7 @@ TEST(Alexnet, HasAsManyTensorsAsTheOriginal) {
   EXPECT_EQ(test::totals_of(plan(1000)).parameters, 60'965'224);
 }
 
-// What the original's script sends as ternary codes: tensors of at least 9217 elements, but not the logits.
+// The original script sends tensors of at least 9217 elements, except the logits, as ternary codes.
 TEST(Alexnet, HasTheLargeTensorsOfTheOriginal) {
   std::int64_t ternary = 0;
   std::int64_t logits = 0;
@@ -47,7 +47,7 @@ TEST(Alexnet, HasTheLayersOfTheOriginal) {
     EXPECT_EQ(first.inputs, std::vector<int>{kImageIndex});
     EXPECT_EQ(first.padding.top, 3);
     EXPECT_EQ(first.padding.bottom, 4);
-    // A tower sees its own channels, but in conv3 all.
+    // Towers see their own channels only, except in conv3.
     EXPECT_EQ(test::layer_of(net, "conv2" + tower).input.channels, 48);
     EXPECT_EQ(test::layer_of(net, "conv3" + tower).input.channels, 256);
     EXPECT_EQ(test::layer_of(net, "conv4" + tower).input.channels, 192);

@@ -70,7 +70,7 @@ TEST(Cifar10Alexnet, HasTheLayersOfTheOriginal) {
 
 TEST(Cifar10Alexnet, OnlyThePoolRightAfterAConvolutionTakesItsReluGradient) {
   const NetPlan plan = plan_net(cifar10_alexnet(), {24, 24, 3}, 10);
-  // conv1's goes to pool1; conv2 keeps its own, for an LRN lies between it and pool2.
+  // pool1 applies conv1's ReLU gradient; conv2 applies its own, because an LRN lies between it and pool2.
   const bool expected[] = {false, true, false, true, false, false, true, true, false};
   for (std::size_t l = 0; l < 9; ++l) EXPECT_EQ(plan.layers[l].applies_relu_gradient, expected[l]) << l;
 }

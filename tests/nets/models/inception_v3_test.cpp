@@ -32,7 +32,7 @@ TEST(InceptionV3, HasTheBlocksOfTheOriginal) {
   // 1 row by 7 columns, then 7 rows by 1 column.
   EXPECT_EQ(test::layer_of(net, "mixed_17b_branch1_1").window, WindowSize(1, 7));
   EXPECT_EQ(test::layer_of(net, "mixed_17b_branch1_2").window, WindowSize(7, 1));
-  // On images of 224 the classifier's last convolution is as large as its smaller map.
+  // On images of 224 the map is smaller, and so is the classifier's last convolution.
   const NetPlan small = plan_net(inception_v3(0.8f), {224, 224, 3}, 1001);
   EXPECT_EQ(test::layer_of(small, "auxiliary_whole").window, WindowSize(3, 3));
 }
@@ -72,7 +72,7 @@ TEST(InceptionV3, BeginsAtTheLossesOfAGuess) {
 
 TEST(InceptionV3, RefusesImagesThatLeaveTheClassifierEmpty) { test::expect_smallest_side(inception_v3(0.8f), 107); }
 
-/// With one to seven channels in a branch.
+/// Compares a block, reduced to one to seven channels per branch, with the reference.
 void expect_block_matches_reference(const char* block, int channels_divisor) {
   test::expect_net_matches_reference(test::block_net(inception_v3(1), block, channels_divisor), {7, 9, 2}, 4, 2);
 }

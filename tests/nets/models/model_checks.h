@@ -1,4 +1,4 @@
-// What the tests of the nets of nets/models have in common.
+// Checks shared by the tests of the nets in nets/models.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,11 +19,11 @@
 
 namespace terngrad::test {
 
-/// How many tensors and elements a net has.
+/// Numbers of tensors and elements of a net.
 struct Totals {
   std::int64_t parameters = 0;
   int tensors = 0;
-  std::int64_t regularized = 0;  // elements that weight decay applies to
+  std::int64_t regularized = 0;  // elements with weight decay
   std::int64_t state_elements = 0;
   int state_tensors = 0;
   friend bool operator==(const Totals&, const Totals&) = default;
@@ -46,7 +46,7 @@ inline Totals totals_of(const NetPlan& plan) {
   return totals;
 }
 
-/// Parameters and tensors of the layers that predicting takes.
+/// Numbers of parameters and tensors of the inference layers.
 inline std::pair<std::int64_t, int> totals_of_inference(const NetPlan& plan) {
   std::pair<std::int64_t, int> totals;
   for (const LayerPlan& layer : plan.layers) {
@@ -63,7 +63,7 @@ inline const LayerPlan& layer_of(const NetPlan& plan, const std::string& name) {
   return *layer;
 }
 
-/// What the tensor `name` begins with.
+/// Initializer of the tensor `name`.
 inline Initializer initializer_of(const NetPlan& plan, const std::string& name) {
   const auto segment = std::ranges::find(plan.layout.segments(), name, &Segment::name);
   TERNGRAD_REQUIRE(segment != plan.layout.segments().end(), "there is no tensor '", name, "'");
@@ -75,8 +75,8 @@ inline void expect_initializer(const NetPlan& plan, const std::string& name, Ini
   EXPECT_FLOAT_EQ(initializer_of(plan, name).value, value) << name;
 }
 
-/// Expects images of `side` rows and columns to be taken, and of one row or one column less to be refused by a message
-/// that names the net and the size.
+/// Expects images with `side` rows and columns to be accepted, and smaller ones to be refused with a message that has
+/// the net's name and the size.
 inline void expect_smallest_side(const NetSpec& spec, int side) {
   EXPECT_EQ(plan_net(spec, {side, side, 3}, 10).layers.back().output, (ImageShape{1, 1, 10}));
   for (const ImageShape& image : {ImageShape{side - 1, side, 3}, ImageShape{side, side - 1, 3}}) {
@@ -89,15 +89,14 @@ inline void expect_smallest_side(const NetSpec& spec, int side) {
                                                std::to_string(image.width));
     }
   }
-  // No larger than it must be: without the check some layer has no output.
+  // The limit is tight: without it some layer has no output.
   NetSpec unchecked = spec;
   unchecked.smallest_side = 1;
   EXPECT_THROW(plan_net(unchecked, {side - 1, side - 1, 3}, 10), InvalidArgument);
 }
 
-/// The layers of `net` whose names begin with `block`, on an image in place of what they take from others, and logits;
-/// with fewer channels, for the reference is slow. No average lies between: a batch norm takes its constant gradient
-/// away, so that little would be left to compare.
+/// Layers of `net` whose names start with `block`, applied to an image, and logits; with fewer channels for the slow
+/// reference. Without average pooling: a batch norm would remove its constant gradient.
 inline NetSpec block_net(const NetSpec& net, std::string_view block, int channels_divisor) {
   NetSpec cut{std::string(block), {}};
   for (LayerSpec layer : net.layers) {
@@ -113,7 +112,7 @@ inline NetSpec block_net(const NetSpec& net, std::string_view block, int channel
   return cut;
 }
 
-/// The losses of two examples where the weights of all logits are zero: ln(classes), times the sum of their weights.
+/// Losses of two examples if the weights of all logits are zero: ln(classes) times the sum of the loss weights.
 inline WorkerLoss loss_without_logits(const NetSpec& spec, const ImageShape& image, int num_classes) {
   constexpr int kExamples = 2;
   const auto net = make_net(spec, image, num_classes, {.examples_per_worker = kExamples});
@@ -123,7 +122,7 @@ inline WorkerLoss loss_without_logits(const NetSpec& spec, const ImageShape& ima
   net->initialize(1, parameters.span());
   net->initialize_state(state.span());
   for (const Segment& segment : net->layout().segments()) {
-    // Those of auxiliary classifiers are not marked.
+    // Logits of auxiliary classifiers are not marked as logits.
     if (segment.name.find("logits/") != std::string::npos)
       std::fill_n(parameters.data() + segment.offset, segment.num_elements, 0.0f);
   }

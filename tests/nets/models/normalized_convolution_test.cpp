@@ -22,7 +22,7 @@ TEST(NormalizedConvolution, HasAnOffsetInPlaceOfBiasesAndTheReluBehindIt) {
   EXPECT_EQ(norm.epsilon, 0.25f);
   EXPECT_EQ(norm.activation, Activation::kRelu);
   EXPECT_FALSE(test::layer_of(plan, "conv1").applies_relu_gradient);
-  // Each takes what is named, or the batch norm just before it.
+  // Inputs are the named layers, or the preceding batch norm.
   EXPECT_EQ(test::layer_of(plan, "conv1").inputs, std::vector<int>{kImageIndex});
   EXPECT_EQ(test::layer_of(plan, "conv2").inputs, std::vector<int>{1});
   EXPECT_EQ(test::layer_of(plan, "conv3").inputs, std::vector<int>{1});

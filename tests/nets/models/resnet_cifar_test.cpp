@@ -33,7 +33,7 @@ TEST(ResnetCifar, HalvesTheImageWhereItDoublesTheChannels) {
   const LayerPlan& strided = test::layer_of(plan, "stage2_unit1_conv1");
   EXPECT_EQ(strided.padding.top, 1);
   EXPECT_EQ(strided.padding.bottom, 0);
-  // He et al.'s deviation sqrt(2 / fan_in), before values beyond two of them are taken away.
+  // He et al.'s standard deviation sqrt(2 / fan_in), before truncation at two deviations.
   EXPECT_FLOAT_EQ(plan.tensors[0].initializer.value, std::sqrt(1.3f * 2 / 27));
 }
 

@@ -27,7 +27,7 @@ TEST(Resnet, PadsTheStemOnAllSides) {
     const LayerPlan& convolution = test::layer_of(net, "conv1");
     EXPECT_EQ(convolution.output, (ImageShape{112, 112, 64}));
     EXPECT_EQ(convolution.padding.top, 3);
-    EXPECT_EQ(convolution.padding.bottom, 2);  // no window reaches the third row below
+    EXPECT_EQ(convolution.padding.bottom, 2);  // no window reaches a third row below
     const LayerPlan& pool = test::layer_of(net, "pool1");
     EXPECT_EQ(pool.output, (ImageShape{56, 56, 64}));
     EXPECT_EQ(pool.padding.left, 1);
@@ -94,7 +94,7 @@ TEST(Resnet, ABottleneckWithAProjectionMatchesTheReference) {
 }
 
 TEST(Resnet, ABottleneckWithoutAProjectionMatchesTheReference) {
-  // The image stands for the input of the unit, of which it has the channels.
+  // The image replaces the unit's input and has its channels.
   test::expect_net_matches_reference(test::block_net(resnet_50(), "stage2_unit2", 32), {7, 9, 16}, 4, 3);
 }
 

@@ -1,4 +1,4 @@
-// Kernels that leave their memory: the address sanitizer's part.
+// Kernels that access memory out of bounds; found by the address sanitizer.
 #include "defects/defect.h"
 
 namespace terngrad::testing {

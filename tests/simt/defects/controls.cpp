@@ -1,4 +1,4 @@
-// Correct kernels of the same kinds.
+// Correct kernels, similar to those with defects.
 #include "defects/defect.h"
 #include "kernels/tensor/cuda/reduce.cuh"
 
@@ -26,7 +26,7 @@ void reductions(Stream& stream) {
   print_result(memory, stream);
 }
 
-/// No barrier at the end: the next block has shared memory of its own.
+/// Needs no barrier at the end: each block has its own shared memory.
 __global__ void exchange(float* out) {
   __shared__ float values[kThreads];
   values[threadIdx.x] = static_cast<float>(threadIdx.x);
@@ -80,7 +80,7 @@ __global__ void exchange_in_halves(float* out) {
   values[threadIdx.x] = static_cast<float>(threadIdx.x);
   __syncwarp();
   out[threadIdx.x] = values[threadIdx.x ^ 1];
-  // The halves of a warp go different ways, each with its own mask.
+  // The halves of a warp diverge, each with its own mask.
   if (threadIdx.x % 32 < 16) {
     out[threadIdx.x] += __shfl_xor_sync(0xffffu, out[threadIdx.x], 3);
   } else {

@@ -1,4 +1,4 @@
-// Kernels with one defect each, to show that the emulation sees it.
+// Kernels with one defect each, which the emulation must detect.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,7 +14,7 @@
 
 namespace terngrad::testing {
 
-/// A kernel, with a function that launches it and prints what it left in memory.
+/// A kernel; `run` launches it and prints its result.
 struct Defect {
   const char* name;
   void (*run)(Stream& stream);
@@ -24,10 +24,10 @@ std::span<const Defect> bounds_defects();
 std::span<const Defect> value_defects();
 std::span<const Defect> meeting_defects();
 std::span<const Defect> race_defects();
-/// Correct kernels: nobody may complain about them.
+/// Correct kernels, for which no build may report a defect.
 std::span<const Defect> controls();
 
-/// Device memory of exactly that many zeros.
+/// Device memory of `count` zeros.
 template <class T>
 Buffer<T> device_zeros(std::int64_t count, Stream& stream) {
   Buffer<T> memory(count, stream.device());
@@ -35,7 +35,7 @@ Buffer<T> device_zeros(std::int64_t count, Stream& stream) {
   return memory;
 }
 
-/// Prints a number that stands for the words of `memory`, and how many are as undefined memory is.
+/// Prints a hash of the words of `memory`, and the number of undefined words.
 template <class T>
 void print_result(Buffer<T>& memory, Stream& stream) {
   static_assert(sizeof(T) % 4 == 0);

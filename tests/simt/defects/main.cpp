@@ -1,4 +1,4 @@
-// simt_defects NAME: runs one kernel of those in this folder. simt_defects --list DEFECTS|CONTROLS: their names.
+// simt_defects NAME: runs one kernel of this folder. simt_defects --list DEFECTS|CONTROLS: prints their names.
 #include <cstdio>
 #include <string_view>
 #include <vector>

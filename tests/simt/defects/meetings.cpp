@@ -1,4 +1,4 @@
-// Kernels whose threads do not meet as they should: the emulation's own part.
+// Kernels with wrong barriers and shuffles; found by the emulation.
 #include "defects/defect.h"
 
 namespace terngrad::testing {

@@ -1,4 +1,4 @@
-// Kernels whose result depends on who is first: the thread sanitizer's part, and partly that of other orders.
+// Kernels with data races; found by the thread sanitizer, some also by another order of threads.
 #include "defects/defect.h"
 
 namespace terngrad::testing {

@@ -1,4 +1,4 @@
-// Kernels that compute what C++ leaves undefined, or with memory that nobody has written.
+// Kernels with undefined behaviour, or that read uninitialized memory.
 #include "defects/defect.h"
 
 namespace terngrad::testing {

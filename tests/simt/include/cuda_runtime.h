@@ -1,5 +1,5 @@
-// Stands in for the CUDA Toolkit's header of this name, found before it by the order of include paths: kernels compile
-// as plain C++ and run on the CPU. README.md in the folder above says what that is good for.
+// Replaces the CUDA Toolkit's header of this name by include order: kernels compile as plain C++ and run on the CPU.
+// See README.md in tests/simt.
 #pragma once
 
 #include "simt/arithmetic.h"

@@ -1,4 +1,4 @@
-// Stands in for nets/cuda/convolution_pass.cpp where there is no GPU: plain loops.
+// Replaces nets/cuda/convolution_pass.cpp in the emulation: plain loops.
 #include "nets/cuda/convolution_pass.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct ConvolutionPass::Plan {
 
 namespace {
 
-/// Calls visit(input index, filter index, output index) for every product of the convolution.
+/// Calls visit(input index, filter index, output index) for each product of the convolution.
 template <class Visit>
 void for_each_product(const ConvolutionShape& s, bool backwards, const Visit& visit) {
   const int group_inputs = s.input.channels / s.groups;
@@ -69,7 +69,7 @@ std::int64_t ConvolutionPass::workspace_bytes() const { return 64; }
 void ConvolutionPass::run(const float* first, const float* second, float* result, void* workspace,
                           const Stream& stream) const {
   testing::submit(stream, [=, s = shape_, direction = direction_, plan = *plan_] {
-    *static_cast<char*>(workspace) = 1;  // it is there
+    *static_cast<char*>(workspace) = 1;  // checks that the workspace exists
     const std::int64_t filters = s.output.channels * s.kernel.num_elements() * (s.input.channels / s.groups);
     const std::int64_t results = direction == ConvolutionDirection::kForward ? s.num_examples * s.output.num_elements()
                                  : direction == ConvolutionDirection::kInputGradient

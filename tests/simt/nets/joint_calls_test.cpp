@@ -1,4 +1,4 @@
-// How nets on a GPU use libraries whose operations on several slices give other bits, or do not exist.
+// Nets on a GPU with libraries whose operations on several slices round differently or are not supported.
 #include <gtest/gtest.h>
 
 #include "nets/models/lenet.h"

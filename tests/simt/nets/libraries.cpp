@@ -1,4 +1,4 @@
-// Stands in for nets/cuda/libraries.cpp where there is no GPU.
+// Replaces nets/cuda/libraries.cpp in the emulation.
 #include "nets/cuda/libraries.h"
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// Stands in for nets/cuda/matrix_product.cpp where there is no GPU: plain loops.
+// Replaces nets/cuda/matrix_product.cpp in the emulation: plain loops.
 #include "nets/cuda/matrix_product.h"
 
 #include "kernels/runtime/errors.h"
@@ -31,7 +31,7 @@ std::int64_t MatrixProduct::workspace_bytes() const { return 64; }
 
 void MatrixProduct::run(const float* a, const float* b, float* c, void* workspace, const Stream& stream) const {
   testing::submit(stream, [a, b, c, workspace, s = shape_, plan = *plan_] {
-    *static_cast<char*>(workspace) = 1;  // it is there
+    *static_cast<char*>(workspace) = 1;  // checks that the workspace exists
     for (std::int64_t row = 0; row < s.rows; ++row) {
       for (std::int64_t column = 0; column < s.columns; ++column) {
         float sum = 0;

@@ -1,4 +1,4 @@
-// What the stand-ins for cuDNN and cuBLASLt share. A test may make them behave like a library of another kind.
+// Shared by the stand-ins for cuDNN and cuBLASLt, whose behaviour tests can change.
 #pragma once
 
 #include <bit>
@@ -10,25 +10,25 @@
 
 namespace terngrad::testing {
 
-/// How an operation for several slices relates to the one for a single slice.
+/// Behaviour of a library call for several slices, compared with calls for single slices.
 enum class JointCalls {
-  kSameBits,   // the same sums
-  kOtherBits,  // sums in another order, as where a library cuts a larger operation into other parts
-  kRefused,    // the library has no such call
+  kSameBits,   // bit-identical
+  kOtherBits,  // other order of additions, as if the library split the larger operation differently
+  kRefused,    // not supported
 };
 inline JointCalls joint_calls = JointCalls::kSameBits;
 
-/// What Libraries::why_missing says.
+/// Result of Libraries::why_missing.
 inline std::string missing_library;
 
-/// A factor as tensor cores take it: with 10 bits of mantissa in TF32, rounded to nearest.
+/// A factor as tensor cores see it: rounded to 10 mantissa bits for TF32.
 inline float factor(float value, MathMode math) {
   if (math == MathMode::kFp32) return value;
   const auto bits = std::bit_cast<std::uint32_t>(value);
   return std::bit_cast<float>((bits + 0x1000u) & ~0x1fffu);
 }
 
-/// Submits work that a library would submit.
+/// Submits work to the stream as a library would.
 void submit(const Stream& stream, std::function<void()> work);
 
 }  // namespace terngrad::testing

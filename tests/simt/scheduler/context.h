@@ -1,4 +1,4 @@
-// A place in a running program: a stack, and where on it to continue.
+// An execution context: a stack and a position in the code.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@ namespace simt {
 
 struct Context {
 #ifdef __x86_64__
-  void* stack_pointer = nullptr;  ///< the registers that a function must preserve lie above it
+  void* stack_pointer = nullptr;  ///< the callee-saved registers lie above it
 #else
   ucontext_t saved;
 #endif
 };
 
-/// Makes a context that begins in `entry`, which must not return, on the given stack.
+/// Makes a context that starts in `entry`, which must not return, on the given stack.
 void prepare(Context& context, char* stack, std::size_t bytes, void (*entry)());
 
-/// Keeps the place of the caller in `from` and continues at `to`.
+/// Saves the caller's context in `from` and continues `to`.
 void jump(Context& from, Context& to);
 
 }  // namespace simt

@@ -11,12 +11,11 @@ namespace simt {
 namespace {
 
 constexpr std::size_t kStackBytes = std::size_t{256} << 10;
-// Below the stack; who overruns it ends by a signal. As large as the stack, so that a large array does not reach past
-// it.
+// Guard pages below the stack, as large as the stack: an overflow ends the program by a signal.
 constexpr std::size_t kGuardBytes = kStackBytes;
-constexpr unsigned kNoOrder = 1;  // a switch orders nothing between the two fibers
+constexpr unsigned kNoOrder = 1;  // a switch does not synchronize the fibers
 
-// Where fibers go back to.
+// The context that fibers yield to.
 struct Scheduler {
   Context context;
   void* fake_stack = nullptr;
@@ -68,7 +67,7 @@ void Fiber::yield() {
   }
   if (__tsan_switch_to_fiber != nullptr) __tsan_switch_to_fiber(scheduler.thread_state, kNoOrder);
   jump(context_, scheduler.context);
-  // The OS thread, and with it the scheduler's stack, may be another one than before.
+  // The OS thread, and so the scheduler's stack, may have changed.
   if (__sanitizer_finish_switch_fiber != nullptr) {
     __sanitizer_finish_switch_fiber(fake_stack_, &scheduler.stack, &scheduler.stack_bytes);
   }

@@ -1,4 +1,4 @@
-// Fibers: functions that stop in the middle and are continued later, all in one OS thread at a time.
+// Fibers: functions that suspend and resume, all in one OS thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -7,20 +7,19 @@
 
 namespace simt {
 
-/// A fiber with its own stack, which lives as long as the program: fibers serve block after block.
+/// A fiber with its own stack, never freed: fibers are reused for all blocks.
 class Fiber {
  public:
-  /// `entry` runs at the first resume() and must not return. `number` spreads stacks over the sets of the cache.
+  /// `entry` starts at the first resume() and must not return. `number` spreads stacks over the cache sets.
   Fiber(void (*entry)(), std::size_t number);
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// Continues with the fiber until it yields. For the scheduler, which every OS thread is that has called
-  /// be_scheduler().
+  /// Runs the fiber until it yields. Only for OS threads that have called be_scheduler().
   void resume();
-  /// Goes back to the scheduler. For the fiber that runs.
+  /// Returns to the scheduler; called by the running fiber.
   void yield();
-  /// The calling OS thread is who fibers yield to from now on.
+  /// Makes the calling OS thread the scheduler.
   static void be_scheduler();
 
  private:
@@ -28,8 +27,8 @@ class Fiber {
   Context context_;
   char* stack_;
   void (*entry_)();
-  void* fake_stack_ = nullptr;    // the address sanitizer's
-  void* thread_state_ = nullptr;  // the thread sanitizer's
+  void* fake_stack_ = nullptr;    // address sanitizer's state
+  void* thread_state_ = nullptr;  // thread sanitizer's state
 };
 
 }  // namespace simt

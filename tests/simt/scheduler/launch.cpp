@@ -1,7 +1,7 @@
-// The scheduler: runs the blocks of a launch one after another, and the threads of a block by turns.
+// The scheduler: runs the blocks of a launch one after another, and the threads of a block in turns.
 //
-// A lane runs as far as it can before its neighbours do, so that code which relies on lanes in step without saying so
-// goes wrong here. Compiled without sanitizers, whose bookkeeping fibers would confuse, and linked with them.
+// A lane runs as far as possible before its neighbours do, so that code which assumes lanes in lockstep without
+// __syncwarp fails. Compiled without sanitizers, whose bookkeeping fibers would confuse, but linked with them.
 #include <link.h>
 
 #include <algorithm>
@@ -30,26 +30,26 @@ unsigned num_alive = 0;
 
 namespace {
 
-/// A launch, and the order in which its parts run.
+/// A launch, and the order of its blocks, warps and lanes.
 struct Launch {
   dim3 grid, block;
   std::size_t dynamic_bytes;
   std::vector<unsigned> blocks, warps, lanes;
 };
 
-std::deque<Thread> pool;  // of all launches; never moves its elements
+std::deque<Thread> pool;  // shared by all launches; never moves its elements
 unsigned num_threads = 0;
 unsigned rotation = 0;
 const std::function<void()>* kernel = nullptr;
-std::vector<std::unique_ptr<char[]>> dynamic_memory;  // of all blocks: kept so that no address comes again
+std::vector<std::unique_ptr<char[]>> dynamic_memory;  // per block; never freed, so that no address is reused
 char begin_token;
 char end_token;
 
-/// Thread `i` of the block. It has another fiber in every block: were it always the same, the thread sanitizer would
-/// take thread i of two blocks for one thread and miss their races.
+/// Thread `i` of the block. The fiber changes from block to block, so that the thread sanitizer does not take thread i
+/// of two blocks for one thread and miss their races.
 Thread& thread(unsigned i) { return pool[(i + rotation) % num_threads]; }
 
-/// What a fiber does: a round for every block.
+/// Body of a fiber: one iteration per block.
 void run_rounds() {
   for (;;) {
     Thread* self = current;
@@ -63,8 +63,8 @@ void run_rounds() {
   }
 }
 
-/// Fills with NaNs. Not by memset where the thread sanitizer watches, which takes it for its own and notes every byte
-/// of it: for all variables of all kernels, that was a quarter of the time that the emulated tests took.
+/// Fills with NaNs. The thread sanitizer records each byte of a memset, which took a quarter of the time of the
+/// emulated tests.
 void fill_undefined(char* begin, std::size_t size) {
   if (!sanitizer::watches_threads()) {
     std::memset(begin, 0xff, size);
@@ -77,7 +77,7 @@ void fill_undefined(char* begin, std::size_t size) {
   for (std::size_t i = num_words * sizeof(std::uint64_t); i < size; ++i) rest[i] = static_cast<char>(0xff);
 }
 
-/// Shared memory starts undefined: the variables of this OS thread, of which kernels alone have any, become NaNs.
+/// Fills the thread_local variables of the OS thread, which are the kernels' shared memory, with NaNs.
 void make_shared_memory_undefined() {
   dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void*) {
@@ -86,7 +86,7 @@ void make_shared_memory_undefined() {
             fill_undefined(static_cast<char*>(info->dlpi_tls_data), info->dlpi_phdr[i].p_memsz);
           }
         }
-        return 1;  // the program comes first; its libraries' variables are not ours
+        return 1;  // only the program itself, which comes first, not its libraries
       },
       nullptr);
 }
@@ -95,7 +95,7 @@ void begin_block(unsigned b, const Launch& launch) {
   const dim3 grid = launch.grid;
   const dim3 block = launch.block;
   num_alive = num_threads;
-  rotation = 37 * b % num_threads;  // prime to most numbers of threads
+  rotation = 37 * b % num_threads;  // coprime to most thread counts
   for (unsigned i = 0; i < num_threads; ++i) {
     Thread& t = thread(i);
     t.linear = i;
@@ -108,7 +108,7 @@ void begin_block(unsigned b, const Launch& launch) {
   }
 }
 
-/// Runs the lanes of a warp until all wait or have ended. @returns whether any has run
+/// Runs the lanes of a warp until all wait or have ended. @returns true if any has run
 bool run_warp(unsigned warp, const std::vector<unsigned>& lanes) {
   bool ran = false;
   for (bool again = true; again;) {
@@ -127,7 +127,7 @@ bool run_warp(unsigned warp, const std::vector<unsigned>& lanes) {
 
 void run_block(unsigned b, const Launch& launch) {
   make_shared_memory_undefined();
-  // Of the very size asked for: the address sanitizer sees who goes beyond.
+  // Exactly the requested size, so that the address sanitizer detects overflows.
   dynamic_memory.emplace_back(new char[launch.dynamic_bytes]);
   std::memset(dynamic_memory.back().get(), 0xff, launch.dynamic_bytes);
   Fiber::be_scheduler();
@@ -153,7 +153,7 @@ bool fits_a_gpu(dim3 grid, dim3 block, std::size_t dynamic_bytes) {
          block.x * block.y * block.z <= 1024 && dynamic_bytes <= std::size_t{48} << 10;
 }
 
-/// @returns whether SIMT_SEED is set, and its value
+/// Reads SIMT_SEED. @returns false if it is not set
 bool read_seed(unsigned& seed) {
   const char* text = std::getenv("SIMT_SEED");
   if (text == nullptr) return false;
@@ -195,7 +195,7 @@ void wait_for(const Rendezvous& rendezvous, Site site) {
 }
 
 void print_position() {
-  if (current == nullptr) return;  // a sanitizer ends the program for what the host did
+  if (current == nullptr) return;  // a sanitizer reports host code
   const Indices& t = *current;
   std::fprintf(stderr, "simt: in block (%u,%u,%u) thread (%u,%u,%u)\n", t.block.x, t.block.y, t.block.z, t.thread.x,
                t.thread.y, t.thread.z);
@@ -222,8 +222,8 @@ void launch(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, const std::
   reset_rendezvous(launch.warps.size());
   sanitizer::on_death(print_position);
 
-  // Blocks run in OS threads of their own, whose thread_local variables are the shared memory. One serves all blocks,
-  // but the thread sanitizer needs new addresses for each.
+  // A block's shared memory is the thread_local memory of an OS thread. One OS thread runs all blocks; for the thread
+  // sanitizer each block has its own, with new addresses.
   const std::size_t per_os_thread = sanitizer::watches_threads() ? 1 : launch.blocks.size();
   for (std::size_t first = 0; first < launch.blocks.size(); first += per_os_thread) {
     std::thread([&launch, first, per_os_thread] {

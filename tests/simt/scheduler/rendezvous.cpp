@@ -1,4 +1,4 @@
-// Where threads of a block and lanes of a warp meet.
+// Block barriers and warp-level synchronization.
 #include <cstring>
 #include <vector>
 
@@ -9,16 +9,16 @@ namespace simt {
 namespace {
 
 struct Barrier : Rendezvous {
-  unsigned trues = 0;   // so far
-  unsigned result = 0;  // of the last generation
+  unsigned trues = 0;   // true predicates of this generation
+  unsigned result = 0;  // true predicates of the last generation
 };
 
 struct Lanes : Rendezvous {
   unsigned mask = 0;
-  std::uint64_t values[2][32];  // of odd and of even generations: slow lanes still read those of the last one
+  std::uint64_t values[2][32];  // by parity of the generation: slow lanes may still read the last one
 };
 
-/// Lanes with disjoint masks may meet apart, so there is a rendezvous for each lowest lane of a mask.
+/// Lanes with disjoint masks synchronize independently: one rendezvous per lowest lane of a mask.
 struct Warp {
   Lanes by_lowest[32];
 };

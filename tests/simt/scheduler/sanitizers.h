@@ -1,4 +1,4 @@
-// What the sanitizers want to know of fibers. Their functions are there only in programs linked with them.
+// Annotations of fibers for the sanitizers. The functions exist only in programs linked with a sanitizer.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,11 @@ extern "C" {
 
 namespace simt::sanitizer {
 
-/// The thread sanitizer watches.
+/// True if the program runs under the thread sanitizer.
 inline bool watches_threads() { return __tsan_create_fiber != nullptr; }
 
-/// What threads did before `release` of a token happens before what they do after `acquire` of it. Nothing else orders
-/// fibers: to the thread sanitizer they are concurrent, although they share an OS thread.
+/// Work before `release` of a token happens before work after `acquire` of it. Nothing else orders fibers: to the
+/// thread sanitizer they are concurrent, although they share an OS thread.
 inline void release(void* token) {
   if (__tsan_release != nullptr) __tsan_release(token);
 }
@@ -28,7 +28,7 @@ inline void acquire(void* token) {
   if (__tsan_acquire != nullptr) __tsan_acquire(token);
 }
 
-/// Has `callback` called when a sanitizer ends the program.
+/// Registers a function that is called when a sanitizer ends the program.
 inline void on_death(void (*callback)()) {
   if (__sanitizer_set_death_callback != nullptr) __sanitizer_set_death_callback(callback);
 }

@@ -9,7 +9,7 @@
 namespace simt {
 namespace {
 
-// Held for a moment by what a host thread submits, and by a ContextChange for as long as it lives.
+// Locked briefly by submissions of host threads, and by a ContextChange for its lifetime.
 std::mutex& driver() {
   static auto* mutex = new std::mutex;  // streams may outlive static objects
   return *mutex;
@@ -18,14 +18,14 @@ std::mutex& driver() {
 struct Registry {
   std::mutex mutex;
   std::set<StreamThread*> streams;
-  std::atomic<std::uint64_t> progress = 0;  // pieces of work that have ended, of all streams
+  std::atomic<std::uint64_t> progress = 0;  // pieces of work done by all streams
 };
 Registry& registry() {
   static auto* all = new Registry;
   return *all;
 }
 
-thread_local StreamThread* own_stream = nullptr;  // of a stream's thread
+thread_local StreamThread* own_stream = nullptr;  // the stream whose thread this is, else null
 
 double patience() {
   const char* const seconds = std::getenv("SIMT_PATIENCE");

@@ -1,4 +1,4 @@
-// The threads of the block that runs. There is one block at a time, so one set of these.
+// Threads of the running block. Only one block runs at a time.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,12 @@
 
 namespace simt {
 
-/// A place where threads wait for each other, again and again.
+/// A reusable synchronization point.
 struct Rendezvous {
-  unsigned generation = 0;  ///< how often it was complete
-  unsigned arrived = 0;     ///< threads that wait for it to be so again: their number, or their lanes as a mask
+  unsigned generation = 0;  ///< number of completions
+  unsigned arrived = 0;     ///< waiting threads: their number, or a lane mask
   Site site;
-  char tokens[2];  ///< for the thread sanitizer, of odd and of even generations
+  char tokens[2];  ///< for the thread sanitizer, by parity of the generation
 
   char* token() { return &tokens[generation % 2]; }
   void complete() {
@@ -29,24 +29,24 @@ struct Thread : Indices {
   Fiber fiber;
   bool ended = true;
   const Rendezvous* waits_for = nullptr;
-  unsigned generation = 0;  ///< that it waits to see the end of
-  Site site;                ///< where it waits
+  unsigned generation = 0;  ///< generation that it waits for to end
+  Site site;                ///< location of the wait
 };
 
-/// The thread that runs; null outside of a launch.
+/// The running thread; null outside of a launch.
 extern Thread* current;
 /// Threads of the block that have not ended.
 extern unsigned num_alive;
 
-/// Lets others run until the rendezvous is complete.
+/// Runs other threads until the rendezvous is complete.
 void wait_for(const Rendezvous& rendezvous, Site site);
 
-/// Makes the places where threads meet ready for blocks of that many warps.
+/// Resets the synchronization points for blocks of `num_warps` warps.
 void reset_rendezvous(std::size_t num_warps);
-/// Called when a thread ends: a barrier does not wait for it any longer.
+/// Called when a thread ends: completes the barrier if all others wait at it.
 void complete_barrier_if_all_came();
 
-/// Tells which thread runs, if one does.
+/// Prints the running thread, if any.
 void print_position();
 
 }  // namespace simt

@@ -1,5 +1,4 @@
-// What a process does whose GPU waits for another until the timeout. Only the emulation has a stream that hangs when it
-// is told to.
+// A process whose GPU waits for another one until the timeout. Needs the emulation, whose streams can be made to hang.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,10 +21,10 @@ using ::testing::AllOf;
 using testing::DeviceRun;
 using ::testing::HasSubstr;
 
-// How long GPUs wait for each other. They wait until the timeout, so no machine is too slow for it.
+// Timeout of GPUs, always reached, so it also works on slow machines.
 constexpr double kGpuTimeout = 0.1;
 
-/// A rank of two whose operations wait for ever, until the group is given up.
+/// One of two ranks. Its operations hang until abandon().
 class HangingCommunicator final : public DeviceCommunicator {
  public:
   explicit HangingCommunicator(int rank) : rank_(rank) {}
@@ -56,8 +55,8 @@ class HangingCommunicator final : public DeviceCommunicator {
   cudaStream_t stream_ = nullptr;
 };
 
-/// Trains as one of two processes. @param timeout  seconds, half of which they wait for each other when their GPUs have
-/// waited until the timeout @returns the words of its failure
+/// Trains as one of two processes and returns the error message.
+/// @param timeout  seconds; after a GPU timeout the processes wait half of it for each other
 std::string words_of_run(const std::shared_ptr<Communicator>& communicator, HangingCommunicator*& gpu, double timeout,
                          bool overlap = false) {
   DeviceRun run{.run = {.num_workers = 2,
@@ -70,7 +69,7 @@ std::string words_of_run(const std::shared_ptr<Communicator>& communicator, Hang
                         .overlap = overlap},
                 .timeout_seconds = timeout,
                 .gpu_timeout_seconds = kGpuTimeout,
-                .on_hang = [](const std::string&) {}};  // steps of a busy machine may take as long
+                .on_hang = [](const std::string&) {}};  // ignored: steps may take that long on a busy machine
   run.gpus = std::make_shared<testing::Meeting>(2);
   run.communicator_of = [&](int rank) {
     auto made = std::make_shared<HangingCommunicator>(rank);
@@ -88,12 +87,12 @@ std::string words_of_run(const std::shared_ptr<Communicator>& communicator, Hang
 }
 
 TEST(LostGpu, AProcessThatIsWaitedForIsMissedByTheOthersInTime) {
-  constexpr double kTimeout = 0.4;  // reached too
+  constexpr double kTimeout = 0.4;  // always reached
   std::string words;
   double seconds = 0;
   const auto errors = testing::run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
     if (communicator->rank() == 1) {
-      // It agrees on the first burst, and is not heard of again.
+      // Agrees on the first burst, then stays silent.
       std::uint32_t length = ~std::uint32_t{1};
       communicator->all_reduce_max({&length, 1});
       EXPECT_EQ(~length, 1u);
@@ -105,16 +104,16 @@ TEST(LostGpu, AProcessThatIsWaitedForIsMissedByTheOthersInTime) {
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   });
   for (const auto& error : errors) EXPECT_FALSE(error);
-  EXPECT_EQ(words, "another rank has not come");  // with MPI: its name and host
+  EXPECT_EQ(words, "another rank has not come");  // with MPI: rank and host
   EXPECT_GE(seconds, kGpuTimeout + kTimeout / 2);
   EXPECT_LT(seconds, 60);
 }
 
 TEST(LostGpu, ProcessesThatAllWaitSaySo) {
-  // Of which one half is more than a process is ever behind another on a busy machine.
+  // Half of it exceeds any delay between processes on a busy machine.
   constexpr double kTimeout = 60;
   const std::string waited = "[DeviceReplica] cuda:0 has waited for other GPUs for 0.1 seconds";
-  // What waits may be the stream itself, or what runs beside the backward pass.
+  // Either the stream itself waits, or the exchange beside the backward pass.
   for (const bool overlap : {false, true}) {
     std::vector<std::string> words(2);
     testing::run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
@@ -127,7 +126,7 @@ TEST(LostGpu, ProcessesThatAllWaitSaySo) {
   }
 }
 
-/// A rank of two to which the other one seems to send what it sends itself, by copies that a graph can hold.
+/// One of two ranks, which receives its own data as the other's, by copies that CUDA graphs can capture.
 class EchoCommunicator final : public DeviceCommunicator {
  public:
   explicit EchoCommunicator(int rank) : rank_(rank) {}
@@ -158,7 +157,7 @@ class EchoCommunicator final : public DeviceCommunicator {
   int rank_;
 };
 
-// NCCL counts the graphs that hold operations of a group, and waits at the group's end for their number to be 0.
+// NCCL counts graphs with operations of a communicator, and waits for them when the communicator is destroyed.
 TEST(LostGpu, GraphsAreGoneBeforeTheGroupIsGivenUp) {
   const auto errors = testing::run_ranks(2, [](const std::shared_ptr<Communicator>& communicator) {
     DeviceRun run{.run = {.num_workers = 2,

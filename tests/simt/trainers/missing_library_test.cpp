@@ -1,4 +1,4 @@
-// What commands say on a machine that has a GPU and lacks a library that nets need on it.
+// Error messages on a machine with a GPU but without a library that nets need.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,4 @@
-// Stands in for NCCL where GPUs are emulated: processes with a GPU each, whose operations MPI does. Takes the place of
-// compress/comm/nccl/nccl_api.cpp.
+// Replaces compress/comm/nccl/nccl_api.cpp where GPUs are emulated: MPI operations between processes with one GPU each.
 #include <cuda_runtime.h>
 #include <mpi.h>
 
@@ -20,9 +19,8 @@ MPI_Datatype native(NcclApi::Type type) {
   return type == NcclApi::Type::kUint8 ? MPI_UINT8_T : type == NcclApi::Type::kUint32 ? MPI_UINT32_T : MPI_UINT64_T;
 }
 
-/// Operations run when the stream does, which in the emulation is at once: the host waits in them. A stream in which
-/// one has not ended after NCCL_OVER_MPI_PATIENCE seconds, if that is set, hangs until the group is given up, as a
-/// GPU's does.
+/// Operations run when the stream does, in the emulation immediately: the host waits for them. If one does not finish
+/// within NCCL_OVER_MPI_PATIENCE seconds (default: no limit), the stream hangs until abort, as on a GPU.
 class NcclOverMpi final : public NcclApi {
  public:
   Result get_unique_id(NcclUniqueId& id) override {
@@ -39,7 +37,7 @@ class NcclOverMpi final : public NcclApi {
     MPI_Comm_size(MPI_COMM_WORLD, &processes);
     MPI_Comm_rank(MPI_COMM_WORLD, &own);
     if (devices.size() != 1 || size > processes || first_rank != own || id.bytes[0] != 'm') return kInvalidUsage;
-    // The first ones: the last of a launch may have no part in it.
+    // The first ranks: the last rank of the launch may not take part.
     MPI_Group all = MPI_GROUP_NULL;
     MPI_Group members = MPI_GROUP_NULL;
     int range[1][3] = {{0, size - 1, 1}};
@@ -52,7 +50,7 @@ class NcclOverMpi final : public NcclApi {
     return kSuccess;
   }
   Result init_all(std::span<Handle>, std::span<const int>) override { return kInvalidUsage; }
-  // Freed with MPI: that is a meeting of all ranks, which one that gives up does not come to.
+  // Freed by MPI_Finalize: freeing is collective, and a rank that gives up does not take part.
   Result destroy(Handle) override { return kSuccess; }
   Result abort(Handle) override {
     if (hanging_ != nullptr) *hanging_->hangs = false;
@@ -78,7 +76,7 @@ class NcclOverMpi final : public NcclApi {
   }
   Result all_gather(const void* send, void* receive, std::size_t send_count, Type type, Handle, void* stream) override {
     return add(stream, [=, this](MPI_Request* request) {
-      // In place where NCCL's is: this rank's part is where the whole has it.
+      // In place under NCCL's condition: the rank's part lies at its position in the result.
       int rank = 0;
       MPI_Comm_rank(group_, &rank);
       const bool in_place = send == static_cast<std::uint8_t*>(receive) + static_cast<std::size_t>(rank) * send_count;
@@ -126,7 +124,7 @@ class NcclOverMpi final : public NcclApi {
   }
 
   void wait(std::vector<MPI_Request>& requests, cudaStream_t stream) {
-    if (*stream->hangs) return;  // what came before it in the stream has not ended
+    if (*stream->hangs) return;  // earlier work of the stream has not ended
     const char* const patience = std::getenv("NCCL_OVER_MPI_PATIENCE");
     const auto begin = std::chrono::steady_clock::now();
     for (int done = 0; done == 0;) {
@@ -142,7 +140,7 @@ class NcclOverMpi final : public NcclApi {
   }
 
   MPI_Comm group_ = MPI_COMM_NULL;
-  std::vector<Start> starts_;  // of the group of calls that is open
+  std::vector<Start> starts_;  // calls of the open group
   cudaStream_t stream_ = nullptr;
   cudaStream_t hanging_ = nullptr;
 };

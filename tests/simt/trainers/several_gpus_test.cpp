@@ -1,5 +1,5 @@
-// A process with several GPUs whose streams are threads: nothing may be allocated, loaded or instantiated while one GPU
-// waits for another. ctest runs it with SIMT_STREAMS=threads.
+// A process with several GPUs whose streams are threads: it must not allocate, load modules or instantiate graphs while
+// a GPU waits for another one. ctest sets SIMT_STREAMS=threads.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -114,7 +114,7 @@ TEST_F(SeveralGpus, FromTheFirstTooOldOneOnTheyAreNotThere) {
   unsetenv("SIMT_COMPUTE_CAPABILITY");
 }
 
-/// In threads of its own, which begin with GPU 0 as the current one as those of a new process do.
+/// Runs `work` in new threads, whose current GPU is 0. @returns the GPUs on which it created a context
 template <class Work>
 std::vector<int> gpus_with_a_context_after(const Work& work) {
   simt::forget_contexts();
@@ -146,14 +146,14 @@ TEST_F(SeveralGpus, HaveNoContextsOfTimersPinnedMemoryAndWhatIsDestroyedLate) {
                   timer->stop(*stream);
                   stream->synchronize();
                 }).join();
-                // From here on in a thread whose current GPU is 0 still.
+                // This thread's current GPU is 0.
                 EXPECT_GE(timer->seconds(), 0);
                 EXPECT_TRUE(stream->is_done());
               }),
               ElementsAre(2));
 }
 
-/// What happens without the care that DeviceTrainer takes: both GPUs allocate between two operations.
+/// Counterexample to DeviceTrainer: both GPUs allocate between two operations.
 void allocate_between_operations() {
   setenv("SIMT_PATIENCE", "0.3", 1);
   const auto meeting = std::make_shared<Meeting>(2);
@@ -173,7 +173,7 @@ void allocate_between_operations() {
 
 TEST_F(SeveralGpus, ThatAllocateBetweenOperationsHang) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  // The order of two threads decides: the one that allocates first waits for the operation of the other.
+  // Depends on the order of two threads: the first to allocate waits for the operation of the other.
   EXPECT_EXIT(for (int attempt = 0; attempt < 1000; ++attempt) allocate_between_operations(),
               ::testing::ExitedWithCode(134),
               "cudaMalloc of GPU [01] waits for streams that do not end:\nsimt: stream [0-9]+ of GPU [01] waits for "

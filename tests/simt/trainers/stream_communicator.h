@@ -1,5 +1,5 @@
-// A device communicator whose ranks are threads of this process with an emulated GPU each: operations run, and wait for
-// each other, in their streams, as NCCL's do.
+// A DeviceCommunicator whose ranks are threads of one process with an emulated GPU each. Operations run and wait in
+// streams, as NCCL's do.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,7 +18,7 @@
 
 namespace terngrad::testing {
 
-/// Its operations can be captured. After abandon, operations under way end with whatever results.
+/// Operations can be captured in graphs. After abandon(), results of pending operations are unspecified.
 class StreamCommunicator final : public DeviceCommunicator {
  public:
   StreamCommunicator(std::shared_ptr<Meeting> meeting, int rank) : meeting_(std::move(meeting)), rank_(rank) {}
@@ -78,8 +78,8 @@ class StreamCommunicator final : public DeviceCommunicator {
   using Take = std::function<void(int rank, const void* shown)>;
   using Exchange = std::function<void(const void* mine, const Take& take)>;
 
-  /// Runs work(exchange) in the stream: exchange(mine, take) shows `mine` to all ranks, and calls take(rank, theirs)
-  /// with everybody's, in order.
+  /// Runs work(exchange) in the stream. exchange(mine, take) publishes `mine` and calls take(rank, theirs) for all
+  /// ranks in order.
   template <class Work>
   void submit(Stream& stream, const char* name, Work work) {
     simt::submit(static_cast<cudaStream_t>(stream.native()), [this, name, work = std::move(work)] {
@@ -92,7 +92,7 @@ class StreamCommunicator final : public DeviceCommunicator {
           meeting_->wait();
         }));
       } catch (const CommunicationError&) {
-        // The group was given up: a stream does not fail for it.
+        // abandon() was called; the stream does not fail.
       }
     });
   }

@@ -1,4 +1,4 @@
-// What every quantizer on a GPU does: it gives the bytes of the CPU backend.
+// Tests of quantizers on a GPU: their bytes equal those of the CPU backend.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@
 
 namespace terngrad::testing {
 
-/// Every upper half of a float32 that is finite.
+/// All finite float32 values whose lower 16 bits are 0.
 inline std::vector<float> upper_halves() {
   std::vector<float> values;
   for (std::uint32_t upper = 0; upper < 65536; ++upper) {
@@ -58,7 +58,7 @@ class CudaQuantizeTest : public CudaTest {
     }
   }
 
-  /// Elements of every type with scalers of every kind.
+  /// All element types, with blocks that have ordinary, zero, NaN, tiny and extreme scalers.
   static void expect_blocks(const Options& options) {
     const float nan = std::numeric_limits<float>::quiet_NaN();
     const float kinds[] = {0.01f, 0.5f, nan, 3e-5f, 0.0f, 0x1p-90f, kMinScaler, kMaxScaler};
@@ -81,14 +81,14 @@ class CudaQuantizeTest : public CudaTest {
     }
   }
 
-  /// The value often enough that its draws meet all there is: ties with 16 bits, and their refinement.
+  /// One value, repeated so often that draws hit 16-bit ties and their 24-bit refinement.
   static void expect_ties(float value, const Options& options) {
     expect_the_cpus(
         {.gradient = std::vector<float>(std::size_t{1} << 17, value), .scalers = {1.0f}, .options = options},
         "value " + std::to_string(value));
   }
 
-  /// From a graph whose step is read on the device.
+  /// Runs from a captured CUDA graph that reads the step number from device memory.
   static void expect_steps_of_a_graph(const Options& options, std::vector<float> elements = gaussian(9000, 15)) {
     Stream stream(Device::cuda());
     Case c{.gradient = std::move(elements), .options = options};

@@ -1,4 +1,4 @@
-// Slices of which drawn elements are sent, for tests of both backends.
+// Test slices for the encoder of randomly selected elements (randomk), used on both backends.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct DrawnCase {
 inline constexpr std::uint64_t kDrawnSeed = 0x0123456789abcdef;
 inline constexpr std::uint64_t kDrawnStep = 42;
 
-/// Of a tensor's start and from its middle on, with whole groups and others.
+/// Slices at the start and inside of a tensor, with complete and incomplete groups.
 inline std::vector<DrawnCase> drawn_cases(SparseValues values) {
   std::vector<DrawnCase> cases;
   for (const std::int64_t q : {1, 2, 3, 10, 100, 5000, 100000}) {
@@ -40,14 +40,14 @@ inline std::vector<DrawnCase> drawn_cases(SparseValues values) {
       }
     }
   }
-  // 1024 groups, as many as a GPU's block has, that begin within a block of draws.
+  // 1024 groups (the number of threads of a GPU block) that start inside a block of draws.
   cases.push_back({gaussian(3070, 4), {4096, 3070, 3, values}});
   cases.push_back({gaussian(5000, 3), {0, 5000, 10, values}, 256, false});
   cases.back().values[10] = std::numeric_limits<float>::quiet_NaN();
   return cases;
 }
 
-/// What the CPU sends of a case.
+/// Payload that the CPU backend encodes.
 inline std::vector<std::uint8_t> drawn_on_cpu(const DrawnCase& c, float factor = 1, int num_threads = 1,
                                               std::uint64_t step = kDrawnStep) {
   const std::int64_t bytes = drawn_bytes(c.shape);

@@ -1,4 +1,4 @@
-// Slices to round to powers of two, and a plain reference of the codes.
+// Test slices for power-of-two quantization (natural), and a scalar reference of the codes.
 #pragma once
 
 #include <string>

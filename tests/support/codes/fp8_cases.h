@@ -1,4 +1,4 @@
-// Slices to quantize to FP8, and a plain reference of the codes.
+// Test slices for FP8 quantization, and a scalar reference of the codes.
 #pragma once
 
 #include <string>

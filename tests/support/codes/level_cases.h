@@ -1,4 +1,4 @@
-// Slices to quantize to uniform levels, and a plain reference of the codes.
+// Test slices for quantization to uniform levels, and a scalar reference of the codes.
 #pragma once
 
 #include <cmath>
@@ -11,10 +11,10 @@
 
 namespace terngrad::testing {
 
-/// The draws of a case whose key and worker are the usual ones.
+/// Draws of a LevelCase with the default key and worker.
 inline const reference::Stream kLevelStream{0x0123456789abcdef, 42, 8, 10};
 
-/// Every kind of output.
+/// All bit widths, roundings and output formats.
 inline const LevelOptions kLevelForms[] = {
     {.bits = 4},
     {.bits = 8},
@@ -45,7 +45,7 @@ struct QuantizerTraits<LevelOptions> {
 
 using LevelCase = QuantizeCase<LevelOptions>;
 
-/// The code of one element, in the words of the definition.
+/// Code of one element, by the definition.
 inline int reference_level(float g, float s, int levels, bool is_nearest, std::uint32_t r16, std::uint32_t r24) {
   if (std::isnan(s) || s < 0x1p-86f) return 0;
   const auto most = static_cast<float>(levels);
@@ -77,7 +77,7 @@ inline std::vector<int> reference_levels(const LevelCase& c) {
   });
 }
 
-/// Codes as the format of the options stores them.
+/// Packs codes in the format of the options.
 inline reference::Bytes pack_levels(std::span<const int> codes, const LevelOptions& options) {
   const int levels = num_levels(options.bits);
   if (options.lanes) return reference::pack_lanes(codes, levels, options.num_workers, 2 * levels);
@@ -87,7 +87,7 @@ inline reference::Bytes pack_levels(std::span<const int> codes, const LevelOptio
 
 inline reference::Bytes reference_payload(const LevelCase& c) { return pack_levels(reference_levels(c), c.options); }
 
-/// The codes of a payload that is not lanes.
+/// Unpacked codes of a payload other than lanes.
 inline std::vector<std::int16_t> unpacked(const reference::Bytes& payload, const LevelCase& c) {
   const PackedCodes codes{c.format(), payload, c.count()};
   check_payload(codes);

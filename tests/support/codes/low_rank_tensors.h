@@ -1,4 +1,4 @@
-// Tensors for tests of exchanges that send some of them as thin factors.
+// Tensors for tests of low-rank exchanges (PowerSGD).
 #pragma once
 
 #include "compress/exchange/bucket_plan.h"
@@ -6,7 +6,7 @@
 
 namespace terngrad::testing {
 
-/// Some of low rank, of equal and other shapes; one with too few columns for it, one with draws, and vectors.
+/// Matrices of several shapes; "narrow" has too few columns for low rank, "ternary" has draws, "bias" is a vector.
 inline Layout low_rank_layout() {
   Layout layout;
   layout.add("conv", {3, 3, 10, 50});
@@ -19,11 +19,11 @@ inline Layout low_rank_layout() {
 }
 inline const Buckets kLowRankWhole = {{0, 1, 2, 3, 4, 5}};
 inline const Buckets kLowRankParts = {{5}, {4, 2}, {3}, {1, 0}};
-/// Each moves something else.
+/// Specs that differ in rank, warm start and factor type.
 inline constexpr const char* kLowRankSpecs[] = {"powersgd", "powersgd:rank=1,warm_start=false",
                                                 "powersgd:rank=3,factors=bf16"};
 
-/// The spec for all of low_rank_layout() but "ternary".
+/// `spec` for all tensors of low_rank_layout() except "ternary".
 inline CompressedAllReduceOptions low_rank_options(const char* spec,
                                                    ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAllGather) {
   CompressedAllReduceOptions options = options_of(algorithm);

@@ -1,4 +1,4 @@
-// Slices to quantize, and kernels run on them, whatever the codes.
+// Test slices for quantizers, with any codes, and functions that run the kernels on them.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,19 @@
 
 namespace terngrad::testing {
 
-/// What cases need to know of a quantizer: specialized for its options with
-///   Quantizer, kScaler (of a case that names none), format(options), lanes(options) that codes fill if they are
-///   lanes, and text(options).
+/// Traits of a quantizer, specialized for its options type, with the members
+///   Quantizer, kScaler (default scaler of a case), format(options), lanes(options) (used if the format is lanes) and
+///   text(options).
 template <class Options>
 struct QuantizerTraits;
 
-/// What the size of lanes depends on.
+/// Parameters of the lane width.
 struct LaneForm {
   int num_workers = 1;
   int levels = 1;
 };
 
-/// One slice with everything that it points to, in host memory.
+/// One slice with its gradient and scalers in host memory.
 template <class Options>
 struct QuantizeCase {
   using Traits = QuantizerTraits<Options>;
@@ -42,9 +42,9 @@ struct QuantizeCase {
   std::uint32_t worker = 5;
   Options options = {};
   DrawKey key = {0x0123456789abcdef, 42, 3, DrawPurpose::kQuantize};
-  std::size_t misalignment = 0;  // of the gradient, in elements
+  std::size_t misalignment = 0;  // gradient: offset in elements
   ElementType type = ElementType::kFloat32;
-  std::vector<std::uint16_t> narrow = {};  // the elements if they have 16 bits
+  std::vector<std::uint16_t> narrow = {};  // gradient in `type`, empty for float32
 
   std::int64_t count() const { return static_cast<std::int64_t>(gradient.size()); }
   CodeFormat format() const { return Traits::format(options); }
@@ -54,7 +54,7 @@ struct QuantizeCase {
     return payload_bytes(format(), count(), lanes.num_workers, lanes.levels);
   }
   std::string text() const { return Traits::text(options) + ", " + std::to_string(count()); }
-  /// Makes the elements those of a narrow type.
+  /// Rounds the gradient to a 16-bit type.
   void round_gradient_to(ElementType narrow_type) {
     type = narrow_type;
     for (float& g : gradient) {
@@ -65,8 +65,8 @@ struct QuantizeCase {
   }
 };
 
-/// The codes of a case by their definition. @param code  (element, scaler, r16, r24), of which the last decides only
-/// where the code differs for its two extremes
+/// Reference codes of a case. @param code  (element, scaler, r16, r24) -> code; r24 is drawn only if its extremes give
+/// different codes
 template <class Options, class Code>
 auto reference_codes(const QuantizeCase<Options>& c, const Code& code) {
   const reference::Stream stream{c.key.seed, c.key.step, c.key.worker + c.worker,
@@ -87,7 +87,7 @@ auto reference_codes(const QuantizeCase<Options>& c, const Code& code) {
   return codes;
 }
 
-/// Cases of equal options and element types, as one call on a stream's device quantizes them.
+/// Payloads of cases with equal options and element type, quantized in one call on the stream's device.
 template <class Options>
 std::vector<reference::Bytes> quantized(std::span<const QuantizeCase<Options>> cases,
                                         typename QuantizerTraits<Options>::Quantizer& quantizer, Stream& stream,
@@ -102,7 +102,7 @@ std::vector<reference::Bytes> quantized(std::span<const QuantizeCase<Options>> c
                       stream);
     narrow.emplace_back(c.narrow, c.misalignment, stream);
     scalers.emplace_back(c.scalers, 0, stream);
-    // At an odd word, unless they are lanes: payloads are multiples of 4 bytes.
+    // Payloads start at an odd 32-bit word if the case is misaligned, except lanes, which are 64-bit words.
     payloads.emplace_back(std::vector<std::uint32_t>(static_cast<std::size_t>(c.bytes() / 4), 0xa5a5a5a5u),
                           c.is_lanes() ? 0 : c.misalignment % 2, stream);
     tasks.push_back({.gradient = c.narrow.empty() ? static_cast<const void*>(wide.back().data())

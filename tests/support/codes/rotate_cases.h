@@ -1,4 +1,4 @@
-// Rotations by their definition, and runs of the kernels on either device.
+// Reference of the rotation, and functions that run the rotation kernels on a device.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace terngrad::testing {
 
-/// What one slice is rotated with.
+/// Parameters of the rotation of one slice.
 struct RotateCase {
   std::int64_t run = 1024;
   std::int64_t first = 0;
@@ -26,7 +26,7 @@ inline bool is_minus(const RotateCase& c, std::size_t element) {
   return (block[d % 128 / 32] >> (d % 32) & 1) != 0;
 }
 
-/// As docs/codecs.md defines it: butterflies in order of strides, in float32, and one product.
+/// Rotation as in docs/codecs.md: butterflies in order of strides, in float32, then one multiplication.
 inline std::vector<float> reference_rotation(const RotateCase& c, std::vector<float> x, Rotation rotation) {
   const auto flip = [&] {
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -53,7 +53,7 @@ inline std::vector<float> reference_rotation(const RotateCase& c, std::vector<fl
   return x;
 }
 
-/// What the CPU makes of a slice.
+/// Result of the CPU backend.
 inline std::vector<float> rotated(const RotateCase& c, const std::vector<float>& x, Rotation rotation,
                                   int num_threads = 1) {
   std::vector<float> out(x.size());

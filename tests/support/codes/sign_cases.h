@@ -1,4 +1,4 @@
-// Slices to take the signs of, and a plain reference of the bits.
+// Test slices for sign codes, and a scalar reference of the packed bits.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@
 
 namespace terngrad::testing {
 
-/// Every kind of output.
+/// All zero rules and output formats.
 inline const SignOptions kSignForms[] = {
     {},
     {.zeros = ZeroSign::kPlus},
@@ -42,7 +42,7 @@ struct QuantizerTraits<SignOptions> {
 
 using SignCase = QuantizeCase<SignOptions>;
 
-/// Gaussian elements with zeros of both signs and denormals among them.
+/// Gaussian elements, with zeros of both signs and denormals.
 inline std::vector<float> with_zeros(std::size_t n, std::uint64_t seed) {
   std::vector<float> values = gaussian(n, seed);
   for (std::size_t i = 0; i < n; ++i) {
@@ -53,7 +53,7 @@ inline std::vector<float> with_zeros(std::size_t n, std::uint64_t seed) {
   return values;
 }
 
-/// Slices whose scalers are pairs, of which some are zeros.
+/// Slices with a pair of scalers per block or column; some scalers are 0.
 inline std::vector<SignCase> pair_cases() {
   const float kinds[] = {0.1f, 0.2f, 0, 0, 0.3f, 0, 0, 0.4f};
   std::vector<SignCase> cases;

@@ -1,4 +1,4 @@
-// Slices to encode as sparse messages, for tests of both backends.
+// Test slices for sparse (top-k) encoding, used on both backends.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ inline SparseCase sparse_case(std::string name, std::vector<float> values, Spars
   return {std::move(name), std::move(values), {format, sent, count, density, block_elements}, true};
 }
 
-/// Elements with few magnitudes, many zeros of either sign, denormals, and one outlier.
+/// Elements of few distinct magnitudes, with many zeros of both signs, denormals and one outlier.
 inline std::vector<float> awkward_values(std::size_t count) {
   std::vector<float> values = gaussian(count, 23);
   for (std::size_t i = 0; i < count; ++i) {
@@ -40,7 +40,7 @@ inline std::vector<float> awkward_values(std::size_t count) {
   return values;
 }
 
-/// Of runs if `block_elements` is 0, else of blocks.
+/// Cases in format kRuns if `block_elements` is 0, else kLocal.
 inline std::vector<SparseCase> sparse_cases(std::int64_t block_elements, SparseValues sent) {
   const SparseFormat format = block_elements == 0 ? SparseFormat::kRuns : SparseFormat::kLocal;
   std::vector<SparseCase> cases;
@@ -63,7 +63,7 @@ inline std::vector<SparseCase> sparse_cases(std::int64_t block_elements, SparseV
   return cases;
 }
 
-/// What the CPU encodes.
+/// Payload that the CPU backend encodes.
 inline std::vector<std::uint8_t> encoded_on_cpu(const SparseCase& c, int num_threads = 1) {
   const std::int64_t room = max_sparse_bytes(c.shape);
   std::vector<std::uint64_t> words(static_cast<std::size_t>((room + 7) / 8));

@@ -1,4 +1,4 @@
-// Signs of several workers to vote on, and what the majority says.
+// Signs of several workers for majority votes, with the expected results.
 #pragma once
 
 #include <random>
@@ -12,15 +12,15 @@
 
 namespace terngrad::testing {
 
-/// One slice: the signs of all workers, packed as bits or, added up over `workers_each` neighbours, in lanes.
+/// One slice. The workers' signs are packed as bits, or summed over `workers_each` consecutive workers in lanes.
 struct VoteCase {
   int num_workers = 3;
   std::int64_t count = 0;
   std::int64_t first = 0;
   std::int64_t block_elements = 0;
   bool lanes = false;
-  int workers_each = 1;          // of lanes
-  std::size_t misalignment = 0;  // of out, in elements
+  int workers_each = 1;          // workers per payload, lanes only
+  std::size_t misalignment = 0;  // output: offset in elements
   std::uint64_t seed = 1;
 
   CodeFormat format() const { return lanes ? CodeFormat::kLanes : CodeFormat::kBits; }
@@ -31,7 +31,7 @@ struct VoteCase {
   }
 };
 
-/// A case's memory on one device.
+/// Device memory of a case.
 class PreparedVotes {
  public:
   PreparedVotes(const VoteCase& c, Stream& stream)
@@ -45,7 +45,7 @@ class PreparedVotes {
     for (int worker = 0; worker < c.num_workers; ++worker) {
       if (worker % c.workers_each == 0) words.assign((n + per_word - 1) / per_word, 0);
       for (std::size_t i = 0; i < n; ++i) {
-        // Near one half, so that ties and close votes are frequent.
+        // Probability 1/2, so that ties and close votes are frequent.
         const bool is_negative = random() % 2 == 0;
         negative[i] += is_negative ? 1 : 0;
         words[i / per_word] += std::uint64_t{is_negative} << (i % per_word * static_cast<std::size_t>(width));
@@ -96,7 +96,7 @@ class PreparedVotes {
   std::vector<float> expected_;
 };
 
-/// Counts the votes of all cases in one call.
+/// Counts the votes of all cases in one call and compares the results.
 inline void expect_majorities(std::span<const VoteCase> cases, Stream& stream) {
   std::vector<std::unique_ptr<PreparedVotes>> prepared;
   std::vector<CodeSumTask> tasks;

@@ -1,4 +1,4 @@
-// What a rank of workers does beside what runs over ranks show (async_trainer_test.cpp).
+// Failures and stops of a rank of workers. See also async_trainer_test.cpp (complete runs).
 #include "trainers/async/async_rank.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ std::string text_of(const std::exception_ptr& error) {
 
 TEST(AsyncRank, NamesAServerThatIsSilent) {
   const auto errors = testing::run_mailboxes(std::make_shared<PostOffice>(2, 0.3), [](const auto& mailbox) {
-    if (mailbox->rank() == 0) return;  // and never answers
+    if (mailbox->rank() == 0) return;  // never answers
     testing::make_small_rank(two_workers(mailbox))->run([] { return false; });
   });
   EXPECT_THAT(text_of(errors[1]), HasSubstr("heard nothing from rank 0"));
@@ -38,7 +38,7 @@ TEST(AsyncRank, NamesAServerThatIsSilent) {
 
 TEST(AsyncRank, IsNamedWhenItIsSilent) {
   const auto errors = testing::run_mailboxes(std::make_shared<PostOffice>(3, 0.5), [](const auto& mailbox) {
-    if (mailbox->rank() == 2) return;  // never pulls, while the other one continues
+    if (mailbox->rank() == 2) return;  // never pulls; the other rank continues
     SmallAsync async = two_workers(mailbox);
     async.run.total_steps = 1000000;
     if (mailbox->rank() == 0) {
@@ -68,7 +68,7 @@ TEST(AsyncRank, SpeaksForItsOwnWorkersOnly) {
     if (mailbox->rank() == 0) testing::make_small_async(two_workers(mailbox))->run();
     if (mailbox->rank() != 1) return;
     Parcels pull;
-    testing::make_small_worker(two_workers(mailbox), 1)->write_pull(pull);  // which is rank 2's
+    testing::make_small_worker(two_workers(mailbox), 1)->write_pull(pull);  // worker of rank 2
     mailbox->send(0, std::move(pull));
   });
   EXPECT_THAT(text_of(errors[0]), HasSubstr("rank 1 sends a message of worker 1"));

@@ -16,7 +16,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// A server of one tensor "w" of two numbers that gradient descent changes, and what its workers would send.
+/// A server with one tensor "w" of two elements and gradient descent, and the messages of its workers.
 class Served {
  public:
   explicit Served(AsyncServerOptions options = {.num_workers = 2, .scale = 0.5f, .max_staleness = {}})
@@ -28,7 +28,7 @@ class Served {
         optimizer_(make_optimizer("gd", {}, layout_.flat_elements())),
         server(protocol_, options, parameters_.span(), *optimizer_) {}
 
-  /// @returns the version that worker has then
+  /// @returns the version that the worker pulled
   std::uint64_t pull(int worker) {
     Parcels answer;
     server.answer_pull(worker, {}, answer);
@@ -79,7 +79,7 @@ class Served {
   PushMessages messages_;
   Buffer<float> parameters_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::vector<float> seen_;  // by the worker that was answered last
+  std::vector<float> seen_;  // parameters that the last answered worker received
 
  public:
   AsyncServer server;
@@ -127,7 +127,7 @@ TEST(AsyncServer, DropsAndCountsWhatIsStalerThanAllowed) {
   EXPECT_THAT(s.parameters(), ElementsAre(-2, -2));
   EXPECT_EQ(s.server.version(), 2u);
   EXPECT_EQ(s.server.num_pushes(1), 1u);
-  EXPECT_EQ(s.answer(1), 2u);  // and it pulls from scratch
+  EXPECT_EQ(s.answer(1), 2u);  // pulls from scratch
   EXPECT_FALSE(s.push(1, 1, {.version = 2}, 1, 1).is_dropped);
 }
 

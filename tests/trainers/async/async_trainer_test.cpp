@@ -58,8 +58,8 @@ TEST(AsyncTrainer, OneWorkerHasTheBitsOfASynchronousRun) {
   }
 }
 
-/// What gradient descent does with N workers that take turns, written down once more: worker w's gradient is that of
-/// the parameters after its push before.
+/// Reference of gradient descent with N workers in turns: worker w's gradient belongs to the parameters after its
+/// previous push.
 TEST(AsyncTrainer, FollowsTheRuleByHand) {
   const SmallRun run{.num_workers = 3, .total_steps = 4, .batch_size = 6, .weight_decay = 0};
   const SmallAsync async{.run = run, .optimizer = "gd", .scale = 0.75f};
@@ -108,7 +108,7 @@ TEST(AsyncTrainer, FollowsTheRuleByHand) {
 TEST(AsyncTrainer, StalenessIsThatOfWorkersInTurn) {
   const auto trainer = make_small_async({.run = {.num_workers = 4, .codec = "ternary", .total_steps = 5}});
   trainer->run();
-  // Of the first round 0, 1, 2 and 3; then always 3.
+  // Staleness 0, 1, 2 and 3 in the first round, then always 3.
   EXPECT_EQ(trainer->push_counts(), (PushCounts{.staleness = {{0, 1}, {1, 1}, {2, 1}, {3, 17}}}));
 }
 
@@ -122,7 +122,7 @@ TEST(AsyncTrainer, StalePushesAreDroppedCountedAndTheirWorkersPullAfresh) {
     return HookVerdict::kContinue;
   }));
   trainer->run();
-  // Workers 0 to 2 are 0, 1 and 2 updates stale and then always 2, because worker 3, which is always 3, makes none.
+  // Worker 3 always has staleness 3, so its pushes are dropped; the others have 0, 1 and 2, later always 2.
   EXPECT_THAT(dropped, Each(1u));
   EXPECT_EQ(trainer->push_counts(), (PushCounts{.staleness = {{0, 1}, {1, 1}, {2, 13}, {3, 5}}, .dropped = 5}));
   EXPECT_EQ(trainer->push_counts().total(), 20u);
@@ -133,7 +133,7 @@ TEST(AsyncTrainer, WithoutAnyStalenessTheFirstWorkerTrainsAlone) {
   const auto trainer = make_small_async({.run = run, .max_staleness = 0});
   trainer->run();
   EXPECT_EQ(trainer->push_counts(), (PushCounts{.staleness = {{0, 3}, {1, 3}}, .dropped = 3}));
-  // A dropped push leaves no trace: the other worker's gradients may be anything.
+  // A dropped push has no effect, whatever its gradient.
   SmallAsync other{.run = run, .max_staleness = 0};
   other.run.transforms = [calls = 0](const Net& net) mutable {
     const bool is_other = calls++ == 1;
@@ -170,7 +170,7 @@ TEST(AsyncTrainer, ReportsItsSteps) {
     EXPECT_GT(step.loss, 0);
     EXPECT_GT(step.report.gradient.sent, 0);
     EXPECT_GT(step.report.mean.received, 2 * 4 * training.net.layout().num_elements());
-    // What workers send the server receives, and the other way round.
+    // The servers receive what the workers send, and vice versa.
     EXPECT_EQ(step.report.servers.sent, step.report.mean.received);
     EXPECT_EQ(step.report.servers.received, step.report.gradient.sent);
     EXPECT_EQ(step.report.mean.sent + step.report.gradient.received, 0);
@@ -192,7 +192,7 @@ SmallAsync poisoned(OnNonfinite policy) {
                            .on_nonfinite = policy,
                            .total_steps = 4,
                            .net = test::branched_net(0.6f)}};
-  // The third gradient of the worker is NaN in tensor 1.
+  // The worker's third gradient is NaN in tensor 1.
   async.run.transforms = [](const Net& net) {
     return only_transform(net.layout(), [calls = 0](int segment, std::span<float> gradient) mutable {
       if (segment == 1 && calls++ == 2) gradient[0] = std::numeric_limits<float>::quiet_NaN();
@@ -217,14 +217,14 @@ TEST(AsyncTrainer, SkipsPushesWithNaN) {
   std::vector<std::string> texts;
   trainer->add_hook(every_steps(1, [&](const TrainingView&, const StepView& step) {
     texts.push_back(step.report.nonfinite);
-    // Nothing was applied in that step, since both pushes of it are skipped.
+    // Both pushes of that step are skipped, so nothing is applied.
     EXPECT_EQ(step.report.skipped, step.step == 2);
     return HookVerdict::kContinue;
   }));
   trainer->run();
   EXPECT_EQ(trainer->push_counts().skipped, 2u);
   EXPECT_THAT(texts, ::testing::ElementsAre("", "", HasSubstr("of worker 0 holds NaN"), ""));
-  // As if its pushes had not been made, the state of the nets included.
+  // As if the skipped pushes did not exist, also for the state of the nets.
   Stream stream(Device::cpu(), 1);
   EXPECT_TRUE(all_finite(trainer->parameters(), stream));
 }
@@ -249,7 +249,7 @@ TEST(AsyncTrainer, GradientsThatOverflowByTheirScaleAreNotApplied) {
   EXPECT_EQ(bits_of(trainer->parameters()), before);
 }
 
-// Contract B4, for a run that was stopped before its first step.
+// Contract B4, for a run stopped before its first step.
 TEST(AsyncTrainer, ContinuesFromTheCheckpointOfItsStart) {
   SmallAsync async{.run = {.num_workers = 3, .codec = "ternary", .total_steps = 4, .batch_size = 6}};
   const TemporaryDirectory folder;
@@ -339,7 +339,7 @@ TEST(AsyncTrainer, AnIntervalWithPushesComesBackFromText) {
   EXPECT_THROW(parse_interval(interval.to_text() + " 1"), DataError);
 }
 
-/// A run over ranks that are threads.
+/// Results of a run on ranks that are threads.
 struct RanksResult {
   std::uint64_t server_steps = 0;
   std::vector<std::uint64_t> rank_steps;
@@ -446,7 +446,7 @@ TEST(AsyncTrainerRanks, ContinueWhereTheCheckpointSays) {
     return a + b;
   };
   EXPECT_EQ(pushes_of(checkpoint), 8u);
-  // On ranks, and alone: what was pulled is not there, so workers pull from scratch.
+  // With ranks, and in one process. Pulled parameters are not saved, so workers pull from scratch.
   const RanksResult on_ranks = run_over_ranks(
       async, 2, [&](AsyncTrainer& trainer) { restore(checkpoint, testing::expected_identity(state), 6, trainer); });
   EXPECT_EQ(on_ranks.counts.total(), 12u);

@@ -21,7 +21,7 @@ SmallAsync three_workers() {
   return {.run = {.num_workers = 3, .codec = "ternary", .batch_size = 6, .net = test::branched_net(0.6f)}};
 }
 
-/// A worker and what a server would send it.
+/// A worker, and the server's answers to it.
 struct Pair {
   explicit Pair(const SmallAsync& async, int number)
       : worker(make_small_worker(async, number)),
@@ -99,7 +99,7 @@ TEST(AsyncWorker, WhatItPushesDependsOnItsCounterAndParametersAlone) {
   first.push();
   first.answer(5);
   const std::vector<std::uint8_t> second_push = content(first.push());
-  // The state that the second push begins with came out of the first one.
+  // The second push starts with the state that the first one left.
   Pair again(three_workers(), 1);
   again.begin(0);
   const Parcels push = again.push();
@@ -109,7 +109,7 @@ TEST(AsyncWorker, WhatItPushesDependsOnItsCounterAndParametersAlone) {
   later.begin(1);
   later.worker->set_pulled(5, later.parameters.span());
   EXPECT_EQ(content(later.push()), second_push);
-  // Another counter, another batch and other draws.
+  // Another counter gives another batch and other draws.
   Pair other(three_workers(), 1);
   other.begin(2);
   EXPECT_NE(content(other.push()), content(push));

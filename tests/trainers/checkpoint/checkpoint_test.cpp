@@ -33,7 +33,7 @@ std::vector<std::byte> to_bytes(const std::string& text) {
   return {bytes.begin(), bytes.end()};
 }
 
-// A small model with a recognisable value in every element, padding included.
+// A small model with a distinct value in each element, including padding.
 struct Model {
   Layout layout = small_layout();
   std::vector<float> parameters = std::vector<float>(static_cast<std::size_t>(layout.flat_elements()));

@@ -23,7 +23,7 @@ Layout layout_of(std::int64_t num_classes) {
   return layout;
 }
 
-/// A checkpoint of a net with 4 classes whose parameters are 1, 2, 3, ...
+/// Checkpoint of a net with 4 classes and the parameters 1, 2, 3, ...
 Checkpoint counting_checkpoint() {
   const TemporaryDirectory folder;
   const Layout layout = layout_of(4);

@@ -386,7 +386,7 @@ TEST_F(Options, TheDefaultIsAsGoodAsNotGiven) {
   EXPECT_THAT(message_of<UsageError>([&] { options.require_needs(); }), HasSubstr("--max_steps 77:"));
   options.set_default("max_steps", "77");
   EXPECT_NO_THROW(options.require_needs());
-  // What a command makes of an option is not what the user gave.
+  // A value changed by the command does not count as set by the user.
   o.momentum = 0;
   EXPECT_NO_THROW(options.require_needs());
   EXPECT_TRUE(options.was_set("momentum"));

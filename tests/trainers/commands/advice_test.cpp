@@ -1,4 +1,4 @@
-// From costs that are easily worked out by hand; compress/cost/exchange_cost_test.cpp has the model's own cases.
+// Costs that are easy to check by hand; compress/cost/exchange_cost_test.cpp tests the cost model.
 #include "trainers/commands/advice.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ std::vector<ExchangeCost> costs() {
           cost_of("t2", 1e6, 0.003, 0.001, 0.001), cost_of("t5", 0.5e6, 0.006, 0.001, 0.001)};
 }
 
-/// Two workers for each of two processes, joined by that many megabits per second.
+/// Two processes with two workers each, on a link of `megabits` Mbit/s.
 Advice advice_at(double megabits, double latency = 1e-4) {
   return make_advice({.name = "a net",
                       .num_elements = 2'500'000,
@@ -51,7 +51,7 @@ TEST(Advice, ComparesEveryCodecWithBothFloats) {
   ASSERT_EQ(advice.rows.size(), 4u);
   EXPECT_EQ(advice.rows[0].against_fp32.pays, Pays::kNever);
   EXPECT_EQ(advice.rows[1].against_bf16.pays, Pays::kNever);
-  // 5 MB for 1 ms, 9 MB for 4 ms, 4 MB for 3 ms.
+  // Saves 5 MB for 1 ms of work, 9 MB for 4 ms, 4 MB for 3 ms.
   EXPECT_EQ(advice.rows[1].against_fp32.pays, Pays::kBelow);
   EXPECT_NEAR(advice.rows[1].against_fp32.bytes_per_second, 5e9, 1);
   EXPECT_NEAR(advice.rows[2].against_fp32.bytes_per_second, 2.25e9, 1);
@@ -62,7 +62,7 @@ TEST(Advice, ComparesEveryCodecWithBothFloats) {
 
 TEST(Advice, RecommendsWhatIsFastestOnThisLink) {
   EXPECT_EQ(advice_at(100).recommended, 3u);
-  EXPECT_EQ(advice_at(2000).recommended, 2u);    // 0.5 MB take 2 ms, for which t5 works 3 ms more
+  EXPECT_EQ(advice_at(2000).recommended, 2u);    // 0.5 MB take 2 ms; t5 saves them for 3 ms of work
   EXPECT_EQ(advice_at(20'000).recommended, 1u);  // 2.5 GB/s
   EXPECT_EQ(advice_at(80'000).recommended, 0u);  // 10 GB/s
 }
@@ -102,7 +102,7 @@ TEST(Advice, RecommendsBf16WithoutNamingItTwice) {
 }
 
 TEST(Advice, WhatAStepComputesDecidesToo) {
-  // Exchanges of 58 ms and 1001 ms; a step that computes for half a minute is no place to save them.
+  // Exchanges take 58 ms and 1001 ms; with half a minute of computation per step the difference does not matter.
   Advice advice = advice_at(80);
   const auto with_compute = [&](double seconds) {
     AdviceSubject subject = advice.subject;
@@ -150,7 +150,7 @@ TEST(Advice, ALatencyThatTheFitDoesNotFindIsNotZero) {
   EXPECT_THAT(to_text(advice), HasSubstr("measured: 80.0 Mbit/s, latency below what this measures\n"));
 }
 
-/// advice_at(80) from two samples of each exchange, so far above and below its work.
+/// advice_at(80) with two samples per exchange, `seconds` above and below its work.
 Advice advice_with_spread(double seconds) {
   std::vector<ExchangeCost> measured = costs();
   for (ExchangeCost& cost : measured) {
@@ -171,7 +171,7 @@ TEST(Advice, WhatSpreadsTellApartHasAWinner) {
 }
 
 TEST(Advice, SpreadsThatOverlapHaveNoClearWinner) {
-  // t5 takes 58 ms and t2 105 ms: 24 ms each way are enough; bf16 is at 502 ms.
+  // t5 takes 58 ms and t2 105 ms, so spreads of 24 ms overlap; bf16 takes 502 ms.
   const Advice advice = advice_with_spread(0.024);
   EXPECT_EQ(
       recommendation_text(advice),
@@ -184,8 +184,7 @@ TEST(Advice, SpreadsThatOverlapHaveNoClearWinner) {
 }
 
 TEST(Advice, AnUnsteadyLinkSpreadsWhatItCarries) {
-  // Rounds of 1 MB in 5 to 20 ms: t5's half a megabyte takes 2.5 to 10 ms, besides its 8 ms of work, and t2's
-  // megabyte 5 to 20, besides 5.
+  // 1 MB takes 5 to 20 ms: t5 (0.5 MB) takes 2.5 to 10 ms and 8 ms of work; t2 (1 MB) 5 to 20 ms and 5 ms of work.
   AdviceSubject subject = advice_at(800, 0).subject;
   subject.samples = {{1e6, 0.010, {0.005, 0.020}}, {2e6, 0.020, {0.010, 0.040}}};
   std::vector<ExchangeCost> measured = costs();
@@ -218,14 +217,14 @@ TEST(Advice, JsonHasTheNumbers) {
   EXPECT_FALSE(to_json(advice_at(80'000))["compress"].get<bool>());
 }
 
-/// Where the library takes 2/3 of our time of fp32 at 100 Mbit/s, and bf16 takes it longer than us.
+/// At 100 Mbit/s the vendor library's fp32 takes 2/3 of our time, its bf16 more than ours.
 std::vector<ExchangeCost> costs_with_vendor() {
   std::vector<ExchangeCost> all = costs();
   for (const auto& [codec, bytes] : {std::pair{"fp32", 6.6e6}, {"bf16", 5.5e6}, {"fp16", 5.4e6}}) {
     all.push_back(cost_of(codec, bytes, 0.0005, 0, 0.0005));
     all.back().exchange = "vendor";
     all.back().wire.rounds = 0;
-    // What it moves is known, whatever it takes.
+    // Bytes are known, independent of the time.
     all.back().moved_bytes = codec == std::string("fp32") ? 10e6 : 5e6;
   }
   return all;
@@ -245,10 +244,10 @@ TEST(Advice, BaselinesAreTheFasterOfOursAndTheVendors) {
   const Advice advice = advice_with_vendor(100);
   EXPECT_EQ(advice.fp32_baseline, 4u);
   EXPECT_EQ(advice.bf16_baseline, 1u);
-  // t2 takes 5 ms and two latencies of 0.1 ms where the library takes 1 ms, for 5.6 MB less; against our bf16 as ever.
+  // t2 takes 5 ms and two latencies of 0.1 ms, the library 1 ms, for 5.6 MB less; our bf16 is unchanged.
   EXPECT_NEAR(advice.rows[2].against_fp32.bytes_per_second, 5.6e6 / 4.2e-3, 1);
   EXPECT_NEAR(advice.rows[2].against_bf16.bytes_per_second, 4e9 / 3, 1);
-  // Our own fp32 sends 3.4 MB more and 0.2 ms longer.
+  // Our fp32 sends 3.4 MB more and takes 0.2 ms longer.
   EXPECT_EQ(advice.rows[0].against_fp32.pays, Pays::kNever);
   const std::string text = to_text(advice);
   EXPECT_THAT(

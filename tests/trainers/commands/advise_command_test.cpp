@@ -1,4 +1,4 @@
-// As one process; tests/mpi/tools_test.py runs the command as several.
+// In one process; tests/mpi/tools_test.py runs the command in several.
 #include "trainers/commands/advise_command.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +26,7 @@ CommandOutcome advise(const std::vector<std::string>& arguments) {
   return testing::run_command("terngrad_advise", run_advise, arguments);
 }
 
-/// On a net small enough to measure quickly.
+/// Runs terngrad_advise with a net that is quick to measure.
 CommandOutcome advise_small(const std::vector<std::string>& more) {
   return advise(std::vector<std::string>{"--image_size", "8", "--threads", "1", "--repetitions", "1"} + more);
 }
@@ -58,12 +58,12 @@ TEST(AdviseCommand, SlowLinksWantTernary) {
   for (const char* codec : {"fp32", "bf16", "t2", "t5"}) {
     EXPECT_THAT(outcome.out, HasSubstr("\n" + std::string(codec) + " ")) << codec;
   }
-  // Minutes on the wire and milliseconds of work: whatever else the machine does.
+  // Minutes of transfer against milliseconds of work: independent of the machine's load.
   EXPECT_THAT(outcome.out, HasSubstr("\nrecommendation: t5 "));
   const auto json = nlohmann::json::parse(read_file_text(file));
   EXPECT_EQ(json["recommended"], "t5");
   EXPECT_EQ(json["codecs"].size(), 4u);
-  // 32 bits against about 2.
+  // 32 bits compared with about 2.
   const double fp32 = json["codecs"][0]["wire_bytes_per_process"];
   const double t2 = json["codecs"][2]["wire_bytes_per_process"];
   EXPECT_GT(fp32 / t2, 7);
@@ -111,7 +111,7 @@ TEST(AdviseCommand, WhatAStepComputesMayBeSaid) {
 }
 
 TEST(AdviseCommand, LatencyAloneIsNoReasonToCompress) {
-  // Ten seconds for each round, of which all codecs need at least as many: nothing else matters.
+  // Ten seconds per round decide: no codec needs fewer rounds.
   const CommandOutcome outcome =
       advise_small({"--num_nodes", "2", "--bandwidth_mbit", "1000000", "--latency_us", "1e7"});
   ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);

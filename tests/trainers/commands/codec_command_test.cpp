@@ -30,7 +30,7 @@ CommandOutcome codec(const std::vector<std::string>& arguments) {
   return testing::run_command("terngrad_codec", run_codec, arguments);
 }
 
-/// What a command that succeeds prints.
+/// Output of a command that must succeed.
 std::string printed(const std::vector<std::string>& arguments) {
   const CommandOutcome outcome = codec(arguments);
   EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
@@ -38,7 +38,7 @@ std::string printed(const std::vector<std::string>& arguments) {
   return outcome.out;
 }
 
-/// One line on stderr with all of `words`, and nothing else.
+/// Expects one line on stderr that contains all `words`, and no other output.
 void expect_error(int exit_code, const std::vector<std::string>& arguments, const std::vector<std::string>& words) {
   const CommandOutcome outcome = codec(arguments);
   EXPECT_EQ(outcome.exit_code, exit_code) << ::testing::PrintToString(outcome);
@@ -48,7 +48,7 @@ void expect_error(int exit_code, const std::vector<std::string>& arguments, cons
   for (const std::string& word : words) EXPECT_THAT(outcome.err, HasSubstr(word));
 }
 
-/// Steps of two workers in a folder.
+/// A folder with dumped steps of two workers.
 class Dumped {
  public:
   Dumped() {
@@ -165,7 +165,7 @@ TEST(CodecCommand, FilesThatCannotBeReadAreFailures) {
   expect_error(kExitFailure, {"decode", dumped.path() + "/step-0000000010.safetensors", "out.npy"}, {"no .tgrd file"});
   const TemporaryDirectory empty;
   expect_error(kExitFailure, {"inspect", empty.path().string()}, {"--dump_gradients"});
-  // The first is fine.
+  // The other file is valid.
   testing::write_tensors(dumped.folder / "step-30.safetensors", {{"worker-0000/weights", {2}, {1, INFINITY}}});
   expect_error(kExitFailure, {"inspect", dumped.path()}, {"step-30.safetensors", "'weights'", "NaN, infinity"});
   testing::write_tensors(dumped.folder / "step-30.safetensors", {{"worker-0000/weights", {2}, {1, 2}}});

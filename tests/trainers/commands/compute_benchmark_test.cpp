@@ -21,7 +21,7 @@ constexpr NetOptions kOptions = {.num_local_workers = 2, .examples_per_worker = 
 
 std::unique_ptr<Net> branched() { return make_net(test::branched_net(0.5f), {16, 16, 1}, 10, kOptions); }
 
-/// Passes everything on to a real net, notes what it is asked, and sleeps in the first two calls.
+/// Forwards to a real net, records the calls, and sleeps in the first two.
 class NotedNet final : public Net {
  public:
   const std::string& name() const override { return net_->name(); }
@@ -60,7 +60,7 @@ TEST(ComputeProbe, RunsStepsOfAllWorkersAndTakesTheMedianOfAllButTheFirst) {
   EXPECT_EQ(net.steps, (std::vector<std::uint64_t>{0, 1, 2, 3}));
   EXPECT_EQ(net.buffers.size(), 2u);
   EXPECT_GT(seconds, 0);
-  // One that counts, of which there is only one, sleeps.
+  // The only repetition that counts sleeps.
   NotedNet slow;
   EXPECT_GE(probe_compute(slow, kOptions, 1), 0.1);
   EXPECT_EQ(slow.steps.size(), 2u);

@@ -43,7 +43,7 @@ using testing::TemporaryDirectory;
 using testing::train;
 using testing::operator+;
 
-/// A finished run of three steps on a small set, made once.
+/// A finished run of three steps on a small data set, made once.
 class EvalCommand : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -90,7 +90,7 @@ TEST_F(EvalCommand, DataIsTheRunsWhereNotGiven) {
   EXPECT_EQ(eval({"--threads", "1", "--checkpoint_dir", run().string()}).out, given.out);
   const std::string file = checkpoint_path(run(), 3).string();
   EXPECT_EQ(eval({"--threads", "1", "--checkpoint", file}).out, given.out);
-  // Away from its run, a checkpoint does not say it.
+  // A checkpoint outside of its run does not know the data.
   const TemporaryDirectory folder;
   fs::copy_file(file, folder / "checkpoint-3.safetensors");
   const auto refusal = [&] {
@@ -154,7 +154,6 @@ TEST_F(EvalCommand, WrongUsageExits2InOneLine) {
   }
 }
 
-/// The predictions in a file.
 std::vector<std::int32_t> predictions_in(const fs::path& file) {
   const std::vector<std::byte> bytes = read_file_bytes(file);
   const NpyArray array = parse_npy(file.string(), {reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
@@ -184,7 +183,7 @@ TEST_F(EvalCommand, PredictionsComparedWithLabelsAreTheAccuracy) {
     Evaluation counted;
     counted.top1 = static_cast<double>(hits) / static_cast<double>(predicted.size());
     EXPECT_THAT(outcome.out, HasSubstr(to_string(counted).substr(0, std::string("top-1 = 0.0000").size())));
-    // Of fewer examples they are those of the first.
+    // With fewer examples: the predictions of the first ones.
     ASSERT_EQ(eval(options + std::vector<std::string>{"--predictions", file, "--num_examples", "7"}).exit_code,
               kExitSuccess);
     EXPECT_EQ(predictions_in(file), std::vector<std::int32_t>(predicted.begin(), predicted.begin() + 7));
@@ -242,7 +241,7 @@ TEST_F(EvalCommand, EvalDirKeepsResults) {
   const std::string metrics = read_file_text(folder / "metrics.jsonl");
   EXPECT_THAT(metrics, AllOf(StartsWith("{\"step\":3,\"kind\":\"test\",\"weights\":\"ema\","),
                              HasSubstr("\"examples\":20,\"dataset\":\"mnist\",\"data_fingerprint\":\"")));
-  // Again: the same result from the folder, and nothing written twice.
+  // The second time: same result, nothing written twice.
   const CommandOutcome again = eval(options);
   EXPECT_EQ(again.out, outcome.out);
   EXPECT_THAT(again.err, HasSubstr("step 3 is evaluated already"));
@@ -260,7 +259,7 @@ TEST_F(EvalCommand, AResultOnOtherDataIsNotTakenForThisOne) {
   };
   ASSERT_EQ(eval_on(*mnist_).exit_code, kExitSuccess);
   const std::string metrics = read_file_text(folder / "metrics.jsonl");
-  // As many images of the same size, but one label is another.
+  // The same number and size of images, but one other label.
   const SmallMnist other;
   std::string labels = read_file_text(other.path() / "t10k-labels-idx1-ubyte");
   labels.back() = static_cast<char>(labels.back() == 0);
@@ -271,12 +270,12 @@ TEST_F(EvalCommand, AResultOnOtherDataIsNotTakenForThisOne) {
                                  HasSubstr("give these their own folder")));
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(read_file_text(folder / "metrics.jsonl"), metrics);
-  // A copy of the data elsewhere is the same data.
+  // A copy of the data is the same data.
   const SmallMnist copy;
   EXPECT_THAT(eval_on(copy).err, HasSubstr("step 3 is evaluated already"));
 }
 
-/// The steps in the results folder of a run.
+/// Evaluated steps in the run's results folder.
 std::vector<int> evaluated_steps(const fs::path& run) {
   std::vector<int> steps;
   if (!fs::exists(run / "eval" / "metrics.jsonl")) return steps;
@@ -294,7 +293,7 @@ TEST_F(EvalCommand, FollowsARunUntilItsLastStep) {
   const fs::path followed = folder / "run";
   const std::vector<std::string> options =
       data() + std::vector<std::string>{"--checkpoint_dir", followed.string(), "--eval_interval_secs", "0.01"};
-  // A run that begins after its evaluation and waits for each result.
+  // Simulates a run that starts after its evaluation and waits for each result.
   std::thread writer([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     EXPECT_FALSE(fs::exists(followed)) << "a folder that exists would stop the run from beginning";
@@ -315,7 +314,7 @@ TEST_F(EvalCommand, FollowsARunUntilItsLastStep) {
   EXPECT_THAT(evaluated_steps(followed), ::testing::ElementsAre(2, 3));
   const auto scalars = testing::seen_scalars(followed / "eval");
   EXPECT_EQ(std::ranges::count(scalars, "test/top1", &testing::SeenScalar::tag), 2);
-  // Followed again it is at its end at once, with the same result.
+  // Following a finished run ends at once, with the same result.
   const CommandOutcome again = eval(options);
   EXPECT_EQ(again.exit_code, kExitSuccess);
   EXPECT_THAT(again.out, AllOf(HasSubstr(": step 3, ema"), Not(HasSubstr(": step 2, ema"))));
@@ -367,7 +366,7 @@ TEST_F(EvalCommand, DamagedOrForeignFilesExit1NamingThem) {
   expect_failure(folder.write("empty.safetensors", ""), "");
   expect_failure(folder.write("notes.txt", "not a checkpoint at all"), "");
   expect_failure(folder / "none.safetensors", "");
-  // A sound safetensors file of something else.
+  // A valid safetensors file without a checkpoint.
   write_safetensors(folder / "foreign.safetensors", {}, {{"format", "pt"}});
   expect_failure(folder / "foreign.safetensors", "format_version");
 }
@@ -424,7 +423,7 @@ TEST_F(EvalCommand, ARunsCheckpointsAreEvaluatedInOrderEachOnce) {
     EXPECT_GT(num_signs_of_life, 0);
     EXPECT_TRUE(evaluator.look());
   }
-  // As one does that continues after a resume.
+  // As an evaluator that continues after a resume.
   EXPECT_TRUE(RunEvaluator(followed, problem).look());
   EXPECT_THAT(evaluated_steps(folder.path()), ::testing::ElementsAre(2, 3));
 }
@@ -458,7 +457,7 @@ TEST_F(EvalCommand, ALookThatFailsIsToldOnceAndTheNextOnesTryAgain) {
   EXPECT_FALSE(evaluator.look());
   ASSERT_EQ(problems.size(), 1u);
   EXPECT_THAT(problems[0], HasSubstr(second.string()));
-  // Others are evaluated all the same.
+  // Other checkpoints are evaluated.
   fs::copy_file(checkpoint_path(run(), 3), checkpoint_path(folder.path(), 3));
   EXPECT_FALSE(evaluator.look());
   EXPECT_THAT(evaluated_steps(folder.path()), ::testing::ElementsAre(3));
@@ -480,7 +479,7 @@ TEST(Commands, ATinyRunOnTheBuiltInSetEvaluatesTenThousandExamples) {
   EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
   const std::string last = outcome.out.substr(outcome.out.rfind('\n', outcome.out.size() - 2) + 1);
   EXPECT_THAT(last, MatchesRegex("top-1 = 0\\.[0-9]{4} top-5 = [01]\\.[0-9]{4} \\[10000 examples\\]\n"));
-  // The training command has evaluated the same weights.
+  // Equals the evaluation of the training command.
   EXPECT_THAT(trained.err, HasSubstr("step 20 test " + last));
 }
 

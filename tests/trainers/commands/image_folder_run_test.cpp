@@ -1,4 +1,4 @@
-// Both commands on --dataset folder, whose images are decoded one by one: what damaged ones do to a run.
+// Training and evaluation on --dataset folder with damaged images.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ class ImageFolderRun : public ::testing::Test {
     std::ofstream(path, std::ios::binary)
         .write(reinterpret_cast<const char*>(content.data()), static_cast<std::streamsize>(content.size()));
   }
-  /// Cuts off an image's last pixels, or all but the beginning of its header.
+  /// Truncate an image: its last pixels are missing, or all except the beginning of its header.
   static void damage_pixels(const fs::path& path) { fs::resize_file(path, fs::file_size(path) - 30); }
   static void damage_header(const fs::path& path) { fs::resize_file(path, 20); }
 
@@ -65,7 +65,7 @@ class ImageFolderRun : public ::testing::Test {
   int image_size_ = 16;
 };
 
-/// What a command says of a damaged image: one line, after what it showed before.
+/// Matches the error message of a damaged image: one line, after earlier output.
 auto names_damaged(const fs::path& path, const char* format) {
   return HasSubstr("error: [folder] '" + path.string() + "': expected an intact " + format + " image, found: ");
 }
@@ -109,7 +109,7 @@ TEST_F(ImageFolderRun, BrokenTestPixelsAreFoundAtTheEvaluationAndCostNoStep) {
                 AllOf(names_damaged(data_ / name, format),
                       HasSubstr("continue from " + checkpoint_path(run(), 3).string() + " with --resume")));
     const std::string trained = read_file_text(checkpoint_path(run(), 3));
-    // Repaired, it needs the evaluation only.
+    // After a repair, only the evaluation is missing.
     write(data_ / name, {before.begin(), before.end()});
     const CommandOutcome resumed = train_run({"--resume"});
     EXPECT_EQ(resumed.exit_code, kExitSuccess) << ::testing::PrintToString(resumed);

@@ -1,4 +1,4 @@
-// As one process; tests/mpi runs commands as several.
+// In one process; tests/mpi runs commands in several.
 #include "trainers/commands/launched_command.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-"""A run that nobody reads any more continues mute, saves and ends as it would have: behind a pipe whose reader has ended, and
-on a terminal that was closed. Also what timeout(1) does, which signals the process and then its group.
+"""A run whose output has no reader continues silently, saves and ends normally: behind a pipe whose reader has ended,
+and on a terminal that was closed. Also signals as sent by timeout(1), to the process and then to its group.
 
 Arguments: terngrad_train."""
 
@@ -37,13 +37,13 @@ class LostOutput(unittest.TestCase):
         self.log = self.folder / "log.txt"
 
     def training(self, max_steps=1000000, log_steps=1):
-        """A shell's words for a small run that trains for as long as it is let."""
+        """Shell command of a small run without end (by default)."""
         return (f"'{PROGRAM}' --grad_bits 1 --num_nodes 2 --batch_size 8 --image_size 16 --max_steps {max_steps} "
                 f"--log_steps {log_steps} --save_iter 1000000 --tensorboard=false --device cpu --train_dir '{self.run_folder}'")
 
     def start(self, command, **options):
-        """Starts a shell that leaves the exit code of the first of `command`'s pipeline in a file. It has a process group for
-        itself, and its own signals do nothing, so that it waits for all of the pipeline."""
+        """Starts a shell that writes the exit code of the first process of `command`'s pipeline to a file. The shell
+        has its own process group and ignores signals, so that it waits for the whole pipeline."""
         script = f"trap : INT HUP; {command}; echo ${{PIPESTATUS[0]}} > '{self.folder}/code'"
         process = subprocess.Popen(["bash", "-c", script], start_new_session=True, **options)
         self.addCleanup(self.end, process)
@@ -58,7 +58,7 @@ class LostOutput(unittest.TestCase):
         process.wait()
 
     def exit_code(self):
-        """That of the training, once all is over."""
+        """Exit code of the training, after it has ended."""
         wait_until(lambda: (self.folder / "code").exists() and (self.folder / "code").read_text(), "the run ends")
         return int((self.folder / "code").read_text())
 
@@ -69,7 +69,7 @@ class LostOutput(unittest.TestCase):
         wait_until(lambda: self.log.exists() and "step 2/" in self.log.read_text(), "step 2 is logged")
 
     def test_ctrl_c_ends_tee_and_saves_the_run(self):
-        # Ctrl-C signals all of a pipeline at once, and tee ends first.
+        # Ctrl-C signals all processes of a pipeline; tee ends first.
         process = self.start(f"{self.training()} 2>&1 | tee '{self.log}' >/dev/null")
         self.wait_for_steps()
         os.killpg(process.pid, signal.SIGINT)
@@ -97,7 +97,7 @@ class LostOutput(unittest.TestCase):
                 shutil.rmtree(self.run_folder)
 
     def on_closed_terminal(self, command):
-        """Starts `command` on a terminal that is closed under way. @returns its exit code"""
+        """Starts `command` on a terminal that closes while it runs. Returns the exit code."""
         inside, outside = pty.openpty()
         process = self.start(command, stdin=outside, stdout=outside, stderr=outside)
         os.close(outside)
@@ -105,7 +105,7 @@ class LostOutput(unittest.TestCase):
         while not re.search(rb"step [2-9]\d*/", shown):
             shown += os.read(inside, 4096)
         os.close(inside)
-        # As the shell does whose terminal it was.
+        # As the shell of the closed terminal does.
         os.killpg(process.pid, signal.SIGHUP)
         return self.exit_code()
 
@@ -123,7 +123,7 @@ class LostOutput(unittest.TestCase):
                                    stdout=subprocess.DEVNULL)
         self.addCleanup(self.end, process)
         self.wait_for_steps()
-        # As timeout(1) does: the process, then its group.
+        # Like timeout(1): first the process, then its group.
         os.kill(process.pid, signal.SIGTERM)
         os.killpg(process.pid, signal.SIGTERM)
         self.assertEqual(process.wait(DEADLINE_S), 128 + signal.SIGTERM)

@@ -1,5 +1,5 @@
-"""Programs built with CUDA start on a machine without a driver: they load the CUDA runtime, which looks for the driver
-when it is first used, and nothing that the driver brings. Nor do they load what only nets on GPUs use and takes long.
+"""Programs built with CUDA start on machines without a driver: they load the CUDA runtime, which looks for the driver
+at first use, but no library of the driver, and no slow library that only nets on GPUs need.
 
 Arguments: the programs."""
 
@@ -13,13 +13,13 @@ PROGRAMS = []
 
 
 def needed(path):
-    """The libraries that an ELF file asks the loader for."""
+    """Libraries that an ELF file needs."""
     text = subprocess.run(["readelf", "-d", path], check=True, capture_output=True, text=True).stdout
     return re.findall(r"\(NEEDED\).*\[(.*)\]", text)
 
 
 def loaded(path):
-    """Files of all libraries that are loaded with a program."""
+    """Paths of all libraries that are loaded with a program."""
     text = subprocess.run(["ldd", path], check=True, capture_output=True, text=True).stdout
     return re.findall(r"=> (/\S+)", text)
 
@@ -40,7 +40,7 @@ class NoDriver(unittest.TestCase):
             files = loaded(program)
             self.assertTrue(any("/libcudart.so" in file for file in files), files)
             self.assertEqual([file for file in files if "/libcublas" in file], [], program)
-            # Nor is it opened by name to say what the program is built with.
+            # --version does not open it by name either.
             result = subprocess.run([program, "--version"], check=True, capture_output=True, text=True,
                                     env={**os.environ, "LD_DEBUG": "files"})
             self.assertIn("libcudart", result.stderr)

@@ -40,7 +40,7 @@ void expect_error(int exit_code, const std::vector<std::string>& arguments, cons
   EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
 }
 
-/// Images of two classes in folders.
+/// Folders with images of two classes.
 class RecordsCommand : public ::testing::Test {
  protected:
   RecordsCommand() {
@@ -76,7 +76,7 @@ TEST_F(RecordsCommand, BuildsSmallerImages) {
   EXPECT_EQ(build_to(raw, {"--raw"}).exit_code, kExitSuccess);
   for (const std::string& folder : {out(), raw}) {
     EXPECT_THAT(printed({"show", folder}),
-                AllOf(HasSubstr("height         16\n"), HasSubstr("width          24\n")));  // of 20 x 30
+                AllOf(HasSubstr("height         16\n"), HasSubstr("width          24\n")));  // resized from 20 x 30
     EXPECT_THAT(printed({"show", folder}), HasSubstr(folder == raw ? " bytes, raw" : " bytes, JPEG"));
     EXPECT_THAT(printed({"check", folder, "--decode"}), HasSubstr("0 damaged"));
   }
@@ -99,13 +99,13 @@ TEST_F(RecordsCommand, BuildsWhatATrainingReads) {
   const CommandOutcome evaluated =
       testing::eval({"--checkpoint_dir", (folder_ / "run").string(), "--data_dir", out(), "--threads", "1"});
   EXPECT_EQ(evaluated.exit_code, kExitSuccess) << ::testing::PrintToString(evaluated);
-  // Once more: everything is there.
+  // The second time all shards exist.
   EXPECT_THAT(build().err, HasSubstr("train: 3 of 3 shards\n"));
 }
 
 TEST_F(RecordsCommand, EvaluationReadsTrainingImagesAsTheRunDid) {
   build();
-  // Of equal parameters: those of step 0.
+  // With equal parameters: those of step 0.
   const auto evaluated = [&](const std::string& augment) {
     const std::string run = (folder_ / augment).string();
     testing::train({"--dataset", "records", "--data_dir", out(), "--train_dir", run, "--image_size", "32",

@@ -1,4 +1,4 @@
-// Usage, files and folders. Beside this file: train_{events,recipe,resume,warm_start}_test.cpp.
+// Usage, files and folders. See also train_{events,recipe,resume,warm_start}_test.cpp.
 #include "trainers/commands/train_command.h"
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ TEST(TrainCommand, HelpAndVersionGoToStdout) {
   const CommandOutcome version = train({"--version"});
   EXPECT_EQ(version.exit_code, kExitSuccess);
   EXPECT_THAT(version.out, StartsWith("terngrad_train "));
-  // An error is not hidden by --help.
+  // --help does not hide errors.
   EXPECT_EQ(train({"--help", "--max_steps", "x"}).exit_code, kExitUsage);
 }
 
@@ -231,7 +231,7 @@ TEST(TrainCommand, ProfileSaysHowAStepIsSplit) {
   }
   const CommandOutcome plain = train(options + std::vector<std::string>{"--train_dir", (folder / "plain").string()});
   EXPECT_THAT(plain.out, Not(HasSubstr("profile")));
-  // It watches only.
+  // Profiling does not change the run.
   EXPECT_TRUE(read_file_text(checkpoint_path(folder / "profiled", 5)) ==
               read_file_text(checkpoint_path(folder / "plain", 5)));
 }
@@ -257,17 +257,17 @@ TEST(TrainCommand, DumpedMessagesAreThoseOfTheFirstSteps) {
   const std::vector<std::string> dumped = options + dump;
   const CommandOutcome outcome = train(dumped + std::vector<std::string>{"--train_dir", (folder / "dumped").string()});
   ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
-  // layout.json, and in each of two steps scalers and a gradient of both workers.
+  // layout.json, and for each of two steps the scalers and the gradient of both workers.
   EXPECT_EQ(std::distance(fs::directory_iterator(folder / "dump"), fs::directory_iterator()), 1 + 2 * 4);
   EXPECT_TRUE(fs::exists(folder / "dump" / "step-000001-rank-0-0003-gradient-worker-1.msg"));
-  // It watches only.
+  // Dumping does not change the run.
   train(options + std::vector<std::string>{"--train_dir", (folder / "plain").string()});
   EXPECT_TRUE(read_file_text(checkpoint_path(folder / "dumped", 3)) ==
               read_file_text(checkpoint_path(folder / "plain", 3)));
   expect_usage_error(train(dumped + std::vector<std::string>{"--train_dir", (folder / "again").string()}),
                      {"--dump_messages", "is not empty"});
   EXPECT_FALSE(fs::exists(folder / "again"));
-  // Of many workers auto adds codes on their way, which has no messages.
+  // With many workers auto chooses integer_sum, which has no messages to dump.
   expect_usage_error(train({"--benchmark_mode", "--image_size", "8", "--batch_size", "8", "--num_nodes", "8",
                             "--threads", "1", "--device", "cpu", "--grad_bits", "1", "--quantize_logits",
                             "--dump_messages", (folder / "sums").string(), "--train_dir", (folder / "again").string()}),

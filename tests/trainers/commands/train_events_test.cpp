@@ -1,4 +1,4 @@
-// Event files of terngrad_train beside its metrics.
+// Event files of terngrad_train, compared with its metrics.
 #include "trainers/commands/train_command.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ using testing::train;
 using Json = nlohmann::json;
 
 using testing::operator+;
-/// What metrics.jsonl says, as event files say it.
+/// Scalars of metrics.jsonl, as event files have them.
 std::vector<testing::SeenScalar> scalars_of_metrics(const fs::path& run) {
   std::vector<testing::SeenScalar> scalars;
   std::istringstream text(read_file_text(run / "metrics.jsonl"));
@@ -84,7 +84,7 @@ TEST(TrainCommand, EventFilesSayWhatTheMetricsSay) {
   EXPECT_GT(before.size(), 100u);
   const std::string histograms = testing::histograms_of(run);
   EXPECT_EQ(steps_with_histograms(run), (std::set<int>{6, 12, 18}));
-  // A resumed run has a second file, which makes readers drop what comes after the checkpoint in the first.
+  // A resumed run writes a second file, which makes readers drop the first file's points after the checkpoint.
   remove_checkpoints_after(run, 10);
   ASSERT_EQ(train(options + std::vector<std::string>{"--resume"}).exit_code, kExitSuccess);
   const std::vector<fs::path> files = testing::event_files(run);

@@ -1,6 +1,5 @@
-// Every option of terngrad_train either is part of a run's identity or changes no bit of its result. An option that is
-// new or that changes its role fails here until it has a row, which either proves what its role says or names the test
-// that does.
+// Every option of terngrad_train is either part of a run's identity, or does not change its result. An option that is
+// new or changes its role needs a row here, which proves the role or names the test that does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,11 +23,11 @@ using testing::SmallMnist;
 using testing::TemporaryDirectory;
 using testing::train;
 
-/// Another value of an option.
+/// A change of one option.
 struct Change {
-  std::vector<std::string> with = {};   // of both runs, where the option needs it
-  std::vector<std::string> given = {};  // of one of them
-  std::string why_not = {};             // it is not tried: why, and where it is
+  std::vector<std::string> with = {};   // other options of both runs that it needs
+  std::vector<std::string> given = {};  // the changed option, in one run
+  std::string why_not = {};             // if not tested here: the reason and the other test
 };
 
 const std::string kSeveral = "takes several processes: tests/mpi/train";
@@ -36,7 +35,7 @@ const std::vector<std::string> kTwo = {"--num_nodes", "2"};
 const std::vector<std::string> kTernary = {"--num_nodes", "2", "--grad_bits", "1", "--clip_factor", "2.5"};
 const std::vector<std::string> kRecords = {"--dataset", "records", "--data_dir", "d"};
 
-/// @param folder  for what options write
+/// @param folder  for files that options write
 std::map<std::string, Change> changes(const TemporaryDirectory& folder) {
   return {
       {"async_scale", {kTwo + std::vector<std::string>{"--strategy", "async"}, {"--async_scale", "0.1"}}},
@@ -135,7 +134,7 @@ std::map<std::string, Change> changes(const TemporaryDirectory& folder) {
   };
 }
 
-/// Options whose value in their row stands for the same bits as the default; others of their values do not.
+/// Options whose row has a value with the same result as the default; other values change the result.
 const std::vector<std::string> kSameBits = {"exchange", "pull"};
 
 std::vector<OptionDescription> train_option_descriptions() {
@@ -145,7 +144,7 @@ std::vector<OptionDescription> train_option_descriptions() {
   return options.descriptions();
 }
 
-/// A run of three steps. @returns name and bytes of each tensor of its last checkpoint
+/// Runs three steps. @returns name and bytes of each tensor of the last checkpoint
 std::map<std::string, std::string> tensors_of_run(const SmallMnist& mnist, const std::filesystem::path& run,
                                                   const std::vector<std::string>& arguments) {
   const std::vector<std::string> all =
@@ -198,7 +197,7 @@ TEST(TrainIdentity, OptionsThatAreNoPartOfItChangeNoBit) {
     const Change& change = rows.at(option.name);
     if (option.role == OptionRole::kResult || !change.why_not.empty()) continue;
     std::vector<std::string> plain = change.with;
-    if (option.name == "dump_steps") plain = kTernary;  // two runs may not write the same messages
+    if (option.name == "dump_steps") plain = kTernary;  // two runs must not write the same messages
     const auto without = tensors_of_run(mnist, folder / std::to_string(run++), plain);
     EXPECT_FALSE(without.empty()) << option.name;
     EXPECT_TRUE(tensors_of_run(mnist, folder / std::to_string(run++), change.with + change.given) == without)

@@ -1,4 +1,4 @@
-// terngrad_train on a GPU: the command as a whole, runs that move between devices, and what is refused.
+// terngrad_train on a GPU: complete runs, runs that move between devices, and refused options.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -65,7 +65,7 @@ std::vector<std::string> small_run(const fs::path& folder, const std::string& de
 
 std::vector<std::string> steps(int count) { return {"--max_steps", std::to_string(count)}; }
 
-/// Tensors and their fields of two lines of telemetry.
+/// Compares the tensors and fields of two telemetry lines.
 void expect_same_fields(const nlohmann::json& line, const nlohmann::json& other) {
   for (const auto& [tensor, fields] : line.at("tensors").items()) {
     EXPECT_TRUE(fields.contains("clip_angle_degrees")) << tensor;
@@ -75,7 +75,7 @@ void expect_same_fields(const nlohmann::json& line, const nlohmann::json& other)
   }
 }
 
-/// "step kind tensor" of each line.
+/// "step kind tensor" of each line of histograms.jsonl.
 std::vector<std::string> histogram_names(const fs::path& run) {
   std::vector<std::string> names;
   std::istringstream text(testing::histograms_of(run));
@@ -139,13 +139,13 @@ TEST_F(CudaTrainCommand, ARunMovesBetweenDevices) {
   expect_usage_error(
       train(small_run(folder / "run", "cuda") + steps(8) + resume + std::vector<std::string>{"--math", "fp32"}),
       {"--math", "'fp32'", "'tf32'"});
-  // The moments of Adam and the count of its updates came along.
+  // Adam's moments and its number of updates are restored.
   const Checkpoint checkpoint = load_checkpoint(checkpoint_path(folder / "run", 6));
   EXPECT_EQ(checkpoint.state().extra_metadata.at("adam_updates"), "6");
   EXPECT_TRUE(checkpoint.has_group("slots/v"));
 }
 
-/// A run that is cut continues exactly, then on the CPU. @returns its last checkpoint
+/// Expects a bit-identical resume on the GPU, then continues on the CPU. @returns the last checkpoint
 Checkpoint moved(const fs::path& folder, const std::vector<std::string>& more) {
   const std::vector<std::string> resume = {"--resume"};
   const auto run = [&](const char* name, const char* device, int num_steps, const std::vector<std::string>& with = {}) {
@@ -187,7 +187,7 @@ TEST_F(CudaTrainCommand, FloatingEpochsAndFormatsOfDataDependentSizeRun) {
   EXPECT_THAT(tmask.err, HasSubstr("the host waits"));
 }
 
-/// The parameters that a run on one or more GPUs ends with.
+/// Final parameters of a run on one or more GPUs.
 std::vector<std::uint32_t> parameters_after(const fs::path& run, int num_steps, const std::vector<std::string>& more) {
   const CommandOutcome outcome = train(small_run(run, "cuda") + steps(num_steps) + more);
   EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
@@ -284,7 +284,7 @@ TEST_F(CudaTrainCommand, ExchangesChangeNoBitOfTheModel) {
   EXPECT_EQ(after("auto", {}), gathered);
   EXPECT_EQ(after("scattered", {"--exchange", "scatter_reduce"}), gathered);
   EXPECT_EQ(after("served", {"--strategy", "ps"}), gathered);
-  // To the server and back, whichever process sends it.
+  // To and from the server, whichever process hosts it.
   const auto served = metrics_of(folder / "served").at(0);
   EXPECT_GT(served.at("wire_bytes_per_worker").at("sent").at("gradient"), 0);
   EXPECT_GT(served.at("wire_bytes_per_worker").at("received").at("mean"), 0);

@@ -1,4 +1,4 @@
-// Options that change what a step of terngrad_train does: policies for NaN, transforms, schedules, floating epochs.
+// Options that change the training step: NaN policies, transforms, schedules, floating epochs.
 #include "trainers/commands/train_command.h"
 
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ using testing::operator+;
 TEST(TrainCommand, SkippedStepsAreNoUpdatesOfAdam) {
   const SmallMnist mnist;
   const TemporaryDirectory folder;
-  // Weights of about 1e38 after the first update: every gradient from then on is infinite or NaN.
+  // The first update makes weights of about 1e38: all later gradients are infinite or NaN.
   const CommandOutcome outcome = train(
       mnist.options(folder / "run") + std::vector<std::string>{"--optimizer", "adam", "--initial_learning_rate", "1e38",
                                                                "--learning_rate_decay_type", "fixed", "--on_nonfinite",
@@ -84,7 +84,7 @@ TEST(TrainCommand, NonfiniteGradientsAreSkippedOrZeroedAndReported) {
       EXPECT_EQ(last["step"], 8);
       EXPECT_EQ(last["nonfinite_steps"], 4) << policy << nodes;
       EXPECT_EQ(last["skipped_steps"], policy == std::string("skip") ? 4 : 0);
-      // A net of NaN gets nothing right.
+      // A net with NaN has no correct predictions.
       const Json test = metrics_of(folder / "run").back();
       EXPECT_EQ(test["kind"], "test");
       EXPECT_LT(test["top1"].get<double>(), 0.5);
@@ -142,7 +142,7 @@ TEST(TrainCommand, ExponentialScheduleIsAStaircaseOfEpochs) {
     if (line["kind"] == "train") rates.push_back(line["learning_rate"]);
   }
   EXPECT_THAT(rates, ElementsAre(0.125, 0.125, 0.125, 0.0625, 0.0625, 0.0625, 0.03125, 0.03125));
-  // A longer run keeps the stairs, and other stairs are another run.
+  // A longer run keeps the staircase; another staircase is another run.
   const std::vector<std::string> longer = options + std::vector<std::string>{"--max_steps", "10", "--resume"};
   std::vector<std::string> others = longer;
   *std::ranges::find(others, "0.6") = "0.5";
@@ -210,7 +210,7 @@ TEST(TrainCommand, ARunOfNoStepsEvaluatesAndSavesItsStart) {
     EXPECT_EQ(metrics[0]["kind"], "test");
     EXPECT_EQ(metrics[0]["step"], 0);
     EXPECT_EQ(load_checkpoint(checkpoint_path(folder / "run", 0)).state().step, 0u);
-    // It may be made longer, and ends like one that always was.
+    // It may be extended, with the same result as an uninterrupted run.
     ASSERT_EQ(train(options + std::vector<std::string>{"--max_steps", "3", "--resume"}).exit_code, kExitSuccess);
     const TemporaryDirectory other;
     ASSERT_EQ(train(mnist.options(other / "run") + mode + std::vector<std::string>{"--max_steps", "3"}).exit_code,
@@ -223,7 +223,7 @@ TEST(TrainCommand, ARunOfNoStepsEvaluatesAndSavesItsStart) {
 TEST(TrainCommand, FloatingEpochsSendFp32AndTelemetrySaysSo) {
   const SmallMnist mnist;
   const TemporaryDirectory folder;
-  // 48 examples in batches of 8: epochs of 6 steps, of which every second is floating.
+  // 48 examples in batches of 8: epochs of 6 steps; every second epoch is floating.
   const std::vector<std::string> options =
       mnist.options(folder / "run") +
       std::vector<std::string>{"--num_nodes",           "2", "--grad_bits", "1", "--quantize_logits",
@@ -238,12 +238,12 @@ TEST(TrainCommand, FloatingEpochsSendFp32AndTelemetrySaysSo) {
     if (line["kind"] == "train") {
       num_floating += floating ? 1 : 0;
       const double ratio = line["wire_ratio"];
-      // Headers cost a little of 1, and of the 16 of two bits per element.
+      // Ratios 1 and 16 (two bits per element), slightly reduced by headers.
       EXPECT_TRUE(floating ? ratio > 0.9 && ratio < 1 : ratio > 12 && ratio < 16) << step << " " << ratio;
     } else if (line["kind"] == "tensors") {
       for (const auto& tensor : line["tensors"]) {
         EXPECT_EQ(tensor["scaler"] == 0.0, floating) << step;
-        EXPECT_EQ(tensor["snr_db"].is_null(), floating) << step;  // infinite where nothing is lost
+        EXPECT_EQ(tensor["snr_db"].is_null(), floating) << step;  // infinite for lossless steps
       }
     }
   }

@@ -1,4 +1,4 @@
-// Contract B4 for runs of terngrad_train that stop between steps, and resumes that are refused.
+// Contract B4 for runs of terngrad_train that stop between steps; refused resumes.
 #include "trainers/commands/train_command.h"
 
 #include <gmock/gmock.h>
@@ -178,7 +178,7 @@ TEST(TrainCommand, ResumeWithoutACheckpointStartsOver) {
   const TemporaryDirectory folder;
   const fs::path run = folder / "run";
   const std::vector<std::string> options = mnist.options(run) + std::vector<std::string>{"--max_steps", "2"};
-  // No run at all is refused.
+  // Without a run, --resume is refused.
   expect_usage_error(train(options + std::vector<std::string>{"--resume"}), {"no run to resume", run.string()});
   EXPECT_FALSE(fs::exists(run));
   ASSERT_EQ(train(options).exit_code, kExitSuccess);
@@ -287,7 +287,7 @@ TEST(TrainCommand, EvaluationThatFailsCostsNoStep) {
       mnist.options(folder / "run") +
       std::vector<std::string>{"--max_steps", "2", "--save_iter", "2", "--eval_steps", "2"};
   ASSERT_EQ(train(options).exit_code, kExitSuccess);
-  // The checkpoint is older than the line of the evaluation after the same step.
+  // The checkpoint is written before the metrics of the evaluation after the same step.
   EXPECT_LE(fs::last_write_time(checkpoint_path(folder / "run", 2)),
             fs::last_write_time(folder / "run" / "metrics.jsonl"));
 }
@@ -320,7 +320,7 @@ TEST(TrainCommand, DamagedCheckpointNamesTheOneBefore) {
   EXPECT_THAT(outcome.err, AllOf(HasSubstr(checkpoint_path(run, 3).string()), HasSubstr("damaged"),
                                  HasSubstr("can be used instead: '" + checkpoint_path(run, 2).string() + "'")));
   EXPECT_EQ(read_file_text(run / "metrics.jsonl"), metrics);
-  // What the message says is enough to continue.
+  // Following the message's advice allows to continue.
   fs::remove(checkpoint_path(run, 3));
   EXPECT_EQ(train(options + std::vector<std::string>{"--resume"}).exit_code, kExitSuccess);
 }

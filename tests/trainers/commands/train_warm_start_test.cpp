@@ -39,7 +39,7 @@ TEST(TrainCommand, BeginsWithTheParametersOfAnotherRun) {
                  more);
   };
   ASSERT_EQ(start("again", {}).exit_code, kExitSuccess);
-  // The beginning is saved: it cannot be computed again without the other run.
+  // Step 0 is saved, because it cannot be recomputed without the other run.
   EXPECT_EQ(group_of(checkpoint_path(folder / "again", 0), "parameters"), group_of(from, "parameters"));
   EXPECT_EQ(group_of(checkpoint_path(folder / "again", 0), "ema"), group_of(from, "parameters"));
   ASSERT_EQ(start("tuned", {"--fine_tune", "--seed", "2"}).exit_code, kExitSuccess);
@@ -48,7 +48,7 @@ TEST(TrainCommand, BeginsWithTheParametersOfAnotherRun) {
   ASSERT_EQ(tuned.size(), source.size());
   const std::size_t num_different = static_cast<std::size_t>(std::inner_product(
       tuned.begin(), tuned.end(), source.begin(), 0, std::plus<>(), [](float a, float b) { return a != b ? 1 : 0; }));
-  // LeNet's logits have 500 x 10 weights and 10 biases; biases begin as zeros and have moved in the other run.
+  // LeNet's logits have 500 x 10 weights and 10 biases; biases start at zero and had changed in the other run.
   EXPECT_GT(num_different, 5000u);
   EXPECT_LE(num_different, 5010u);
 

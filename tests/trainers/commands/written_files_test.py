@@ -1,4 +1,4 @@
-"""No option or argument that names a file to write replaces what is no regular file: a pipe there is refused by name, and stays.
+"""Options that name an output file never replace anything but regular files: a pipe is refused by name, and stays.
 
 Arguments: the folder of the programs."""
 

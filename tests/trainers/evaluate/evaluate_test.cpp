@@ -25,7 +25,7 @@ using testing::RowDataset;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// The evaluation of one example of eight classes with these logits.
+/// Evaluates one example of eight classes with these logits.
 Evaluation evaluate_one(std::vector<float> logits, std::int32_t label) {
   IdentityNet net(8);
   const RowDataset dataset({std::move(logits)}, {label}, 8);
@@ -44,14 +44,14 @@ TEST(Evaluate, CountsTheRankOfTheLabel) {
 }
 
 TEST(Evaluate, TiesAtTheBoundaryAreHits) {
-  // Two share the first place.
+  // Two classes tie for the first place.
   EXPECT_EQ(evaluate_one({9, 9, 1, 1, 1, 1, 1, 1}, 0).top1, 1);
   EXPECT_EQ(evaluate_one({9, 9, 1, 1, 1, 1, 1, 1}, 1).top1, 1);
-  // Four are greater and the other four share the fifth place: all of them are hits.
+  // Four logits are greater; the other four tie for the fifth place and all count as hits.
   for (std::int32_t label = 0; label < 8; ++label) {
     EXPECT_EQ(evaluate_one({9, 8, 7, 6, 1, 1, 1, 1}, label).top5, 1) << label;
   }
-  // Five are greater: those that tie for the sixth place are none.
+  // Five logits are greater: classes that tie for the sixth place are no hits.
   EXPECT_EQ(evaluate_one({9, 8, 7, 6, 5, 1, 1, 1}, 5).top5, 0);
 }
 
@@ -59,20 +59,20 @@ TEST(Evaluate, NanIsNeverAHit) {
   EXPECT_EQ(evaluate_one(std::vector<float>(8, kNan), 3).top1, 0);
   EXPECT_EQ(evaluate_one(std::vector<float>(8, kNan), 3).top5, 0);
   EXPECT_EQ(evaluate_one({kNan, 1, 1, 1, 1, 1, 1, 1}, 0).top5, 0);
-  // Another class with NaN ranks before the label.
+  // A class with NaN ranks before the label.
   EXPECT_EQ(evaluate_one({kNan, 5, 1, 1, 1, 1, 1, 1}, 1).top1, 0);
   EXPECT_EQ(evaluate_one({kNan, 5, 1, 1, 1, 1, 1, 1}, 1).top5, 1);
 }
 
 TEST(Evaluate, LossIsTheMeanCrossEntropy) {
   EXPECT_NEAR(evaluate_one(std::vector<float>(8, 3.0f), 2).loss, std::log(8.0), 1e-12);
-  // Large logits do not overflow: log(1 + e^-1) for the better of two that lead by far.
+  // Large logits do not overflow: log(1 + e^-1) for the better of two dominant classes.
   EXPECT_NEAR(evaluate_one({1001, 1000, 0, 0, 0, 0, 0, 0}, 0).loss, std::log1p(std::exp(-1.0)), 1e-12);
   EXPECT_NEAR(evaluate_one({1001, 1000, 0, 0, 0, 0, 0, 0}, 7).loss, 1001 + std::log1p(std::exp(-1.0)), 1e-9);
 }
 
 TEST(Evaluate, VisitsEveryExampleOnceWhateverTheBatch) {
-  // Example i favours class i mod 8 and is labelled so in the first 300 of 515 examples only.
+  // Example i favours class i mod 8; only the first 300 of 515 examples have this label.
   std::vector<std::vector<float>> rows;
   std::vector<std::int32_t> labels;
   for (int i = 0; i < 515; ++i) {
@@ -144,7 +144,7 @@ TEST(Evaluate, TextHasFourDecimals) {
   EXPECT_EQ(to_string(Evaluation{}), "top-1 = 0.0000 top-5 = 0.0000 [0 examples]");
 }
 
-/// The prediction for one example of eight classes, and whether it is a hit.
+/// Prediction for one example of eight classes; true if it is a hit.
 std::pair<std::int32_t, bool> predict_one(std::vector<float> logits, std::int32_t label) {
   IdentityNet net(8);
   const RowDataset dataset({std::move(logits)}, {label}, 8);
@@ -158,7 +158,7 @@ TEST(Evaluate, PredictionsAreTheLargestLogitsAndAgreeWithTheHits) {
   using Found = std::pair<std::int32_t, bool>;
   EXPECT_EQ(predict_one({0, 1, 7, 2, 0, 0, 0, 0}, 2), Found(2, true));
   EXPECT_EQ(predict_one({0, 1, 7, 2, 0, 0, 0, 0}, 3), Found(2, false));
-  // Of equal ones the label, else the first.
+  // Among equal logits the label wins, else the first class.
   EXPECT_EQ(predict_one({0, 7, 7, 7, 0, 0, 0, 0}, 3), Found(3, true));
   EXPECT_EQ(predict_one({0, 7, 7, 7, 0, 0, 0, 0}, 0), Found(1, false));
   EXPECT_EQ(predict_one({0, kNan, 7, 0, 0, 0, 0, 0}, 2), Found(kNoClass, false));

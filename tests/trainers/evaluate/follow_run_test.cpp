@@ -59,7 +59,7 @@ TEST(LoadNewestCheckpoint, ADamagedOneIsAnError) {
 TEST(LoadNewestCheckpoint, OneThatVanishesIsReplacedByANewerOne) {
   const TemporaryDirectory folder;
   save(folder.path(), 2);
-  // The run saves its next checkpoint, and keeps one, before the one listed is opened.
+  // Before the listed checkpoint is opened, the run saves the next one and deletes it.
   std::vector<fs::path> opened;
   const auto late = [&](const fs::path& path) {
     if (opened.empty()) save(folder.path(), 4, 1);
@@ -90,7 +90,7 @@ TEST(LastStepOfRun, IsTheConfigsMaxSteps) {
   }
 }
 
-/// Follows the run in `folder`; the run's next event happens during each wait.
+/// Follows the run in `folder`; each wait executes the run's next event.
 struct Followed {
   bool is_finished = false;
   std::vector<std::uint64_t> steps;

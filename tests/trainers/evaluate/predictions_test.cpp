@@ -32,7 +32,7 @@ TEST(Predictions, AreAnArrayOfInt32) {
   const std::vector<std::int32_t> predicted = {3, 0, -1, 9};
   write_predictions(folder / "p.npy", predicted);
   EXPECT_EQ(read(folder / "p.npy"), predicted);
-  // An old file is replaced as a whole.
+  // An existing file is replaced completely.
   write_predictions(folder / "p.npy", std::vector<std::int32_t>{7});
   EXPECT_THAT(read(folder / "p.npy"), ::testing::ElementsAre(7));
   write_predictions(folder / "p.npy", {});

@@ -35,7 +35,7 @@ class CheckpointHookTest : public ::testing::Test {
   Checkpoint load(std::uint64_t step) const { return load_checkpoint(checkpoint_path(folder_.path(), step)); }
   bool is_saved(std::uint64_t step) const { return std::filesystem::exists(checkpoint_path(folder_.path(), step)); }
 
-  /// One that was deleted while a run had it open.
+  /// A folder that was deleted while it was open.
   Folder deleted_folder() const {
     std::filesystem::create_directory(folder_ / "gone");
     Folder folder(folder_ / "gone");
@@ -62,7 +62,7 @@ TEST_F(CheckpointHookTest, SavesEveryNStepsAndAtTheEnd) {
   const Checkpoint checkpoint = load(7);
   EXPECT_EQ(checkpoint.state().step, 7u);
   EXPECT_EQ(checkpoint.state().net, "identity");
-  // What the run said, and what its optimizer says now.
+  // Metadata of the run, and current metadata of the optimizer.
   state_.extra_metadata["updates"] = "3";
   EXPECT_EQ(checkpoint.state().extra_metadata, state_.extra_metadata);
   std::vector<float> values(run_.values.size());
@@ -115,7 +115,7 @@ TEST_F(CheckpointHookTest, SavesTheBeginningOnRequest) {
   const CheckpointHookOptions options{.folder = Folder(folder_.path()), .save_steps = 100, .save_at_start = true};
   make_hook(options).before_train(run_.view());
   EXPECT_TRUE(is_saved(0));
-  run_.done = 3;  // a resumed run has its checkpoint
+  run_.done = 3;  // a resumed run already has its checkpoint
   make_hook(options).before_train(run_.view());
   EXPECT_FALSE(is_saved(3));
 }
@@ -126,7 +126,7 @@ TEST_F(CheckpointHookTest, SavesIntoItsFolderWhereverThatIs) {
   CheckpointHook hook = make_hook({.folder = Folder(first), .keep_last = 1});
   run_.step(hook);
   std::filesystem::rename(first, folder_ / "second");
-  // With a checkpoint that would be the oldest one to delete.
+  // The new folder has a checkpoint that the hook would delete as the oldest.
   std::filesystem::create_directory(first);
   std::filesystem::copy(folder_ / "second", first);
   run_.step(hook);

@@ -25,10 +25,10 @@ using testing::RowDataset;
 using testing::shown_by;
 using testing::TemporaryDirectory;
 
-/// A hook of a run on a test set of one image of label 0.
+/// A hook with a test set of one image with label 0.
 class EvaluationHookTest : public ::testing::Test {
  protected:
-  /// Calls `use` with a hook. @returns what it shows
+  /// Calls `use` with a hook. @returns the display's output
   template <class Use>
   std::string with_hook(const EvaluationSteps& steps, const Use& use) {
     return shown_by([&](ProgressDisplay& display) {
@@ -61,7 +61,7 @@ TEST_F(EvaluationHookTest, EvaluatesTheAverageEveryNStepsAndAtTheEnd) {
   EXPECT_EQ(lines[2]["step"], 7);
   EXPECT_EQ(lines[0]["kind"], "test");
   EXPECT_EQ(lines[0]["examples"], 1);
-  // Class 0 gets the first parameter: 0.25 of the average loses against 0.375, 0.5 of the raw weights would win.
+  // Class 0 gets the first parameter: the average's 0.25 is below 0.375; the raw weights' 0.5 would be above.
   EXPECT_EQ(lines[0]["weights"], "ema");
   EXPECT_EQ(lines[0]["top1"], 0.0);
   EXPECT_EQ(lines[0]["top5"], 1.0);

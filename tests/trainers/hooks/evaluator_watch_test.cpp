@@ -34,7 +34,7 @@ TEST(EvaluatorWatch, MissesWhoIsSilentForLongerThanTheTimeoutOnce) {
 TEST(EvaluatorWatch, DoesNotTakeItsOwnAbsenceForTheOthers) {
   EvaluatorWatch watch(8, kBegin);
   EXPECT_EQ(watch.look(1, kBegin + seconds(1)), Change::kNone);
-  // Stopped for an hour; the first look comes before the heartbeats since do.
+  // The process was suspended for an hour; the first look comes before the heartbeats that arrived meanwhile are read.
   EXPECT_EQ(watch.look(1, kBegin + seconds(3600)), Change::kNone);
   EXPECT_EQ(watch.look(2, kBegin + seconds(3601)), Change::kNone);
   EXPECT_EQ(watch.look(2, kBegin + seconds(3603)), Change::kNone);

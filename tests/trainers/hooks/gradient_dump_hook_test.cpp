@@ -34,7 +34,7 @@ SmallRun four_workers() { return {.num_workers = 4, .total_steps = 5, .batch_siz
 
 std::vector<std::string> names_in(const fs::path& folder) { return Folder(folder).names(); }
 
-/// Bits by "<steps done>/worker-000w/<tensor>", of this process's workers.
+/// Bits by "<steps done>/worker-000w/<tensor>", for the workers of this process.
 using Gradients = std::map<std::string, std::vector<std::uint32_t>>;
 
 class Recorder final : public Hook {
@@ -56,7 +56,7 @@ class Recorder final : public Hook {
   Gradients& gradients_;
 };
 
-/// Runs on ranks that are threads, each with the hook that is its own. @returns what the chief showed
+/// Runs on ranks that are threads, each with its own hook. @returns the chief's output
 std::string run_dumped(int num_ranks, const SmallRun& run, const GradientDumpOptions& options,
                        std::vector<std::uint32_t>* bits = nullptr) {
   return shown_by([&](ProgressDisplay& display) {

@@ -26,12 +26,12 @@ using testing::TemporaryDirectory;
 using ::testing::UnorderedElementsAre;
 using Json = nlohmann::ordered_json;
 
-/// What a run wrote: histograms of the event file by step and tag, and the lines.
+/// Output of a run: histograms of the event file by step and tag, and the lines.
 struct Written {
   std::map<std::int64_t, std::map<std::string, tensorboard::HistogramProto>> events;
   std::vector<Json> lines;
 
-  /// Kinds of a tensor, in order of the lines.
+  /// Kinds of histograms of a tensor, in order of the lines.
   std::vector<std::string> kinds_of(const std::string& tensor) const {
     std::vector<std::string> kinds;
     for (const Json& line : lines) {
@@ -58,7 +58,7 @@ TEST(HistogramHook, ShowsEveryTensorBeforeAndAfterCompression) {
   const auto trainer = testing::make_small_trainer({.num_workers = 2, .codec = "ternary", .total_steps = 5});
   const Layout& layout = trainer->net().layout();
   std::map<std::string, std::vector<float>> values;
-  const int segment = layout.num_segments() - 4;  // weights of the last layer that is not the logits'
+  const int segment = layout.num_segments() - 4;  // weights of the last layer before the logits
   trainer->add_hook(at_step(4, [&](const TrainingView&, const StepView& step) {
     const std::span<const float> gradient = step.gradient(segment);
     values["gradient"].assign(gradient.begin(), gradient.end());
@@ -87,7 +87,7 @@ TEST(HistogramHook, ShowsEveryTensorBeforeAndAfterCompression) {
     line.update(histogram_json(expected));
     EXPECT_EQ(std::ranges::count(written.lines, line), 1) << tag;
   }
-  // Each is another one: clipping shortens, codes lengthen, and the mean of two is shorter than one.
+  // All are different: clipping shortens, encoding lengthens, and the mean of two is shorter than one.
   auto& last = written.events[4];
   EXPECT_LT(last["clipped/" + name].sum_squares(), last["gradient/" + name].sum_squares());
   EXPECT_LT(last["clipped/" + name].max(), last["gradient/" + name].max());

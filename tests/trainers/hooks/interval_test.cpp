@@ -51,7 +51,7 @@ TEST(Interval, TextKeepsAllButTimesExactly) {
 }
 
 TEST(Interval, OfAVersionBeforeIsReadButForItsBytes) {
-  // 3 steps, loss 1.5, accuracy 0.5, counts, and bytes of three legs.
+  // 3 steps, loss 1.5, accuracy 0.5, counts, and the bytes of three legs.
   const std::string text = "3 3ff8000000000000 3fe0000000000000 1 2 5 7 80 90 300 310 60 70";
   const Interval read = parse_interval(text);
   EXPECT_EQ(read.steps, 3u);

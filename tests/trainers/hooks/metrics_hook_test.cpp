@@ -79,11 +79,11 @@ TEST_F(MetricsHook, FieldsAreTheDocumentedOnes) {
                           "zeroed_elements", "clipped_gradients", "wire_bytes_per_worker", "wire_ratio",
                           "examples_per_second", "data_seconds", "compute_seconds", "measure_seconds", "encode_seconds",
                           "wire_seconds", "decode_seconds", "hidden_seconds", "exposed_seconds", "update_seconds"));
-  // Bytes are sums over two workers.
+  // The report's bytes are sums over two workers.
   const Json& bytes = line["wire_bytes_per_worker"];
   EXPECT_EQ(bytes["sent"], (Json{{"scalers", 8.0}, {"gradient", 30.0}, {"mean", 6.0}}));
   EXPECT_EQ(bytes["received"], (Json{{"scalers", 9.0}, {"gradient", 31.0}, {"mean", 7.0}}));
-  // A ring of two workers with 11 float32 each, over the 47 bytes that a worker receives.
+  // An fp32 ring all-reduce of 11 elements between two workers, divided by the 47 bytes that a worker receives.
   EXPECT_EQ(line["wire_ratio"], 11 * 4 / 47.0);
 }
 
@@ -94,7 +94,7 @@ TEST_F(MetricsHook, BytesAreMeansOverTheInterval) {
     run_.step(*hook);
     hook->save_state(entries);
   }
-  // Resumed in between; the last step moved nothing.
+  // Resumed in between; the last step moves no bytes.
   const auto hook = make_hook(2, 0);
   hook->restore_state(entries);
   run_.report = {};
@@ -114,7 +114,7 @@ TEST_F(MetricsHook, SkippedStepsDoNotCountInTheBytes) {
   const auto hook = make_hook(2, 0);
   run_.step(*hook);
   run_.report.skipped = true;
-  run_.report.gradient = {};  // scalers had travelled
+  run_.report.gradient = {};  // scalers were sent
   run_.step(*hook);
   EXPECT_EQ(written().at(0)["wire_ratio"], 11 * 4 / 47.0);
   EXPECT_EQ(written().at(0)["wire_bytes_per_worker"]["sent"]["scalers"], 8.0);
@@ -163,7 +163,7 @@ TEST_F(MetricsHook, CountsSkippedAndNonfiniteSteps) {
   EXPECT_EQ(train[0]["nonfinite_steps"], 2);
   EXPECT_EQ(train[1]["skipped_steps"], 0);
   EXPECT_EQ(train[1]["nonfinite_steps"], 0);
-  // A skipped step sent nothing that could be compared.
+  // A skipped step has no message to compare.
   EXPECT_THAT(tensors, ElementsAre(1, 2, 4, 5, 6));
 }
 

@@ -29,7 +29,7 @@ using testing::TemporaryDirectory;
 
 const SmallRun kRun{.num_workers = 2, .total_steps = 2, .net = test::branched_net(0.6f)};
 
-/// The checkpoint after the first step of a run: parameters and state.
+/// Checkpoint with parameters and state after the first step of a run.
 Checkpoint checkpoint_of(Trainer& trainer, const TemporaryDirectory& folder) {
   std::filesystem::path path;
   trainer.add_hook(at_step(1, [&](const TrainingView& training, const StepView&) {

@@ -31,11 +31,11 @@ TEST(ProgressHook, LogsOneLinePerInterval) {
     for (int i = 0; i < 7; ++i) run.step(*hook);
     hook->after_train(run.view());
   });
-  EXPECT_EQ(std::ranges::count(text, '\n'), 3);  // and one for what is left at the end
+  EXPECT_EQ(std::ranges::count(text, '\n'), 3);  // the third one for the remaining step
   EXPECT_THAT(text, HasSubstr("step 7/7"));
   EXPECT_THAT(text, HasSubstr("loss 7.0"));
   EXPECT_THAT(text, HasSubstr("step 3/7"));
-  EXPECT_THAT(text, HasSubstr("loss 2.0"));  // the mean of the losses 1, 2, 3
+  EXPECT_THAT(text, HasSubstr("loss 2.0"));  // mean of the losses 1, 2, 3
   EXPECT_THAT(text, HasSubstr("step 6/7"));
   EXPECT_THAT(text, HasSubstr("128 examples/s"));
   EXPECT_THAT(text, HasSubstr("worker sent 44 B received 47 B/step 0.9x fp32, 0.5x bf16"));
@@ -98,9 +98,9 @@ TEST(ProgressHook, AveragesOverTheStepsOfTheMetricsAfterAResume) {
     run.step(*hook);
     hook->after_train(run.view());
   });
-  EXPECT_THAT(text, HasSubstr("step 3/7 42% loss 4.6667"));  // of 11 and 3
+  EXPECT_THAT(text, HasSubstr("step 3/7 42% loss 4.6667"));  // mean of 11 and 3
   EXPECT_THAT(text, HasSubstr("skipped 1"));
-  EXPECT_THAT(text, Not(HasSubstr("were skipped")));  // since the resume none was
+  EXPECT_THAT(text, Not(HasSubstr("were skipped")));  // none since the resume
 }
 
 TEST(ProgressHook, SaysOnceWhereStepsWaitForExamples) {
@@ -116,7 +116,7 @@ TEST(ProgressHook, SaysOnceWhereStepsWaitForExamples) {
   EXPECT_THAT(shown(0.05, 200), HasSubstr("wait for examples for 20 % of their time: --num_preprocess_threads"));
   const std::string text = shown(0.05, 200);
   EXPECT_EQ(text.find("wait for examples"), text.rfind("wait for examples"));
-  EXPECT_THAT(shown(0.05, 40), Not(HasSubstr("wait for examples")));  // ten seconds tell too little
+  EXPECT_THAT(shown(0.05, 40), Not(HasSubstr("wait for examples")));  // ten seconds are too short
   EXPECT_THAT(shown(0.02, 200), Not(HasSubstr("wait for examples")));
 }
 

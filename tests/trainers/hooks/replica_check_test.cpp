@@ -21,11 +21,11 @@ using testing::make_small_trainer;
 using testing::run_ranks;
 using testing::SmallRun;
 
-/// What goes wrong in one rank's memory after a step.
+/// Changes the memory of one rank after a step.
 using Damage = std::function<void(Trainer&)>;
 
-/// Messages of the ranks of a run of six steps that is checked after every second, rank 1's memory damaged after the
-/// third.
+/// Error messages of the ranks of a six-step run with a check every second step. Rank 1's memory is damaged after step
+/// 3.
 std::vector<std::string> messages_after(const Damage& damage, std::uint64_t rebroadcast_steps = 0) {
   std::mutex mutex;
   std::vector<std::string> messages;
@@ -65,7 +65,7 @@ TEST(ReplicaCheck, NamesTheTensorAndTheRank) {
     return HasSubstr("step 4: the replicas have drifted apart: tensor '" + tensor +
                      "' of rank 1 is not that of rank 0");
   };
-  // What follows from the parameter differs too, in tensors that come later.
+  // The wrong parameter changes other tensors in the next step, before the check.
   EXPECT_THAT(messages_after(flip_parameter), ::testing::Each(::testing::AnyOf(in_order("parameters/conv1/weights"),
                                                                                in_order("parameters/conv2/weights"))));
   EXPECT_EQ(messages_after(flip_parameter).size(), 3u);

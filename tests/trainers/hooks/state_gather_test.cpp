@@ -21,7 +21,7 @@ using testing::make_small_trainer;
 using testing::run_ranks;
 using testing::SmallRun;
 
-/// The bits of all workers' states after a step, as every rank gathers them.
+/// Bits of all workers' states after a step, as each rank gathers them.
 std::vector<std::vector<std::uint32_t>> gathered_by(int size, const SmallRun& run) {
   std::vector<std::vector<std::vector<std::uint32_t>>> of_rank(static_cast<std::size_t>(size));
   run_ranks(size, [&](const std::shared_ptr<Communicator>& communicator) {
@@ -93,7 +93,7 @@ TEST(StateSenderHook, SendsWhenACheckpointIsDue) {
     SmallRun run{.num_workers = 2, .total_steps = 5, .batch_size = 4, .net = test::branched_net(0.6f)};
     run.communicator = communicator;
     const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
-    // The chief's times, written out.
+    // Prints the chief's times.
     class Chief final : public Hook {
      public:
       explicit Chief(std::vector<std::uint64_t>& steps) : steps_(steps) {}

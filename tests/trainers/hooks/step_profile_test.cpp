@@ -21,7 +21,7 @@ ExchangeReport report_of(double scale) {
   return report;
 }
 
-/// Parts of a step that make up 0.93 of `scale` seconds, so that 0.07 of them are left.
+/// Parts of a step with a sum of 0.93 `scale` seconds, so that 0.07 remain.
 StepView view_of(double scale, const ExchangeReport& report) {
   return {.step_seconds = scale,
           .compute_seconds = 0.5 * scale,
@@ -78,7 +78,7 @@ TEST(ProfileHook, AddsEveryStepAndStopsNothing) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(run.step(*hook), HookVerdict::kContinue);
   EXPECT_EQ(profile.num_steps(), 2u);
   EXPECT_THAT(profile.to_text(), HasSubstr("profile: 250.000 ms per step, mean of 2 "));
-  // Numbers alone: a run on a GPU does not wait for it.
+  // Needs only numbers, so a GPU run does not wait for it.
   EXPECT_EQ(hook->next_sync_step(5), kNoSyncStep);
 }
 

@@ -15,7 +15,7 @@ namespace {
 using testing::make_small_trainer;
 using testing::SmallRun;
 
-/// Steps that a run of 6 does with a stop hook, and a hook that calls `at_third` after the third.
+/// Number of steps of a six-step run with a stop hook, and a hook that calls `at_third` after step 3.
 std::uint64_t steps_done(double stop_after_seconds, const std::function<void()>& at_third) {
   ProgressDisplay display(stderr, ProgressDisplay::Mode::kLog);
   const auto trainer = make_small_trainer(SmallRun{});

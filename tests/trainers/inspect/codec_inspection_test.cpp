@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t kCount = 4096;
 
-/// One tensor, of each worker.
+/// A file with one tensor per worker.
 GradientFile one_tensor(const std::vector<std::vector<float>>& workers) {
   GradientFile file{.source = "test", .layout = {}, .workers = {}};
   file.layout.add("tensor", {static_cast<std::int64_t>(workers[0].size())});
@@ -81,7 +81,7 @@ TEST(CodecInspection, SignHasItsClosedForms) {
   const auto largest = std::ranges::max(g, {}, [](float value) { return std::fabs(value); });
   EXPECT_NEAR(found.max_error, 1 - a / kCount / std::fabs(largest), 1e-6);
   EXPECT_EQ(found.code_bits, 1);
-  // Header, a record, the scaler filled up to 8 bytes, bits.
+  // Header, record, scaler padded to 8 bytes, bits.
   EXPECT_EQ(found.message_bits, 8.0 * (64 + 48 + 8 + kCount / 8) / kCount);
 }
 
@@ -98,7 +98,7 @@ TEST(CodecInspection, ATensorHasItsPartOfTheMessage) {
   ASSERT_EQ(result.tensors.size(), 3u);
   EXPECT_EQ(result.tensors[0].message_bits, 8.0 * (48 + 8 + 16) / 64);
   EXPECT_EQ(result.tensors[2].message_bits, 8.0 * (48 + 8 + 32) / 128);
-  // Of nothing but zeros nothing can be said; of none at all neither.
+  // For tensors of zeros some measures are undefined, for empty tensors all.
   EXPECT_EQ(result.tensors[0].zero_fraction, 1);
   EXPECT_TRUE(std::isnan(result.tensors[0].cosine));
   EXPECT_TRUE(std::isnan(result.tensors[0].snr_db));
@@ -124,7 +124,7 @@ TEST(CodecInspection, ErrorFeedbackRunsThroughTheSteps) {
   ASSERT_EQ(result.residual_norms.size(), 3u);
   for (std::size_t step = 0; step < 3; ++step) EXPECT_NEAR(result.residual_norms[step], expected[step], 1e-4);
   EXPECT_EQ(result.all.residual_norm, result.residual_norms[2]);
-  // What is compared with is what was encoded: had the memory been forgotten, the residual would not grow.
+  // The message is compared with the encoded (compensated) gradient: without memory the residual would not grow.
   EXPECT_GT(expected[2], expected[0]);
   EXPECT_FALSE(inspect("efsignsgd", steps, "none").all.residual_norm);
 }
@@ -134,7 +134,7 @@ TEST(CodecInspection, TheMeanOfUnbiasedWorkersIsCloser) {
   const CodecDistortion found = inspect("qsgd", one_step({g, g, g, g})).all;
   ASSERT_TRUE(found.mean_snr_db);
   EXPECT_NEAR(*found.mean_snr_db, found.snr_db + 10 * std::log10(4), 0.5);
-  // Exact except for the rounding of sums.
+  // Exact up to the rounding of sums.
   EXPECT_GT(inspect("fp32", one_step({g, gaussian(kCount, 2), g})).all.mean_snr_db, 130);
 }
 
@@ -142,7 +142,7 @@ TEST(CodecInspection, WorkersShareScalers) {
   std::vector<float> g = gaussian(kCount);
   std::vector<float> larger = g;
   for (float& value : larger) value *= 16;
-  // The smaller gradient is drawn with the larger one's scaler, so nearly all of it is sent as 0.
+  // The smaller gradient uses the larger one's scaler, so most of it is sent as 0.
   const double together = inspect("ternary:clip_factor=2.5", one_step({g, larger})).all.zero_fraction;
   const double alone = inspect("ternary:clip_factor=2.5", one_step({g})).all.zero_fraction;
   EXPECT_NEAR(together, (alone + 1 - (1 - alone) / 16) / 2, 0.02);

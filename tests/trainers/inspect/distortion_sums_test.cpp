@@ -22,7 +22,7 @@ TEST(DistortionSums, AreOfAllAsOneVector) {
   EXPECT_DOUBLE_EQ(all.snr_db, 10 * std::log10(26.0 / 3));
   EXPECT_DOUBLE_EQ(all.kept_norm, std::sqrt(21.0 / 26));
   EXPECT_EQ(all.zero_fraction, 0.25);
-  // 1 / 4 of the first part, 1 / 1 of the second.
+  // Maximum error / |h|: 1 / 4 in the first part, 1 / 1 in the second.
   EXPECT_EQ(all.max_error, 1);
 }
 

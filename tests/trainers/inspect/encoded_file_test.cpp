@@ -34,7 +34,7 @@ TEST(EncodedFile, ComesBackForEveryCodec) {
   const TemporaryDirectory folder;
   const GradientFile gradients = two_workers(folder);
   std::vector<std::string> codecs = codec_names();
-  codecs.emplace_back("qsgd:rotate=64");  // needs the seed to be read
+  codecs.emplace_back("qsgd:rotate=64");  // decoding needs the seed
   for (const std::string& codec : codecs) {
     SCOPED_TRACE(codec);
     const EncodedFileKeys keys{.codec = codec, .num_workers = 2, .seed = 7, .step = 12, .worker = 1};
@@ -77,7 +77,7 @@ TEST(EncodedFile, DrawsByItsKeysAndSharesScalers) {
                                        EncodedFileKeys{.codec = "ternary", .num_workers = 2, .worker = 1}}) {
     EXPECT_NE(bits(other, gradients), bits(keys, gradients));
   }
-  // Both send the larger of their scalers, at the same place.
+  // Both files have the larger of the workers' scalers.
   const auto scaler = [&](int worker) {
     float largest = 0;
     const DecodedFile file =

@@ -47,7 +47,7 @@ TEST(GradientFile, ReadsArraysOfEveryFloat) {
   EXPECT_THAT(elements_of(plain, 0), ElementsAre(1, -2, 3, 4));
   EXPECT_THAT(plain.layout.segment(0).shape, ElementsAre(2, 2));
   EXPECT_EQ(plain.layout.segment(0).name, "tensor");
-  // Rounded to the nearest: halfway between two numbers of fp32, to the even one.
+  // Rounds to nearest fp32, ties to even.
   const GradientFile wide =
       read_gradient_file(folder.write("c.npy", npy_of<double>({0.1, 1 + 0x1p-24, 0x1.fffffep127}, {3})));
   EXPECT_THAT(elements_of(wide, 0), ElementsAre(0.1f, 1.f, std::numeric_limits<float>::max()));
@@ -88,7 +88,7 @@ TEST(GradientFile, TellsWorkersByNames) {
   EXPECT_EQ(file.layout.segment(0).name, "a");
   EXPECT_THAT(elements_of(file, 0, 1), ElementsAre(5, 6));
   EXPECT_THAT(elements_of(file, 1, 0), ElementsAre(3));
-  // Another name among them: all are of one worker.
+  // With another name in the file, all tensors belong to one worker.
   write_tensors(folder / "b.safetensors", {{"worker-0000/a", {1}, {1}}, {"bias", {1}, {2}}});
   EXPECT_EQ(read_gradient_file(folder / "b.safetensors").workers.size(), 1u);
 }
@@ -138,7 +138,7 @@ TEST(GradientFile, TensorsOfOtherTypesAreLeftOutAndNamed) {
                                               {"w", TensorType::kF32, {2}, std::as_bytes(std::span(values))}},
                     {});
   EXPECT_THAT(read_gradient_file(folder / "a.safetensors").left_out, ElementsAre("'steps' (I64)"));
-  // A type that came after this reader: 3 bytes for a shape of 5, behind the others.
+  // A type unknown to this reader: 3 bytes for a shape of 5, after the others.
   const std::string header =
       R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"q":{"dtype":"F4","shape":[5],"data_offsets":[8,11]}})";
   std::string file(8, '\0');
@@ -159,7 +159,7 @@ TEST(GradientFile, NumbersThatAreNotFiniteAreNamed) {
   write_tensors(folder / "b.safetensors", {{"worker-0000/a", {1}, {1}}, {"worker-0001/a", {1}, {INFINITY}}});
   expect_refused(folder / "b.safetensors", {"'a' of worker '1'", "1 of 1", "(inf)"});
   expect_refused(folder.write("c.npy", npy_of<double>({0, -1e300}, {2})), {"first element 1 (-inf)", "beyond fp32"});
-  // The first that rounds to 2^128.
+  // The smallest value that rounds to 2^128.
   expect_refused(folder.write("d.npy", npy_of<double>({0x1.ffffffp127}, {1})), {"beyond fp32"});
 }
 
@@ -175,7 +175,7 @@ TEST(GradientFile, NothingToEncodeIsRefused) {
 TEST(GradientFile, MoreElementsThanTheLimitAreRefusedBeforeTheyAreRead) {
   const TemporaryDirectory folder;
   constexpr std::int64_t kTooMany = kMaxFileElements + 1;
-  // A file with holes: all of its bytes are there, and take no room.
+  // A sparse file: complete, but without disk space.
   const fs::path sparse = folder.write("a.npy", npy_beginning(NpyKind::kFloat, 2, {kTooMany}));
   fs::resize_file(sparse, fs::file_size(sparse) + 2 * kTooMany);
   expect_refused(sparse, {"at most 2147483648"});
@@ -184,7 +184,7 @@ TEST(GradientFile, MoreElementsThanTheLimitAreRefusedBeforeTheyAreRead) {
   const fs::path tensors = folder.write("a.safetensors", "");
   fs::resize_file(tensors, std::uintmax_t{1} << 35);
   expect_refused(tensors, {"34359738368 bytes", "2147483648 elements"});
-  // Few bytes that claim many.
+  // A short file that declares many elements.
   expect_refused(folder.write("c.npy", npy_beginning(NpyKind::kFloat, 4, {1 << 30})), {"truncated"});
 }
 

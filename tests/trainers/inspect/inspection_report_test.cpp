@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Three codecs over two tensors of a run of two workers, numbers made up.
+/// Fictitious results of three codecs for two tensors of a run with two workers.
 Inspection inspection() {
   Inspection made{.source = "runs/a & b", .steps = {10, 20}, .num_workers = 2, .layout = {}, .seed = 1, .results = {}};
   made.layout.add("conv/weights", {5, 5, 1, 32});
@@ -87,7 +87,7 @@ TEST(InspectionReport, GivesProgramsEveryNumber) {
   EXPECT_EQ(row["encode_bytes_per_second"], 1.234e9);
   EXPECT_EQ(row["tensors"][0]["name"], "conv/weights");
   EXPECT_EQ(row["tensors"][1]["max_error"], 0.25);
-  // Nothing in it that a reader of JSON would stumble over.
+  // No values that JSON readers cannot parse.
   EXPECT_THAT(json.dump(), Not(HasSubstr("nan")));
 }
 

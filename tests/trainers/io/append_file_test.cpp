@@ -18,7 +18,7 @@ namespace {
 
 using testing::TemporaryDirectory;
 
-/// Lets files of this process grow to `num_bytes` only, as a full disk would.
+/// Limits the size of files that this process writes, like a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t num_bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -77,7 +77,7 @@ TEST(AppendFile, KeepsRecordsInOrderUntilTheyCanBeWritten) {
 }
 
 TEST(AppendFile, NothingFollowsAPartThatCannotBeTakenBack) {
-  // A file that may not shrink: taking back fails, now and later.
+  // A file that cannot shrink: undoing a partial write fails, now and later.
   const int sealed = ::memfd_create("sealed", MFD_ALLOW_SEALING);
   ASSERT_GE(sealed, 0);
   ASSERT_EQ(::fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK), 0);

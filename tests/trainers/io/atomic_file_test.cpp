@@ -23,7 +23,7 @@ std::ptrdiff_t num_entries(const fs::path& path) {
   return std::distance(fs::directory_iterator(path), fs::directory_iterator());
 }
 
-// Makes writes beyond `max_bytes` of any file fail, as a full disk does, for the lifetime of the object.
+// Makes writes beyond `max_bytes` fail, like a full disk, during its lifetime.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t max_bytes) {
@@ -121,7 +121,7 @@ TEST(AtomicFile, WritesWhereALinkLeads) {
   EXPECT_TRUE(fs::is_symlink(folder / "link") && fs::is_symlink(folder / "dangling"));
   fs::create_symlink("loop", folder / "loop");
   EXPECT_THAT(message_of<DataError>([&] { write_file_atomically(folder / "loop", "x"); }), HasSubstr("symbolic links"));
-  // By its name in a folder it is replaced.
+  // Written by name in a folder, the link itself is replaced.
   write_file_atomically(Folder(folder.path()), "link", "z");
   EXPECT_FALSE(fs::is_symlink(folder / "link"));
   EXPECT_EQ(read_file_text(folder / "old"), "x");

@@ -33,7 +33,7 @@ std::string hex(std::string_view bytes) {
 
 double fixed_clock() { return 1.5; }
 
-// Golden bytes: what TensorBoard 2.21's RecordWriter writes for equal events.
+// Golden bytes: written by TensorBoard 2.21's RecordWriter for the same events.
 constexpr const char* kVersion = "1800000000000000a37f4b2209000000000000f83f1a0d627261696e2e4576656e743a322a28646c";
 constexpr const char* kStartOf11 = "0f000000000000006d532b0909000000000000f83f100b3a020801b2012ff1";
 constexpr const char* kTwoScalars =

@@ -32,7 +32,7 @@ TEST(FileDescriptor, MoveLeavesOneOwner) {
   const TemporaryDirectory folder;
   FileDescriptor first(folder / "a", O_WRONLY | O_CREAT);
   FileDescriptor second(std::move(first));
-  EXPECT_FALSE(first.is_open());  // NOLINT(bugprone-use-after-move): the state after a move is the claim
+  EXPECT_FALSE(first.is_open());  // NOLINT(bugprone-use-after-move): tests the moved-from state
   ASSERT_TRUE(second.is_open());
   first = std::move(second);
   EXPECT_TRUE(first.is_open());

@@ -39,7 +39,7 @@ TEST(HistogramJson, FieldsAreTheDocumentedOnes) {
 TEST(HistogramJson, LimitsAreThoseOfTheHistogramToFiveDigits) {
   const Histogram histogram = make_histogram(testing::gaussian(10000, 1, 0.003));
   const auto limits = histogram_json(histogram)["limits"].get<std::vector<double>>();
-  // Sixty-odd buckets of each sign, the two around zero, and that of zeros.
+  // More than sixty buckets of each sign, the two around zero, and the zeros.
   EXPECT_GT(limits.size(), 130u);
   EXPECT_TRUE(std::ranges::is_sorted(limits));
   for (const double limit : limits) {
@@ -57,7 +57,7 @@ TEST(HistogramJson, CountsAreWhole) {
 }
 
 TEST(HistogramJson, StaysBelowFourKilobytes) {
-  // Magnitudes over all decades of float32, in every bucket, of a tensor of 10^11 elements.
+  // Magnitudes over all decades of float32, in all buckets, for a tensor of 10^11 elements.
   std::vector<float> values;
   for (double magnitude = 1e-40; magnitude < 3e38; magnitude *= 1.05) {
     values.push_back(static_cast<float>(magnitude));

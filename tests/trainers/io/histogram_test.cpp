@@ -30,14 +30,14 @@ TEST(HistogramLimits, GrowByATenthOnBothSidesOfZero) {
   for (std::size_t i = 0; i < limits.size(); ++i) EXPECT_EQ(limits[i], -limits[limits.size() - 1 - i]);
   EXPECT_LT(limits[1549], 1e20);
   EXPECT_GE(limits[1549] * 1.1, 1e20);
-  // One of them to the bit: 1e-12 times 1.1, 300 times over.
+  // One limit, bit for bit: 1e-12 times 1.1, 300 times.
   double limit = 1e-12;
   for (int i = 0; i < 300; ++i) limit *= 1.1;
   EXPECT_EQ(testing::bits_of(limits[1076]), testing::bits_of(limit));
 }
 
 TEST(Histogram, ABucketHoldsItsLowerLimitAndNotItsUpper) {
-  // Powers of two that are limits do not exist; zero is one.
+  // No limit is a power of two; zero is a limit.
   const Histogram histogram = make_histogram(std::vector<float>{0.0f, -0.0f, 1e-13f, -1e-13f, 2e-12f});
   EXPECT_THAT(histogram.counts, ElementsAre(1, 3, 0, 1));
   EXPECT_EQ(histogram.limits[0], 0.0);
@@ -64,7 +64,7 @@ TEST(Histogram, EveryValueIsInTheBucketThatEnclosesIt) {
     EXPECT_EQ(histogram.min, static_cast<double>(value));
     EXPECT_EQ(histogram.max, static_cast<double>(value));
   }
-  for (const double limit : histogram_limits()) {  // and the floats next to every limit
+  for (const double limit : histogram_limits()) {  // and the floats next to each limit
     const auto at = static_cast<float>(limit);
     for (const float value : {std::nextafterf(at, -1e38f), at, std::nextafterf(at, 1e38f)}) {
       if (!std::isfinite(value)) continue;
@@ -147,7 +147,7 @@ TEST(HistogramMerge, NothingSmallIsNothingMerged) {
 }
 
 TEST(HistogramMerge, LimitsInAGapDoNotWidenTheBucketBelow) {
-  // Between -1 and -1e-3 there is nothing: the bucket of -1 stays as narrow as it was.
+  // Nothing lies between -1 and -1e-3: the bucket of -1 keeps its width.
   const Histogram merged = merge_small_buckets(make_histogram(std::vector<float>{-1.0f, -1e-3f, 1.0f}), 1e-2);
   EXPECT_THAT(merged.counts, ElementsAre(1, 0, 1, 0, 1));
   EXPECT_LT(merged.limits[0], -0.9);

@@ -23,7 +23,7 @@ std::vector<std::byte> to_bytes(const std::string& text) {
 
 SafetensorsFile parse(const std::string& text) { return SafetensorsFile::parse(to_bytes(text), "file"); }
 
-// A file with this header, correctly padded, and `num_data_bytes` zero bytes of data.
+// A file with this header, padded, and `num_data_bytes` zero bytes.
 std::string with_header(std::string header, std::size_t num_data_bytes) {
   header.resize((header.size() + 7) / 8 * 8, ' ');
   std::string text(8, '\0');
@@ -120,7 +120,7 @@ TEST(Safetensors, EveryTruncationIsRefused) {
 }
 
 TEST(Safetensors, NoBitFlipReadsOutsideTheFile) {
-  // Run under the address sanitizer this is the claim; otherwise it shows that damage throws nothing but DataError.
+  // The address sanitizer checks this; without it, the test shows that damage throws only DataError.
   const std::string whole = small_file();
   for (std::size_t bit = 0; bit < whole.size() * 8; ++bit) {
     std::string damaged = whole;

@@ -12,7 +12,7 @@
 namespace terngrad::terminal_width_test {
 namespace {
 
-/// A stream on a terminal of that many columns, and COLUMNS as it was before at the end.
+/// A stream on a terminal with a given width; restores COLUMNS at the end.
 class TerminalWidth : public ::testing::Test {
  protected:
   TerminalWidth() {
@@ -49,7 +49,7 @@ class TerminalWidth : public ::testing::Test {
   std::string columns_;
   int controller_ = -1;
   std::FILE* stream_ = nullptr;
-  std::FILE* file_ = nullptr;  // no terminal
+  std::FILE* file_ = nullptr;  // not a terminal
 };
 
 TEST_F(TerminalWidth, IsKnownOfTerminalsOnly) {

@@ -13,8 +13,8 @@ std::string test_bytes(std::size_t num_bytes) {
   return bytes;
 }
 
-// Checkpoints of all versions have these: computed with version 3 of the reference implementation's Python binding. The
-// hash of nothing is also in the specification.
+// Part of the checkpoint format. Computed by version 3 of the reference implementation's Python binding; the hash of
+// empty input is also in the specification.
 TEST(Xxhash64, KnownAnswers) {
   EXPECT_EQ(Xxhash64().value(), 0xEF46DB3751D8E999u);
   EXPECT_EQ(Xxhash64().add(test_bytes(7)).value(), 0x9A7B149959CE60D8u);

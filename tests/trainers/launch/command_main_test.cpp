@@ -57,7 +57,7 @@ TEST(CommandMain, ErrorsHoldNothingThatATerminalActsOn) {
   EXPECT_EQ(outcome.stderr_text, "terngrad_train: error: '\\x1b[2J\\xff ö'\n");
 }
 
-// Ends the process with the exit code of a command whose output goes to a full disk.
+// Exits with the code of a command whose output goes to a full disk.
 [[noreturn]] void run_with_full_stdout() {
   if (std::freopen("/dev/full", "w", stdout) == nullptr) std::_Exit(99);
   char program[] = "program";
@@ -74,7 +74,7 @@ TEST(CommandMainDeathTest, UnwritableOutputIsAFailure) {
               "terngrad_eval: error: cannot write to the standard output");
 }
 
-// Ends the process with the exit code of a command that writes to a pipe which nobody reads any more.
+// Exits with the code of a command that writes to a pipe without a reader.
 [[noreturn]] void run_without_a_reader() {
   std::array<int, 2> ends = {};
   if (::pipe(ends.data()) != 0 || ::dup2(ends[1], STDOUT_FILENO) < 0) std::_Exit(99);

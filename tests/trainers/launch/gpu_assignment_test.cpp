@@ -24,7 +24,7 @@ ProcessGpus process(int rank, const std::string& host, const std::vector<std::st
           .models = std::vector<std::string>(ids.size(), "model")};
 }
 
-/// Processes on hosts of that many GPUs each: {0, 0, 1} are two on the first host and one on the second.
+/// Processes on hosts with `gpus_per_host` GPUs each: {0, 0, 1} means two on the first host and one on the second.
 Processes on_hosts(const std::vector<int>& hosts, int gpus_per_host, int num_gpus = 0) {
   std::vector<std::string> ids;
   for (int i = 0; i < gpus_per_host; ++i) ids.push_back("gpu" + std::to_string(i));
@@ -36,7 +36,7 @@ Processes on_hosts(const std::vector<int>& hosts, int gpus_per_host, int num_gpu
   return processes;
 }
 
-/// "first+count" of each.
+/// "first+count" of each process.
 std::string shared(const Processes& processes, GpuUse use = GpuUse::kExclusive) {
   std::string text;
   for (const GpuRange& range : assign_gpus(processes, use)) {
@@ -54,7 +54,7 @@ TEST(GpuAssignment, ProcessesOfAHostShareItsGpusInOrder) {
   EXPECT_EQ(shared(on_hosts({0, 0}, 2)), "0+1 1+1");
   EXPECT_EQ(shared(on_hosts({0, 0}, 8)), "0+4 4+4");
   EXPECT_EQ(shared(on_hosts({0, 0, 1, 1}, 4)), "0+2 2+2 0+2 2+2");
-  // Ranks that are dealt to hosts in turn.
+  // Ranks alternate between hosts.
   EXPECT_EQ(shared(on_hosts({0, 1, 0, 1}, 2)), "0+1 0+1 1+1 1+1");
   EXPECT_EQ(shared(on_hosts({0, 1}, 3)), "0+3 0+3");
 }
@@ -67,7 +67,7 @@ TEST(GpuAssignment, ProcessesTakeAsManyAsTheyAreTold) {
 TEST(GpuAssignment, AProcessThatSeesGpusOfItsOwnTakesThem) {
   EXPECT_EQ(shared({process(0, "a", {"x"}), process(1, "a", {"y"})}), "0+1 0+1");
   EXPECT_EQ(shared({process(0, "a", {"x", "y"}), process(1, "a", {"z", "w"})}), "0+2 0+2");
-  // On another host the same name is another GPU.
+  // The same GPU name on another host is another GPU.
   EXPECT_EQ(shared({process(0, "a", {"x"}), process(1, "b", {"x"})}), "0+1 0+1");
 }
 
@@ -97,7 +97,7 @@ TEST(GpuAssignment, WhatCannotBeSharedIsRefused) {
   EXPECT_THAT(refusal(on_hosts({0, 0}, 4, 3)),
               HasSubstr("--num_gpus 3: 2 processes share 4 GPUs of node0; accepted: 0 (an equal part) to 2"));
   EXPECT_THAT(refusal(on_hosts({0, 1}, 4, 5)), HasSubstr("--num_gpus 5: rank 0 on node0 sees 4 GPUs"));
-  // Two on one host, one on another.
+  // Two processes on one host, one on another.
   EXPECT_THAT(refusal(on_hosts({0, 0, 1}, 4)),
               HasSubstr("--num_gpus: the equal part of rank 2 on node1 is 4 GPUs and that of rank 0 on node0 2 GPUs; "
                         "say how many each is to take, 1 to 2"));
@@ -132,7 +132,7 @@ TEST(GpuAssignment, AllGpusAreOfOneModel) {
   processes[1].models[1] = "other";
   EXPECT_THAT(refusal(processes), HasSubstr("other bits on other of rank 1 on node1 than on model of rank 0 on node0"));
   for (ProcessGpus& each : processes) each.num_gpus = 1;
-  EXPECT_EQ(shared(processes), "0+1 0+1");  // it is not used
+  EXPECT_EQ(shared(processes), "0+1 0+1");  // ignored
 }
 
 TEST(GpuAssignment, ProcessesAskForTheSame) {

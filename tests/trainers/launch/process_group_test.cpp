@@ -1,4 +1,4 @@
-// As one rank of several (tests/mpi), and alone where there is one.
+// As one rank of several (tests/mpi), or alone.
 #include "trainers/launch/process_group.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ TEST(ProcessGroup, IsTheLaunch) {
   EXPECT_THAT(group.name_of(group.size() - 1), HasSubstr("rank " + std::to_string(group.size() - 1) + " on "));
   EXPECT_EQ(group.hosts().size(), static_cast<std::size_t>(group.size()));
   for (const std::string& host : group.hosts()) EXPECT_FALSE(host.empty());
-  // The tests' ranks are not bound to processors.
+  // The tests do not bind ranks to processors.
   EXPECT_EQ(group.num_sharing_processors(), group.size());
 }
 
@@ -75,7 +75,7 @@ TEST(ProcessGroup, WhatAllSayIsSaidOnce) {
     EXPECT_EQ(error.exit_code(), 1);
     EXPECT_STREQ(error.what(), "the set is damaged");
   }
-  // Different errors are all said.
+  // All different errors are reported.
   try {
     group.run_collective([&] { throw DataError("file " + std::to_string(group.rank())); });
     ADD_FAILURE();

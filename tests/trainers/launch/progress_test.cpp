@@ -115,7 +115,7 @@ TEST(Progress, TerminalModeRedrawsOneLineAndEndsIt) {
   {
     ProgressDisplay display(file, ProgressDisplay::Mode::kTerminal);
     display.update({.step = 1, .total_steps = 3});
-    display.update({.step = 2, .total_steps = 3});  // within the redraw interval, so not drawn
+    display.update({.step = 2, .total_steps = 3});  // within the redraw interval: not drawn
     display.log({.step = 2, .total_steps = 3});
     display.message("saved");
     display.update({.step = 3, .total_steps = 3});

@@ -1,4 +1,4 @@
-// Each test is its own process: what signals do to a process is not taken back.
+// Each test runs in its own process, because effects of signals on a process are permanent.
 #include "trainers/launch/signal_thread.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ void wait_until_handled(int times) {
   while (times_handled < times) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-/// Whether handlers run in no thread that computes.
+/// Exits with 0 if handlers run neither in the main thread nor in another computing thread.
 [[noreturn]] void exit_with_the_thread_of_handlers() {
   take_stop_signals_in_own_thread();
   take_stop_signals_in_own_thread();
@@ -88,7 +88,7 @@ TEST_F(SignalThread, LeavesAloneWhatWasIgnoredOrBlocked) {
   EXPECT_EXIT(ignore_and_block(), ::testing::ExitedWithCode(7), "");
 }
 
-/// The gradient of a batch, twenty times over.
+/// Gradients of twenty batches.
 std::vector<std::uint32_t> computed_bits() {
   NetOptions options;
   options.examples_per_worker = 16;
@@ -112,7 +112,7 @@ std::vector<std::uint32_t> computed_bits() {
   return all;
 }
 
-/// Computes while the process is sent signals all the time.
+/// Computes while the process receives signals all the time.
 [[noreturn]] void compute_under_signals() {
   take_stop_signals_in_own_thread();
   const std::vector<std::uint32_t> expected = computed_bits();

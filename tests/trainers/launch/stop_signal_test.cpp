@@ -89,7 +89,7 @@ TEST(StopSignal, AnIgnoredSignalStaysIgnored) {
   std::signal(SIGHUP, SIG_DFL);
 }
 
-/// Raises `signals` one after the other, with a pause between them.
+/// Raises `signals` one after the other with pauses.
 [[noreturn]] void exit_after(std::initializer_list<int> signals, std::chrono::milliseconds pause) {
   const StopSignal stop;
   for (const int signal : signals) {

@@ -9,7 +9,7 @@
 namespace terngrad::data_fingerprint_test {
 namespace {
 
-/// A set whose labels and pixels can be changed.
+/// A data set with changeable labels and pixels.
 class ListedImages final : public Dataset {
  public:
   std::vector<std::int32_t> labels = {0, 1, 2, 1};

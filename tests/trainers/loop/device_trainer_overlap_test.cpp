@@ -1,5 +1,4 @@
-// Runs on GPUs whose gradients are exchanged while others are still being computed: the bits and reports of those
-// without.
+// Overlapped exchanges on GPUs: results and reports equal those of runs without overlap.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,23 +34,23 @@ using testing::Meeting;
 using testing::state_bits;
 class CudaDeviceTrainerOverlap : public testing::CudaTest {};
 
-/// What a run ends with and reports, except for times.
+/// Final state and reports of a run, without times.
 struct Result {
   std::vector<std::uint32_t> parameters;
-  std::vector<std::uint32_t> chief;  // all state of the first process
+  std::vector<std::uint32_t> chief;  // all state, first process
   std::vector<double> losses;
   std::vector<std::int64_t> sent, received, zeroed;
   std::vector<std::string> nonfinite;
   std::vector<bool> skipped;
 };
 
-/// So many processes with that many GPUs each.
+/// Number of processes, and GPUs per process.
 struct Split {
   int processes = 1;
   int gpus = 1;
 };
 
-/// @throws what the first process threw
+/// @throws the first process's exception
 Result result_of(DeviceRun run, const Split& split = {}) {
   run.num_replicas = split.gpus;
   if (split.processes > 1) run.gpus = std::make_shared<Meeting>(split.processes * split.gpus);
@@ -84,7 +83,7 @@ Result result_of(DeviceRun run, const Split& split = {}) {
   return result;
 }
 
-/// Two steps that are submitted, the first directly and the second into a graph, and one that is replayed.
+/// Two submitted steps, the first directly and the second into a graph, and one replayed step.
 DeviceRun small_run(const std::string& codec) {
   return {
       .run = {.num_workers = 4, .codec = codec, .total_steps = 3, .batch_size = 4, .net = test::branched_net(0.6f)}};
@@ -96,7 +95,7 @@ DeviceRun with_buckets(DeviceRun run, std::int64_t bucket_bytes, bool overlap = 
   return run;
 }
 
-/// One bucket for each tensor, and several tensors each.
+/// One bucket per tensor, and several tensors per bucket.
 constexpr std::int64_t kBucketBytes[] = {1, 1500};
 
 // Contracts B2 and B3.
@@ -143,11 +142,11 @@ TEST_F(CudaDeviceTrainerOverlap, StepsOfAnotherExchangeAndWithoutGraphsChangeNot
   floating.floating_from = 2;
   EXPECT_EQ(result_of(with_buckets(floating, 1)).chief, result_of(floating).chief);
   DeviceRun waiting = small_run("ternary");
-  waiting.format = "tmask";  // the host waits in each bucket
+  waiting.format = "tmask";  // makes the host wait in each bucket
   EXPECT_EQ(result_of(with_buckets(waiting, 1)).chief, result_of(waiting).chief);
 }
 
-// Nothing waits for the host within a burst: events alone keep the exchange of a step and the passes around it apart.
+// Within a burst nothing waits for the host: only events separate a step's exchange from the passes around it.
 TEST_F(CudaDeviceTrainerOverlap, BurstsOfStepsWithoutGraphsChangeNothing) {
   const auto bits_after = [](const DeviceRun& run) {
     const std::unique_ptr<DeviceTrainer> trainer = make_device_trainer(run);
@@ -161,7 +160,7 @@ TEST_F(CudaDeviceTrainerOverlap, BurstsOfStepsWithoutGraphsChangeNothing) {
   for (const std::int64_t bytes : kBucketBytes) EXPECT_EQ(bits_after(with_buckets(run, bytes)), whole) << bytes;
 }
 
-/// Makes elements of some tensors infinite, in the gradients of all workers.
+/// Makes elements of some tensors infinite in all workers' gradients.
 class Spoil final : public GradientTransform {
  public:
   explicit Spoil(const Layout& layout) : layout_(layout), infinity_(1, Device::cuda()) {
@@ -275,10 +274,10 @@ TEST_F(CudaDeviceTrainerOverlap, DecodesWhatWasSentAsWithout) {
   EXPECT_EQ(sent_of(with_buckets(small_run("ternary"), 1)), sent_of(small_run("ternary")));
 }
 
-/// What is submitted, in its order.
+/// Submitted work, in order.
 using Log = std::vector<std::string>;
 
-/// A net that writes down which tensors are announced, and when its pass has been submitted.
+/// Records announced tensors and the end of the pass.
 class WatchedNet final : public DeviceNet {
  public:
   WatchedNet(std::unique_ptr<DeviceNet> inner, Log& log) : inner_(std::move(inner)), log_(log) {}
@@ -326,7 +325,7 @@ class WatchedNet final : public DeviceNet {
   Log& log_;
 };
 
-/// A group of one that calls a function before each gathering, with its number and stream.
+/// A group of one rank that calls a function before each gather, with its number and stream.
 class WatchedGroup final : public DeviceCommunicator {
  public:
   using OnGather = std::function<void(int call, const Stream& stream)>;
@@ -348,7 +347,7 @@ class WatchedGroup final : public DeviceCommunicator {
   int calls_ = 0;
 };
 
-/// What the first step of a run submits, with tensors exchanged by themselves.
+/// Work submitted by the first step of a run with one bucket per tensor.
 Log log_of(bool overlap) {
   Log log;
   Stream* of_net = nullptr;
@@ -365,7 +364,7 @@ Log log_of(bool overlap) {
     });
   };
   make_device_trainer(run)->run();
-  // The same again into a graph.
+  // The same work is submitted to a graph.
   EXPECT_EQ(log.size() % 2, 0u);
   EXPECT_TRUE(std::equal(log.begin(), log.begin() + static_cast<std::ptrdiff_t>(log.size() / 2),
                          log.begin() + static_cast<std::ptrdiff_t>(log.size() / 2)));
@@ -374,7 +373,7 @@ Log log_of(bool overlap) {
 }
 
 TEST_F(CudaDeviceTrainerOverlap, SubmitsABucketAsSoonAsItIsComputed) {
-  // A bucket gathers scalers and payloads.
+  // Each bucket gathers scalers and payloads.
   const std::unique_ptr<DeviceNet> net =
       make_device_net(test::branched_net(0.6f), {testing::kSmallImage, testing::kSmallImage, 1}, 10, {},
                       MathMode::kFp32, Stream(Device::cuda()));
@@ -394,7 +393,7 @@ TEST_F(CudaDeviceTrainerOverlap, SubmitsABucketAsSoonAsItIsComputed) {
 
 TEST_F(CudaDeviceTrainerOverlap, AFailedExchangeEndsTheRunWithItsMessage) {
   const int per_step = static_cast<int>(log_of(false).size()) - 1;
-  // In the first bucket and later ones, of the step that runs directly and of the one that is captured.
+  // In the first bucket and later ones, in the direct step and in the captured one.
   for (const int fails_at : {0, 5, per_step - 1, per_step, per_step + 5}) {
     DeviceRun run = with_buckets(small_run("ternary"), 1);
     run.algorithm = ExchangeAlgorithm::kAllGather;  // as in the log

@@ -1,5 +1,5 @@
-// Training on the GPUs of several processes, which are threads here, each with a GPU or several: the bits, reports,
-// stops and failures of a run.
+// Training on the GPUs of several processes (here threads) with one or more GPUs each: results, reports, stops and
+// failures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,16 +46,16 @@ using ::testing::StartsWith;
 using testing::TemporaryDirectory;
 class CudaDeviceTrainerRanks : public testing::CudaTest {};
 
-/// So many processes with that many GPUs each.
+/// Number of processes, and GPUs per process.
 struct Split {
   int processes = 1;
   int gpus = 1;
 };
 
-/// Does something with each process's trainer.
+/// Called with each process's trainer.
 using WithTrainer = std::function<void(Trainer&, int process)>;
 
-/// Runs on all processes at once. @returns each one's exception, null where it had none
+/// Runs on all processes concurrently. @returns each process's exception or null
 std::vector<std::exception_ptr> run_split(DeviceRun run, const Split& split, const WithTrainer& before,
                                           const WithTrainer& after = {}) {
   run.num_replicas = split.gpus;
@@ -70,10 +70,10 @@ std::vector<std::exception_ptr> run_split(DeviceRun run, const Split& split, con
   });
 }
 
-/// What a run ends with and reports, except for times.
+/// Final state and reports of a run, without times.
 struct Result {
   std::vector<std::uint32_t> parameters, ema, slots;
-  std::vector<std::vector<std::uint32_t>> states;  // of all workers
+  std::vector<std::vector<std::uint32_t>> states;  // per worker
   std::vector<double> losses, accuracies;
   std::vector<std::int64_t> sent, received;
   std::int64_t clipped = 0;
@@ -81,7 +81,7 @@ struct Result {
   friend bool operator==(const Result&, const Result&) = default;
 };
 
-/// Records numbers of every step without looking at anything else, so that bursts are as long as they can be.
+/// Records numbers of each step without synchronization, so that bursts have full length.
 class Recorder final : public Hook {
  public:
   explicit Recorder(Result& result) : result_(result) {}
@@ -99,7 +99,7 @@ class Recorder final : public Hook {
   Result& result_;
 };
 
-/// Parameters are compared between processes.
+/// Runs and compares the parameters of all processes.
 Result result_of(const DeviceRun& run, const Split& split, const WithTrainer& before = {}) {
   Result result;
   std::mutex mutex;
@@ -107,7 +107,7 @@ Result result_of(const DeviceRun& run, const Split& split, const WithTrainer& be
   result.states.resize(static_cast<std::size_t>(run.run.num_workers));
   const auto prepare = [&](Trainer& trainer, int process) {
     if (before) before(trainer, process);
-    trainer.add_hook(std::make_unique<Recorder>(result));  // called on the first process alone
+    trainer.add_hook(std::make_unique<Recorder>(result));  // called on the first process only
   };
   const auto errors = run_split(run, split, prepare, [&](Trainer& trainer, int process) {
     const std::lock_guard lock(mutex);
@@ -185,12 +185,12 @@ TEST_F(CudaDeviceTrainerRanks, ExchangesChangeNothing) {
   }
 }
 
-/// Looks every N steps, on every process or on the first.
+/// Synchronizes every N steps, on all processes or on the first.
 class Looker final : public Hook {
  public:
   Looker(std::uint64_t period, bool everywhere) : period_(period), everywhere_(everywhere) {}
   HookVerdict after_step(const TrainingView& training, const StepView&) override {
-    // Bursts end where a hook looks, here or elsewhere.
+    // Bursts end where any hook synchronizes, also on another process.
     const bool looks = training.steps_done % period_ == 0;
     EXPECT_TRUE(!looks || training.steps_computed == training.steps_done);
     return HookVerdict::kContinue;
@@ -213,7 +213,7 @@ TEST_F(CudaDeviceTrainerRanks, ProcessesWhoseHooksLookAtDifferentStepsRunTheSame
   EXPECT_TRUE(looked_at == plain);
 }
 
-/// Asks to stop from a step on, without looking.
+/// Requests a stop from a step on, without synchronization.
 class Stopper final : public Hook {
  public:
   Stopper(std::uint64_t step, std::vector<std::uint64_t>& asked) : step_(step), asked_(asked) {}
@@ -251,7 +251,7 @@ TEST_F(CudaDeviceTrainerRanks, StopTogetherAfterTheStepAfterTheBurstThatAsked) {
           parameters.push_back(bits_of(trainer.parameters()));
         });
     EXPECT_THAT(words_of(errors), Each(""));
-    // It asked at the end of a burst, and again when all had agreed on the one step more.
+    // Requested at the end of a burst, and again after the one further step that all agreed on.
     ASSERT_THAT(asked, SizeIs(2)) << asking;
     EXPECT_EQ(asked[1], asked[0] + 1);
     EXPECT_LT(asked[1], 40u);
@@ -259,7 +259,7 @@ TEST_F(CudaDeviceTrainerRanks, StopTogetherAfterTheStepAfterTheBurstThatAsked) {
   }
 }
 
-// Contract B4: on another split too.
+// Contract B4, also with another split.
 TEST_F(CudaDeviceTrainerRanks, ContinueFromEachOthersCheckpoints) {
   const DeviceRun run = small_run(4, 5);
   const Result whole = result_of(run, {1, 1});
@@ -292,7 +292,7 @@ TEST_F(CudaDeviceTrainerRanks, ContinueFromEachOthersCheckpoints) {
   }
 }
 
-/// Passes everything on to threads, for others to change some of it.
+/// Forwards to threads; subclasses change parts.
 class PassingCommunicator : public DeviceCommunicator {
  public:
   PassingCommunicator(std::shared_ptr<Meeting> meeting, int rank) : inner_(std::move(meeting), rank) {}
@@ -323,7 +323,7 @@ class PassingCommunicator : public DeviceCommunicator {
   testing::ThreadDeviceCommunicator inner_;
 };
 
-/// Loses what the first rank sends in the largest of the buffers that are gathered together.
+/// Loses the first rank's part of the largest gathered buffer.
 class ForgetfulCommunicator final : public PassingCommunicator {
  public:
   ForgetfulCommunicator(std::shared_ptr<Meeting> meeting, int rank, bool forgets)
@@ -344,7 +344,7 @@ class ForgetfulCommunicator final : public PassingCommunicator {
   bool forgets_;
 };
 
-/// Damages what the second process begins with.
+/// Damages the initial parameters of the second process.
 void damage(Trainer& trainer, int process) {
   if (process == 1) trainer.parameters()[3] += 0.5f;
 }
@@ -366,7 +366,7 @@ TEST_F(CudaDeviceTrainerRanks, EveryGpusReplicaIsCompared) {
                                    [](Trainer& trainer, int) { trainer.add_hook(make_replica_check_hook(2)); })),
                 Each(""));
   }
-  // The last GPU gets other payloads than the rest.
+  // The last GPU receives other payloads than the rest.
   DeviceRun run = small_run(4, 4);
   run.algorithm = ExchangeAlgorithm::kAllGather;
   const auto gpus = std::make_shared<Meeting>(4);
@@ -382,7 +382,7 @@ TEST_F(CudaDeviceTrainerRanks, TakeOverTheFirstOnesReplica) {
   const Result plain = result_of(run, {1, 1});
   run.run.rebroadcast_steps = 2;
   EXPECT_TRUE(result_of(run, {2, 2}) == plain);
-  // Every two steps, so that after the fourth all have the first one's; the fifth step is the same for equal replicas.
+  // Every two steps, so that after step 4 all have the first replica; equal replicas stay equal in step 5.
   std::mutex mutex;
   std::vector<std::vector<std::uint32_t>> bits(2);
   const auto errors = run_split(run, {2, 2}, damage, [&](Trainer& trainer, int process) {
@@ -393,7 +393,7 @@ TEST_F(CudaDeviceTrainerRanks, TakeOverTheFirstOnesReplica) {
   EXPECT_EQ(bits[0], bits[1]);
 }
 
-/// Digits of which some cannot be read, or are not numbers, in one process.
+/// Digits of which some are unreadable, or NaN, in one process.
 class Broken final : public Dataset {
  public:
   explicit Broken(bool is_nan) : inner_(testing::small_digits(8, testing::kSmallImage)), is_nan_(is_nan) {}
@@ -404,7 +404,7 @@ class Broken final : public Dataset {
   int channels() const override { return inner_->channels(); }
   int num_classes() const override { return inner_->num_classes(); }
   std::int32_t label(std::int64_t index) const override { return inner_->label(index); }
-  // Read example by example as steps take them, not kept on the device.
+  // Augmented, so that each step reads the examples instead of keeping them on the device.
   bool is_augmented() const override { return true; }
   void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
     inner_->read(index, visit, image);
@@ -437,10 +437,10 @@ TEST_F(CudaDeviceTrainerRanks, AnErrorOfOnesDataEndsAll) {
   for (const std::string& word : words) EXPECT_NE(word, "");
 }
 
-/// Fails, or blocks its caller, from an operation on.
+/// Fails, or blocks the caller, from an operation on.
 class FailingCommunicator final : public PassingCommunicator {
  public:
-  /// @param last  how many of the operations that every step has it does
+  /// @param last  number of successful gathers
   FailingCommunicator(std::shared_ptr<Meeting> meeting, int rank, int last, std::function<void()> failure)
       : PassingCommunicator(std::move(meeting), rank), last_(last), failure_(std::move(failure)) {}
 
@@ -483,13 +483,13 @@ TEST_F(CudaDeviceTrainerRanks, ABurstInWhichALibraryHangsIsSaidAndEnded) {
       const std::lock_guard lock(mutex);
       said.insert(doing);
     }
-    // In place of the end of the process. A slow machine may be here in a burst that is only slow: its process would
-    // end, and the other one would wait for it.
+    // Replaces the end of the process. On a slow machine this may be called in a burst that does not hang, so it waits
+    // for the real hang.
     while (!is_hanging) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     is_over = true;
   };
   run.communicator_of = [&](int rank) -> std::shared_ptr<DeviceCommunicator> {
-    // The second rank hangs in a call, and the first one in waiting for it.
+    // The second rank hangs in a call; the first one waits for it.
     return std::make_shared<FailingCommunicator>(gpus, rank, rank == 0 ? 1000000 : 5, [&] {
       is_hanging = true;
       while (!is_over) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -27,7 +27,7 @@ using testing::SmallRun;
 using testing::state_bits;
 class CudaDeviceTrainer : public testing::CudaTest {};
 
-/// What a run ends with, and the losses of its steps.
+/// Final state of a run, and the losses of its steps.
 struct Outcome {
   std::vector<std::uint32_t> bits;
   std::vector<double> losses;
@@ -42,7 +42,7 @@ struct Outcome {
 Outcome outcome_of(const DeviceRun& run) { return Outcome(*make_device_trainer(run)); }
 
 TEST_F(CudaDeviceTrainer, TrainsWithTheSum) {
-  // A gradient twice as long at half the rate: products by powers of two are exact.
+  // A doubled gradient with half the rate: multiplications by powers of two are exact.
   const auto parameters_of = [](const SmallRun& run) {
     const std::unique_ptr<DeviceTrainer> trainer = make_device_trainer({.run = run});
     trainer->run();
@@ -56,7 +56,7 @@ TEST_F(CudaDeviceTrainer, TrainsWithTheSum) {
   EXPECT_EQ(parameters_of(run), mean);
 }
 
-/// The bits of all gradients of the last step: workers in order, each one's tensors one after the other.
+/// Bits of all gradients of the last step: by worker, then by tensor.
 std::vector<std::vector<std::uint32_t>> last_gradients_of(const DeviceRun& run) {
   std::vector<std::vector<std::uint32_t>> gradients;
   const std::unique_ptr<DeviceTrainer> trainer = make_device_trainer(run);
@@ -82,7 +82,7 @@ TEST_F(CudaDeviceTrainer, HooksSeeTheGradientsOfEveryReplicasWorkers) {
   EXPECT_EQ(last_gradients_of({.run = run, .num_replicas = 2}), one);
 }
 
-/// A hook that only wants numbers, so that bursts are as long as they can be.
+/// A hook that needs only numbers, so that bursts have full length.
 class OnlyNumbers final : public Hook {
  public:
   explicit OnlyNumbers(std::vector<double>& losses) : losses_(losses) {}
@@ -119,13 +119,13 @@ TEST_F(CudaDeviceTrainer, FollowsTheCpu) {
 }
 
 TEST_F(CudaDeviceTrainer, TernaryStepsAreTheCpusButForAFewDrawsAtTheEdge) {
-  // A gradient that differs in a last place turns a code now and then, so only the first steps are close.
+  // A gradient with another last bit sometimes changes a code, so only the first steps are close.
   expect_near_host({.run = {.num_workers = 2, .codec = "ternary", .total_steps = 1}}, 2e-4);
 }
 
 TEST_F(CudaDeviceTrainer, BurstsChangeNoBit) {
   const DeviceRun run{.run = {.num_workers = 2, .codec = "ternary", .total_steps = 9, .net = test::branched_net(0.6f)}};
-  const Outcome looked_at = outcome_of(run);  // the recorder looks after each step
+  const Outcome looked_at = outcome_of(run);  // synchronizes after each step
   for (const int max_burst : {1, 3, 8}) {
     if (testing::kIsSanitized && max_burst == 1) continue;
     DeviceRun burst = run;
@@ -215,7 +215,7 @@ TEST_F(CudaDeviceTrainer, HooksSeeWhatTheyLookAt) {
     ++looks;
     EXPECT_EQ(training.steps_done, step.step + 1);
     EXPECT_EQ(training.steps_computed, training.steps_done);
-    // The state is that after this very step.
+    // The hook sees the state after exactly this step.
     DeviceRun shorter = run;
     const auto other = make_device_trainer(shorter);
     other->add_hook(
@@ -250,7 +250,7 @@ TEST_F(CudaDeviceTrainer, HooksSeeTheMeanThatWasApplied) {
         const std::span<const float> mean = step.mean(index);
         const Segment& segment = training.net.layout().segment(index);
         EXPECT_EQ(mean.size(), static_cast<std::size_t>(segment.num_elements));
-        // The first step of momentum is one of gradient descent.
+        // Momentum's first step is gradient descent.
         for (std::size_t i = 0; i < mean.size(); ++i) {
           const std::size_t at = static_cast<std::size_t>(segment.offset) + i;
           EXPECT_FLOAT_EQ(training.parameters[at], before[at] - static_cast<float>(step.learning_rate) * mean[i]);
@@ -262,7 +262,7 @@ TEST_F(CudaDeviceTrainer, HooksSeeTheMeanThatWasApplied) {
   }
 }
 
-/// Another set, whose images may be changed as they are read.
+/// Forwards to another data set; subclasses change images.
 class Wrapped : public Dataset {
  public:
   explicit Wrapped(std::shared_ptr<const Dataset> inner) : inner_(std::move(inner)) {}
@@ -281,7 +281,7 @@ class Wrapped : public Dataset {
   std::shared_ptr<const Dataset> inner_;
 };
 
-/// Digits of which one is not a number from an epoch on.
+/// Digits of which one has NaN from an epoch on.
 class Poisoned final : public Wrapped {
  public:
   Poisoned(std::shared_ptr<const Dataset> inner, std::uint64_t from_epoch)
@@ -295,7 +295,7 @@ class Poisoned final : public Wrapped {
   std::uint64_t from_epoch_;
 };
 
-/// 8 examples, 4 a step: the image that is not a number comes in step 2 or 3.
+/// 8 examples in batches of 4: the image with NaN comes in step 2 or 3.
 DeviceRun poisoned_run(OnNonfinite on_nonfinite) {
   return {.run = {.num_workers = 2,
                   .codec = "ternary",
@@ -322,14 +322,14 @@ TEST_F(CudaDeviceTrainer, StopsWithTheWordsOfTheStepAndKeepsTheLastWholeOne) {
   std::vector<double> losses;
   trainer->add_hook(std::make_unique<OnlyNumbers>(losses));
   const std::string words = words_of_failure(*trainer);
-  // The same where an exchange first runs in the very burst that fails.
+  // The same if the failing burst runs an exchange for the first time.
   DeviceRun mixed = run;
   mixed.floating_from = 1;
   std::vector<double> mixed_losses;
   const auto mixed_trainer = make_device_trainer(mixed);
   mixed_trainer->add_hook(std::make_unique<OnlyNumbers>(mixed_losses));
   EXPECT_EQ(words_of_failure(*mixed_trainer).find("step " + std::to_string(mixed_losses.size()) + ":"), 0u);
-  // The same words as step by step, and as on the CPU: what later steps of the burst meet does not count.
+  // The same message as step by step, and on the CPU: later steps of the burst do not count.
   DeviceRun single = run;
   single.max_burst = 1;
   EXPECT_EQ(words_of_failure(*make_device_trainer(single)), words);
@@ -368,7 +368,7 @@ TEST_F(CudaDeviceTrainer, SkipsStepsAsTheCpuDoes) {
   }
 }
 
-/// Digits of which one cannot be read from its third visit on.
+/// Digits of which one is unreadable from its third visit on.
 class Unreadable final : public Wrapped {
  public:
   using Wrapped::Wrapped;
@@ -406,7 +406,7 @@ TEST_F(CudaDeviceTrainer, AnErrorOfTheDataCostsNoStepBeforeIt) {
 TEST_F(CudaDeviceTrainer, ARunThatStoppedCanGoOnFromAnEarlierState) {
   const auto trainer = make_device_trainer(poisoned_run(OnNonfinite::kStop));
   EXPECT_THROW(trainer->run(), NonFiniteError);
-  // Back to the start: the mark of the first run is forgotten, so its first steps are applied again.
+  // Back to the start: the stop flag of the first run is cleared, so steps are applied again.
   trainer->set_steps_done(0);
   std::uint64_t steps = 0;
   trainer->add_hook(every_steps(1, [&](const TrainingView& training, const StepView&) {

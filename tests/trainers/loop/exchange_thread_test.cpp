@@ -18,7 +18,7 @@ void sleep_ms(int milliseconds) { std::this_thread::sleep_for(std::chrono::milli
 
 TEST(ExchangeThread, DoesWorkInOrderBesideItsOwner) {
   ExchangeThread thread;
-  std::vector<int> done;  // read after wait only
+  std::vector<int> done;  // read only after wait
   std::thread::id where;
   for (int step = 0; step < 50; ++step) {
     for (int piece = 0; piece < 3; ++piece) {
@@ -61,9 +61,9 @@ TEST(ExchangeThread, TellsWhatWasWaitedForFromWhatWasNot) {
   sleep_ms(20);
   const ExchangeThread::Times times = thread.wait();
   EXPECT_GE(times.hidden_seconds, 0.015);
-  // All of the work was before or while it was waited for.
+  // All of the work ran before or during the wait.
   EXPECT_GE(times.hidden_seconds + times.exposed_seconds, 0.059);
-  // Work that is done before is hidden as a whole, and the next step begins from zero.
+  // Work that ends before the wait is hidden completely; the next step starts at zero.
   std::promise<void> ended;
   thread.submit([&] { sleep_ms(30); });
   thread.submit([&] { ended.set_value(); });
@@ -85,7 +85,7 @@ TEST(ExchangeThread, AnExceptionReachesTheOwnerAndDropsWhatFollows) {
   go.set_value();
   EXPECT_THROW(thread.wait(), CommunicationError);
   EXPECT_EQ(done, 1);
-  // The next step is a new one.
+  // The next step works normally.
   thread.submit([&] { ++done; });
   EXPECT_NO_THROW(thread.wait());
   EXPECT_EQ(done, 2);

@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-/// Steps done at which `hook` calls its function, of steps 1 to `last`.
+/// Steps at which `hook` calls its function, in a run of `last` steps.
 template <class MakeHook>
 std::vector<std::uint64_t> calls_of(const MakeHook& make_hook, std::uint64_t last, HookVerdict verdict,
                                     std::vector<std::uint64_t>* stops = nullptr) {

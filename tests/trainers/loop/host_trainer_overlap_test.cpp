@@ -1,4 +1,4 @@
-// Runs whose gradients are exchanged while others are still being computed: the bits and reports of those without.
+// Overlapped exchanges: results and reports equal those of runs without overlap.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,13 +30,13 @@ using testing::run_ranks;
 using testing::SmallRun;
 using testing::state_bits;
 
-/// One bucket for each tensor, several tensors each, and everything in one.
+/// One bucket per tensor, several tensors per bucket, and one bucket.
 constexpr std::int64_t kBucketBytes[] = {1, 10'000, 1 << 30};
 
-/// What a run ends with and reports, except for times.
+/// Final state and reports of a run, without times.
 struct Result {
   std::vector<std::uint32_t> parameters;
-  std::vector<std::uint32_t> chief;  // all state of rank 0
+  std::vector<std::uint32_t> chief;  // all state, rank 0
   std::vector<double> losses;
   std::vector<std::int64_t> sent, received, zeroed;
   std::vector<std::string> nonfinite;
@@ -45,7 +45,7 @@ struct Result {
   friend bool operator==(const Result&, const Result&) = default;
 };
 
-/// Runs on that many ranks. @throws what rank 0 threw
+/// Runs on `size` ranks. @throws rank 0's exception
 Result result_of(const SmallRun& run, int size) {
   Result result;
   std::mutex mutex;
@@ -127,7 +127,7 @@ TEST(HostTrainerOverlap, ChangesNothingForThreads) {
   EXPECT_EQ(result_of(with_overlap(run, 1), 2).parameters, one.parameters);
 }
 
-/// A run whose every gradient is spoiled in two tensors, which lie in different buckets.
+/// A run whose gradients are all spoiled in two tensors of different buckets.
 SmallRun spoiled_run(OnNonfinite on_nonfinite, bool nan_to_zero = false) {
   SmallRun run = small_run("ternary");
   run.on_nonfinite = on_nonfinite;
@@ -202,7 +202,7 @@ TEST(HostTrainerOverlap, WhatNeedsWholeGradientsIsRefused) {
 }
 
 TEST(HostTrainerOverlap, NothingHangsWhenTheBackwardPassOfOneRankThrows) {
-  for (const int fails_at : {7, 4, 0}) {  // before, between and after the exchange of other tensors
+  for (const int fails_at : {7, 4, 0}) {  // before, during and after the exchange of other tensors
     for (const int failing_rank : {0, 1}) {
       std::mutex mutex;
       int lost = 0;
@@ -229,13 +229,13 @@ TEST(HostTrainerOverlap, NothingHangsWhenTheBackwardPassOfOneRankThrows) {
   }
 }
 
-/// The communicator of one process, which calls a function before each gathering, with its number.
+/// The communicator of one process; calls a function before each gather, with its number.
 class Watched final : public Communicator {
  public:
   explicit Watched(std::function<void(int call)> on_gather) : on_gather_(std::move(on_gather)) {}
   int rank() const override { return self_->rank(); }
   int size() const override { return self_->size(); }
-  bool is_alone() const override { return false; }  // it watches what is handed over
+  bool is_alone() const override { return false; }  // must see the exchanged data
   void all_gather(Parcels& mine, Parcels& all) override {
     on_gather_(calls_++);
     self_->all_gather(mine, all);
@@ -255,11 +255,11 @@ class Watched final : public Communicator {
 TEST(HostTrainerOverlap, ExchangesWhileTheBackwardPassGoesOn) {
   std::promise<void> exchanged;
   SmallRun run = with_overlap({.num_workers = 1, .codec = "ternary", .total_steps = 1}, 1);
-  // A bucket gathers scalers and gradients: with the third gathering, that of the first bucket is done.
+  // Each bucket gathers scalers and gradients: at the third gather the first bucket is done.
   run.communicator = std::make_shared<Watched>([&](int call) {
     if (call == 2) exchanged.set_value();
   });
-  // Holds the backward pass up, where it ends the first layer, until the last layer's exchange has been done.
+  // Blocks the backward pass at the first layer until the last layer's exchange is done.
   const std::future<void> has_been_exchanged = exchanged.get_future();
   bool is_in_time = false;
   run.transforms = [&](const Net& net) {

@@ -1,4 +1,4 @@
-// A run over several ranks, which are threads here: the bits, reports and stops of a run of one.
+// Runs over several ranks (here threads): results, reports and stops equal those of one rank.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,10 +31,10 @@ using testing::run_ranks;
 using testing::SmallRun;
 using testing::TemporaryDirectory;
 
-/// What a run ends with and reports, except for times.
+/// Final state and reports of a run, without times.
 struct Result {
   std::vector<std::uint32_t> parameters, ema, slots;
-  std::vector<std::vector<std::uint32_t>> states;  // of all workers
+  std::vector<std::vector<std::uint32_t>> states;  // per worker
   std::vector<double> losses, accuracies;
   std::vector<std::int64_t> sent, received;
 
@@ -44,7 +44,7 @@ struct Result {
 /// Adds hooks to each rank's trainer before it runs.
 using AddHooks = std::function<void(Trainer&, bool is_chief)>;
 
-/// Runs on `size` ranks. Parameters are compared between them.
+/// Runs on `size` ranks and compares their parameters.
 Result result_of(SmallRun run, int size, const AddHooks& add_hooks = {}) {
   Result result;
   std::mutex mutex;
@@ -153,7 +153,7 @@ TEST(HostTrainerRanks, StopTogetherAfterTheStepAfterTheOneThatAsked) {
   }
 }
 
-// Contract B4: on another number of ranks too.
+// Contract B4, also with another number of ranks.
 TEST(HostTrainerRanks, ContinueFromEachOthersCheckpoints) {
   const SmallRun run{
       .num_workers = 4, .codec = "ternary", .total_steps = 5, .batch_size = 4, .net = test::branched_net(0.6f)};
@@ -176,7 +176,7 @@ TEST(HostTrainerRanks, ContinueFromEachOthersCheckpoints) {
     const std::vector<std::byte> content(checkpoint.content().begin(), checkpoint.content().end());
     if (saved.empty()) saved = content;
     EXPECT_TRUE(content == saved) << saving;
-    EXPECT_EQ(list_checkpoints(folder.path()).size(), 3u);  // 2, 4 and the last one
+    EXPECT_EQ(list_checkpoints(folder.path()).size(), 3u);  // steps 2, 4 and the last one
     for (const int going_on : {1, 3}) {
       const Result resumed = result_of(run, going_on, [&](Trainer& trainer, bool) {
         restore(checkpoint, testing::expected_identity(state), run.total_steps, trainer);

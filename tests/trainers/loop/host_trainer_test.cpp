@@ -84,14 +84,14 @@ TEST(HostTrainer, EachWorkerMovesItsOwnStateAndTheAverageFollowsTheFirst) {
   const std::span<float> first = trainer->state(0);
   EXPECT_NE(std::vector<float>(first.begin(), first.end()), initial);
   EXPECT_NE(testing::bits_of(first), testing::bits_of(trainer->state(1)));
-  // Decay 0.1 in the first step.
+  // The decay is 0.1 in the first step.
   for (std::size_t i = 0; i < initial.size(); ++i) {
     EXPECT_NEAR(trainer->state_ema().shadow()[i], 0.1 * initial[i] + 0.9 * first[i], 1e-6) << i;
   }
 }
 
 TEST(HostTrainer, DropsOutDifferentlyInEveryStep) {
-  // One example that stays the same, and no learning: only dropout makes losses differ.
+  // One constant example and no learning: only dropout changes the loss.
   const auto dataset = testing::small_digits(1, kSmallImage);
   const NetSpec spec{"net",
                      {{"drop", DropoutSpec{.keep_prob = 0.5f}},
@@ -107,7 +107,7 @@ TEST(HostTrainer, DropsOutDifferentlyInEveryStep) {
 }
 
 TEST(HostTrainer, TrainsWithTheSum) {
-  // A gradient twice as long at half the rate: products by powers of two are exact.
+  // A doubled gradient with half the rate: multiplications by powers of two are exact.
   const auto parameters_of = [](const SmallRun& run) {
     const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
     trainer->run();
@@ -148,7 +148,7 @@ TEST(HostTrainer, OneWorkerWithoutExchangeEqualsAnExchangeOfOne) {
 }
 
 TEST(HostTrainer, FourWorkersWithoutCompressionDoWhatOneDoes) {
-  // The same examples in each step; sums are ordered differently, so only roundings may differ.
+  // The same examples in each step; other orders of sums, so only roundings differ.
   const std::unique_ptr<Trainer> one = make_small_trainer({.num_workers = 1});
   const std::unique_ptr<Trainer> four = make_small_trainer({.num_workers = 4});
   const std::vector<float> initial(one->parameters().begin(), one->parameters().end());
@@ -162,7 +162,7 @@ TEST(HostTrainer, FourWorkersWithoutCompressionDoWhatOneDoes) {
   }
   EXPECT_GT(std::sqrt(moved), 0.01);
   EXPECT_LT(std::sqrt(apart), 1e-4 * std::sqrt(moved));
-  EXPECT_NE(state_bits(*one), state_bits(*four));  // or the test has compared a run with itself
+  EXPECT_NE(state_bits(*one), state_bits(*four));  // the runs are really different
 }
 
 TEST(HostTrainer, TernaryTrainingLearns) {
@@ -213,7 +213,7 @@ TEST(HostTrainer, StopsWhenAHookAsksAndGoesOnExactly) {
   const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
   int calls = 0;
   trainer->add_hook(at_step(2, [](const TrainingView&, const StepView&) { return HookVerdict::kStop; }));
-  // A hook after the one that stops still sees the step.
+  // Hooks after the stopping one still see the step.
   trainer->add_hook(every_steps(1, [&calls](const TrainingView&, const StepView&) {
     ++calls;
     return HookVerdict::kContinue;
@@ -224,7 +224,7 @@ TEST(HostTrainer, StopsWhenAHookAsksAndGoesOnExactly) {
   EXPECT_EQ(state_bits(*trainer), bits_after(run));
 }
 
-/// Records what hooks are told.
+/// Records the arguments of hooks.
 class Recorder final : public Hook {
  public:
   explicit Recorder(std::vector<std::string>& log, bool everywhere = false) : log_(log), everywhere_(everywhere) {}
@@ -293,7 +293,7 @@ TEST(HostTrainer, HooksSeeTheMeanThatWasApplied) {
         const std::span<const float> mean = step.mean(index);
         const Segment& segment = training.net.layout().segment(index);
         EXPECT_EQ(mean.size(), static_cast<std::size_t>(segment.num_elements));
-        // The first step of momentum is one of gradient descent.
+        // Momentum's first step is gradient descent.
         for (std::size_t i = 0; i < mean.size(); ++i) {
           const std::size_t at = static_cast<std::size_t>(segment.offset) + i;
           EXPECT_FLOAT_EQ(training.parameters[at], before[at] - static_cast<float>(step.learning_rate) * mean[i]);
@@ -318,7 +318,7 @@ TEST(HostTrainer, WithParametersFromServersThereIsNoMean) {
   EXPECT_EQ(steps, 6);
 }
 
-/// Forty digits of which the last half has an infinite pixel.
+/// Forty digits, of which the second half has an infinite pixel.
 class PoisonedDigits final : public Dataset {
  public:
   const std::string& name() const override { return digits_->name(); }
@@ -352,7 +352,7 @@ TEST(HostTrainer, StopOnNonfiniteLeavesTheLastWholeStep) {
 
 TEST(HostTrainer, SkippedStepsLeaveParametersAndSlots) {
   for (const bool simple : {true, false}) {
-    // A batch of all forty examples: every step is poisoned.
+    // All forty examples in one batch: every step is poisoned.
     const std::unique_ptr<Trainer> trainer = make_small_trainer({.simple = simple,
                                                                  .on_nonfinite = OnNonfinite::kSkip,
                                                                  .total_steps = 2,
@@ -427,17 +427,17 @@ TEST(HostTrainer, ErrorsOfTheDataSetComeThrough) {
   EXPECT_EQ(message_of<DataError>([&] { trainer->run(); }), "worn out");
 }
 
-constexpr std::uint64_t kReferenceSteps = testing::kIsSanitized ? 1 : 5;  // plain loops, slow under a sanitizer
+constexpr std::uint64_t kReferenceSteps = testing::kIsSanitized ? 1 : 5;  // plain loops are slow under a sanitizer
 
 const SmallRun kPinnedRun{
     .simple = true, .total_steps = 10, .learning_rate = 0.05, .weight_decay = 0.01, .net = lenet()};
 
-// Losses of kPinnedRun. Origin: the first five are those of the plain double-precision run below, the others were
-// recorded from this trainer once it agreed with it to 1e-5 (GCC 12, oneDNN 2.6, AVX-512).
+// Losses of kPinnedRun. The first five are from the double-precision run below; the others were recorded from this
+// trainer after it agreed to 1e-5 (GCC 12, oneDNN 2.6, AVX-512).
 constexpr double kPinnedLosses[] = {2.303652, 2.358750, 2.403210, 2.406616, 2.394450,
                                     2.192312, 2.229043, 2.251179, 2.320362, 2.182891};
 
-/// The same training in double precision, written out as loops.
+/// The same training in double precision, as plain loops.
 std::vector<double> reference_losses(const SmallRun& run, std::uint64_t num_steps) {
   const std::unique_ptr<Trainer> initial = make_small_trainer(run);
   const NetPlan plan = plan_net(run.net, {kSmallImage, kSmallImage, 1}, 10);
@@ -483,8 +483,8 @@ TEST(HostTrainer, LossesFollowAPlainRunInDoublePrecision) {
 TEST(HostTrainer, LossesFollowTheRecordedTrajectory) {
   const std::vector<double> losses = losses_of(kPinnedRun);
   ASSERT_EQ(losses.size(), std::size(kPinnedLosses));
-  // Another instruction set sums in another order, which changes far less than this; a wrong rate, gradient or order of
-  // examples changes far more.
+  // Other instruction sets sum in another order, which changes far less; a wrong rate, gradient or order of examples
+  // changes far more.
   for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], kPinnedLosses[i], 2e-3) << i;
 }
 

@@ -31,7 +31,7 @@ Layout small_layout() {
   return layout;
 }
 
-/// Writes an empty message of these fields.
+/// Writes an empty message with these fields.
 void write(MessageDump& dump, MessageKind kind, std::uint64_t step, int worker) {
   MessageWriter writer;
   writer.begin(kind, {.run_id = 1, .fingerprint = 2, .step = step}, worker, 0, max_message_bytes(0, 0, 0));
@@ -48,7 +48,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
 TEST(MessageDump, NamesFilesByStepRankOrderKindAndWorker) {
   const TemporaryDirectory folder;
   MessageDump dump(folder / "dump", 3, 8, 2);
-  // A resumed run begins at any step.
+  // A resumed run may start at any step.
   write(dump, MessageKind::kScalers, 17, 5);
   write(dump, MessageKind::kGradient, 17, 5);
   write(dump, MessageKind::kPartialSum, 17, 4);

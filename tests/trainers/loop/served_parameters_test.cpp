@@ -25,7 +25,7 @@ using testing::make_small_trainer;
 using testing::run_ranks;
 using testing::SmallRun;
 
-/// Bits of everything that a checkpoint keeps of a run: all but what lies between tensors.
+/// Bits of all saved state, without padding between tensors.
 std::vector<std::uint32_t> state_bits(Trainer& trainer) {
   std::vector<std::uint32_t> all;
   const auto append = [&](std::span<const float> flat) {
@@ -46,8 +46,7 @@ struct Ranks {
   int num_servers = 0;
 };
 
-/// A run on ranks. @param look  at rank 0's trainer before it trains
-/// @returns the bits of rank 0's state, and of every rank's parameters
+/// Results of a run: bits of rank 0's state, and of each rank's parameters.
 struct Trained {
   std::vector<std::uint32_t> state;
   std::vector<std::vector<std::uint32_t>> parameters;
@@ -89,7 +88,7 @@ TEST(ServedParameters, HaveTheBitsOfReplicasThatUpdateThemselves) {
     const Trained expected = train(replicated, {});
     for (const Ranks& ranks : {Ranks{1, 0}, Ranks{2, 0}, Ranks{2, 1}, Ranks{5, 3}}) {
       const Trained found = train(served_run(optimizer), ranks);
-      // The last step's slots were gathered after it.
+      // The slots of the last step were gathered after it.
       EXPECT_EQ(found.state, expected.state) << optimizer << ", " << ranks.size << " ranks";
       for (const auto& parameters : found.parameters) EXPECT_EQ(parameters, expected.parameters[0]);
     }
@@ -119,7 +118,7 @@ TEST(ServedParameters, ThatAreRoundedOnTheirWayGoOnUnrounded) {
   const std::vector<Optimizer::Slot> slots = trainer->slots();
   ASSERT_EQ(slots.size(), 1u);
   EXPECT_EQ(slots[0].name, "served");
-  // The workers' parameters are those of the server, rounded; and these have more digits.
+  // Workers have the server's parameters, rounded; the served ones have more digits.
   std::vector<float> rounded(slots[0].values.begin(), slots[0].values.end());
   Stream stream(Device::cpu(), 1);
   const std::vector<std::uint32_t> exact = bits_of(rounded);
@@ -128,7 +127,7 @@ TEST(ServedParameters, ThatAreRoundedOnTheirWayGoOnUnrounded) {
   EXPECT_NE(bits_of(rounded), exact);
 }
 
-/// Gives a trainer the state that another one has come to.
+/// Copies the state of one trainer to another.
 void copy_state(Trainer& from, Trainer& to) {
   std::ranges::copy(from.parameters(), to.parameters().begin());
   std::ranges::copy(from.ema().shadow(), to.ema().shadow().begin());

@@ -41,7 +41,7 @@ TEST(StepSummary, IsTheSameForAnySplit) {
   for (const int size : {1, 2, 3, 5}) {
     const auto errors = run_ranks(size, [&](const std::shared_ptr<Communicator>& communicator) {
       const StepSummary summary = summarize_local(make_worker_group(kNumWorkers, communicator), false);
-      EXPECT_EQ(summary.loss, sum / kNumWorkers);  // to the bit
+      EXPECT_EQ(summary.loss, sum / kNumWorkers);  // bit-identical
       EXPECT_EQ(summary.num_correct, 10);
       EXPECT_EQ(summary.counts.zeroed_elements, 10);
       EXPECT_EQ(summary.counts.clipped_gradients, 5);

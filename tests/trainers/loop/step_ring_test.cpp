@@ -21,7 +21,7 @@ TEST_F(CudaStepRing, AReplayedStepTakesItsOwnInputAndLeavesItsOwnRecord) {
   const Buffer<WorkerLoss> on_device = to_device<WorkerLoss>(losses, stream);
   const std::vector<std::uint32_t> no = {0};
   const Buffer<std::uint32_t> skip = to_device<std::uint32_t>(no, stream);
-  // The step: a weight moves by the step's rate.
+  // Simulates a step: the weight moves by the step's rate.
   const std::vector<float> zero = {0, 0};
   Buffer<float> weight = to_device<float>(zero, stream);
   const std::vector<float> one = {1, 1};

@@ -31,7 +31,7 @@ Layout two_tensors() {
   return layout;
 }
 
-/// A gradient of two_tensors, its strategy and what comes out.
+/// A gradient of two_tensors, its strategy and the results.
 struct Fixture {
   explicit Fixture(std::vector<float> a_values, std::vector<float> b_values)
       : a(std::move(a_values)), b(std::move(b_values)), mean(static_cast<std::size_t>(layout.flat_elements()), 99.0f) {}
@@ -66,7 +66,7 @@ TEST(SimpleStrategy, AppliesTheGradientAsItIs) {
   EXPECT_EQ(result.report.sent_bytes() + result.report.received_bytes(), 0);
   EXPECT_EQ(bits_of(f.mean_of(0)), bits_of(f.a));
   EXPECT_EQ(bits_of(f.mean_of(1)), bits_of(f.b));
-  // Between the tensors lies padding, which is left alone.
+  // Padding between tensors stays unchanged.
   EXPECT_EQ(f.mean[3], 99.0f);
   std::vector<float> sent(2);
   EXPECT_EQ(strategy->decode_sent(0, 1, sent), 0.0f);
@@ -113,7 +113,7 @@ TEST(Strategy, SkipsOnNonfinite) {
     EXPECT_TRUE(result.report.skipped);
     EXPECT_EQ(result.report.nonfinite,
               "step 2: tensor 'a' of worker 0 holds NaN or infinity, or is too large for the codec");
-    // The next step is a step like any other.
+    // The next step works normally.
     Fixture good({1, 2, 3}, {4, 5});
     const StrategyResult next = strategy->combine(good.tables(), good.mean, 3);
     EXPECT_FALSE(next.skip);
@@ -138,7 +138,7 @@ TEST(Strategy, CountsANonfiniteTensorAsZero) {
   }
 }
 
-/// An exchange that says what it was called with.
+/// An exchange that records its arguments.
 class ProbeExchange final : public GradientExchange {
  public:
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean,

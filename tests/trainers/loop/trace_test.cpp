@@ -32,7 +32,7 @@ using Json = nlohmann::json;
 
 Json events_of(const Trace& trace) { return Json::parse("[" + trace.to_json(3, "rank 3 on node1") + "]"); }
 
-/// Those that are no names.
+/// Events other than names of processes and threads.
 std::vector<Json> told(const Json& events) {
   std::vector<Json> result;
   std::ranges::copy_if(events, std::back_inserter(result), [](const Json& event) { return event["ph"] != "M"; });
@@ -113,7 +113,7 @@ TEST(Trace, SpansMayHaveNoTrace) {
   EXPECT_THAT(told(events_of(trace)), SizeIs(1));
 }
 
-/// The trace file of a run of two ranks.
+/// Trace file of a run on two ranks.
 Json traced(bool overlap, std::uint64_t num_steps, std::uint64_t total_steps) {
   const TemporaryDirectory folder;
   const auto errors = run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {

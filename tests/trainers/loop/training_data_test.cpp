@@ -27,7 +27,7 @@ using testing::RowDataset;
 using testing::run_ranks;
 using testing::small_digits;
 
-/// Joins these shards, one per rank. @returns what each rank has then
+/// Joins the shards of all ranks. @returns the data of each rank
 std::vector<TrainingData> joined(const std::vector<std::shared_ptr<const Dataset>>& shards, int num_servers = 0) {
   std::vector<TrainingData> data(shards.size());
   const auto errors =
@@ -97,7 +97,7 @@ TEST(TrainingData, ShardsOfOtherImagesAreRefused) {
   EXPECT_THROW(joined({rows(2), rows(3)}), DataError);
 }
 
-/// Two rows of classes that have names.
+/// Two rows with named classes.
 class NamedRows final : public RowDataset {
  public:
   explicit NamedRows(std::vector<std::string> names)
@@ -115,7 +115,7 @@ TEST(TrainingData, ShardsWhoseLabelsStandForOtherClassesAreRefused) {
                 joined({named({"cat", "dog"}), named({"cat", "dog"}), named({"cat", "fox"})});
               }),
               HasSubstr("class 1 is 'dog' for rank 0 and 'fox' for rank 2"));
-  // What serves has no shard.
+  // Servers have no shard.
   EXPECT_EQ(joined({named({"cat", "dog"}), named({"dog", "fox"})}, 1)[0].num_examples, 2);
 }
 
@@ -150,7 +150,7 @@ TEST(TrainingData, WorkersOfAShareTakeTheirBatchesFromItAlone) {
   const WorkerRange others{.num_workers = 6, .first_local_worker = 0, .num_local_workers = 2};
   const PipelineOptions first = pipeline_options(others, others, options);
   EXPECT_NE(own.seed, first.seed);
-  // Of a process with several GPUs each takes its workers' part of what they have in common.
+  // Each GPU of a process gets its workers' part of the process's data.
   const WorkerRange of_gpu{.num_workers = 6, .first_local_worker = 5, .num_local_workers = 1};
   const PipelineOptions part = pipeline_options(of_gpu, workers, options);
   EXPECT_EQ(part.seed, own.seed);

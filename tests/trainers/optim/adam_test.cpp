@@ -22,7 +22,7 @@ using testing::bits_of;
 using ::testing::HasSubstr;
 using testing::message_of;
 
-/// The gradient of update t, different for every element and update.
+/// Gradient of update t, different for each element and update.
 std::vector<float> gradient_of(std::size_t count, int t) {
   std::vector<float> g(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -38,7 +38,7 @@ TEST(Adam, StepSizeIsTheRateWithTheBiasCorrection) {
     const double expected = 0.25 * std::sqrt(1 - std::pow(b2, t)) / (1 - std::pow(b1, t));
     EXPECT_NEAR(adam_step_size(0.25f, static_cast<std::uint64_t>(t)), expected, 1e-7 * expected) << t;
   }
-  // The correction is gone after long enough, and no update is too late for it.
+  // The correction vanishes after many updates, also for the largest number of updates.
   EXPECT_EQ(adam_step_size(0.25f, 1000000), 0.25f);
   EXPECT_EQ(adam_step_size(0.25f, UINT64_MAX), 0.25f);
   EXPECT_THROW(adam_step_size(0.25f, 0), InvalidArgument);
@@ -70,7 +70,7 @@ TEST(Adam, CountsItsUpdates) {
 }
 
 TEST(Adam, FirstUpdatesMoveByTheRate) {
-  // With the correction whole, a gradient that stays the same moves each weight by lr, against its sign, every time.
+  // With bias correction, a constant gradient moves each weight by lr in each update, against its sign.
   Stream stream(Device::cpu(), 1);
   const auto optimizer = make_adam(3);
   std::vector<float> weights = {0, 0, 0};

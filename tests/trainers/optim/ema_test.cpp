@@ -34,8 +34,7 @@ TEST(Ema, BeginsAsTheInitialParameters) {
 }
 
 TEST(Ema, FollowsAConstantByTheProductOfDecays) {
-  // With w constant, shadow - w shrinks by d_t in each step: the product of (1 + t) / (10 + t) is
-  // (T! 9!) / (T + 9)!.
+  // With constant w, shadow - w shrinks by d_t in each step: the product of (1 + t) / (10 + t) is (T! 9!) / (T + 9)!.
   constexpr std::size_t kCount = 100;
   Stream stream(Device::cpu(), 2);
   Ema ema(0.9999, std::vector<float>(kCount, 3.0f));
@@ -44,7 +43,7 @@ TEST(Ema, FollowsAConstantByTheProductOfDecays) {
   for (std::uint64_t step = 0; step < 12; ++step) {
     ema.update(parameters, step, stream);
     product *= static_cast<double>(1 + step) / static_cast<double>(10 + step);
-    // One rounding of a value near 1 in each step.
+    // One rounding of a value near 1 per step.
     for (const float value : ema.shadow()) ASSERT_NEAR(value, 1 + 2 * product, 13 * 6e-8) << step;
   }
 }

@@ -35,7 +35,7 @@ using testing::message_of;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// Changes all of one worker's gradient.
+/// Applies a transform to one worker's whole gradient.
 TransformCounts apply(GradientTransform& transform, std::span<const float> parameters, std::span<float> gradient,
                       Stream& stream) {
   TransformCounts counts;
@@ -64,7 +64,7 @@ TEST(WeightDecay, AddsToRegularizedTensorsOnly) {
   EXPECT_EQ(transform->name(), "weight_decay");
   Stream stream(Device::cpu(), 2);
   apply(*transform, parameters, gradient, stream);
-  // Biases and the padding between tensors are as before.
+  // Biases and padding are unchanged.
   EXPECT_EQ(bits_of(gradient), bits_of(expected));
 }
 
@@ -95,7 +95,7 @@ TEST(NanToZero, ZeroesAndCounts) {
   EXPECT_EQ(apply(*transform, {}, gradient, stream).zeroed_elements, 0);
 }
 
-/// Two tensors, the first with several chunks and an odd end, and a gradient over them.
+/// Two tensors, the first with several chunks and a ragged end, with gradient.
 struct TwoTensors {
   TwoTensors() {
     layout.add("a", {9001});
@@ -159,7 +159,7 @@ TEST(ClipByGlobalNorm, LeavesShorterGradientsAlone) {
 }
 
 TEST(ClipByGlobalNorm, HugeGradientsKeepTheirDirection) {
-  // The squares of these elements are beyond fp32, not beyond fp64.
+  // The squares of these elements overflow fp32, but not fp64.
   Layout layout;
   layout.add("a", {2});
   std::vector<float> gradient(static_cast<std::size_t>(layout.flat_elements()), 0.0f);
@@ -203,7 +203,7 @@ TEST(ClipByGlobalNorm, ClipsTheOtherTensorsWhereNonfiniteOnesCountAsZero) {
     const auto transform = make_clip_by_global_norm(tensors.layout, 0.5 * norm, 1, OnNonfinite::kZero);
     EXPECT_EQ(apply(*transform, {}, tensors.gradient, stream).clipped_gradients, 1);
     EXPECT_EQ(bits_of(values), want);
-    // The exchange must still find it.
+    // The exchange must still detect it.
     EXPECT_FALSE(std::isfinite(tensors.gradient[static_cast<std::size_t>(spoilt.offset) + 5]));
   }
 }
@@ -247,7 +247,7 @@ TEST(Transforms, TensorByTensorIsTheWhole) {
   EXPECT_THROW(clip->submit(nullptr, two, whole_range(layout), &counts, stream), InvalidArgument);
 }
 
-/// Sets as many elements of a worker's gradient to NaN as its number says, and one.
+/// Sets the first worker + 1 elements of each worker's gradient to NaN.
 class Spoil final : public GradientTransform {
  public:
   std::string name() const override { return "spoil"; }
@@ -259,7 +259,7 @@ class Spoil final : public GradientTransform {
   }
 };
 
-/// What becomes of a worker's gradient does not depend on how many there are beside it, nor on threads.
+/// The result for one worker depends neither on other workers nor on threads.
 TEST(Transforms, WorkersAreChangedEachByItself) {
   const auto net = make_net("lenet", {16, 16, 1}, 10, {});
   const Layout& layout = net->layout();

@@ -14,7 +14,7 @@ TEST(IntegerPower, IsTheProductOfTheFactors) {
   static_assert(integer_power(3.0, 5) == 243.0);
   EXPECT_EQ(integer_power(2.0, 100), 0x1p100);
   EXPECT_EQ(integer_power(-0.5, 3), -0.125);
-  // 1.5 has few enough digits that no product up to the 30th rounds.
+  // 1.5 has so few digits that products up to the 30th are exact.
   double product = 1.0;
   for (std::uint64_t exponent = 0; exponent <= 30; ++exponent, product *= 1.5) {
     EXPECT_EQ(integer_power(1.5, exponent), product) << exponent;

@@ -52,7 +52,7 @@ TEST(Optimizer, MomentumAccumulatesGradientsNotUpdates) {
   std::vector<float> weights = wave(kCount, 2.0f, 0.7f);
   std::vector<float> expected = weights;
   std::vector<float> accumulator(kCount, 0.0f);
-  // The rate changes between steps: an accumulator of updates would differ.
+  // The rate changes between steps: accumulating updates instead of gradients would differ.
   for (const float rate : {0.1f, 0.01f, 0.5f}) {
     const std::vector<float> gradient = wave(kCount, 0.3f, rate);
     optimizer->apply(weights, gradient, rate, stream);
@@ -74,7 +74,7 @@ TEST(Optimizer, SlotsAreTheStateThatACheckpointKeeps) {
   ASSERT_EQ(slots.size(), 1u);
   EXPECT_EQ(slots[0].name, "momentum");
   EXPECT_THAT(slots[0].values, ElementsAre(0.0f, 0.0f, 0.0f, 0.0f));
-  // What is written to a slot is what the next update continues from: a = 0.9 * 10 + 1, w = 0 - 0.5 a.
+  // The next update continues from values written to a slot: a = 0.9 * 10 + 1, w = 0 - 0.5 a.
   std::ranges::fill(slots[0].values, 10.0f);
   std::vector<float> weights(4, 0.0f);
   Stream stream(Device::cpu(), 1);

@@ -17,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::message_of;
 
-/// Parses and checks a command line as terngrad_train does, as one of that many processes.
+/// Parses and checks a command line as terngrad_train does, as one of `num_processes` processes.
 TrainOptions accept(const std::vector<std::string>& arguments, int num_processes = 1) {
   TrainOptions o;
   OptionSet options("test");

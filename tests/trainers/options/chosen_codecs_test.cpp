@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using testing::message_of;
 using ::testing::StartsWith;
 
-/// Each codec that the options name: where, and its spec with all values.
+/// Each codec that the options select: the option, and its complete spec.
 std::vector<std::string> choices(const TrainOptions& o) {
   std::vector<std::string> all;
   for (const ChosenCodec& codec : chosen_codecs(o)) all.push_back(codec.given + " is " + to_string(codec.spec));

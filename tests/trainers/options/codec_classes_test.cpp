@@ -1,5 +1,5 @@
-// What terngrad_train does with every codec by every strategy, exchange and downlink: it accepts, or refuses with the
-// option and its reason. What the library does: tests/compress/exchange/codec_classes_test.cpp.
+// Every codec with every strategy, exchange and downlink: terngrad_train accepts it, or names the option and the
+// reason. See also tests/compress/exchange/codec_classes_test.cpp (the library).
 #include "support/codec_classes.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ const std::vector<Row>& rows() {
   return rows;
 }
 
-/// What terngrad_train says of a command line; empty if it accepts it.
+/// Error message of a command line; empty if it is accepted.
 std::string refusal_of(const std::vector<std::string>& arguments) {
   TrainOptions o;
   OptionSet options("test");
@@ -85,7 +85,7 @@ TEST(TrainCodecClasses, AreAcceptedOrRefusedWithTheOptionAndItsReason) {
       arguments = arguments + row.options;
       SCOPED_TRACE(::testing::PrintToString(arguments));
       const testing::Cell& cell = row.cells.of(classed.column);
-      // Sparse codecs whose tensors may be cut like those of any other.
+      // Sparse codecs whose tensors can be cut at chunks are accepted.
       if (cell.refusal == kNoCuts && make_codec(classed.spec, {})->traits().grain_elements == kChunkElements) {
         EXPECT_EQ(refusal_of(arguments), "");
         continue;
@@ -118,7 +118,7 @@ TEST(TrainCodecClasses, KeepWhatTheirMessagesLeaveOutUnlessTheyVoteOrScaleUp) {
   }
 }
 
-// A scaler of all tensors is the only thing that keeps gradients whole.
+// Only codecs with one scaler for all tensors exclude buckets.
 TEST(TrainCodecClasses, OneScalerForTheModelGoesWithoutBuckets) {
   EXPECT_THAT(testing::refuse({"--num_nodes", "2", "--codec", "ternary:scope=model", "--bucket_mb", "1"}),
               HasSubstr("--bucket_mb"));
@@ -128,7 +128,7 @@ TEST(TrainCodecClasses, OneScalerForTheModelGoesWithoutBuckets) {
           "--overlap on: needs an exchange beside the backward pass; this needs another --scaler_scope than model"));
 }
 
-// One of each column trains by each strategy; ternary has its own scalers with async by default.
+// One codec of each column trains with each strategy; with async, ternary has its own scalers by default.
 TEST(TrainCodecClasses, TrainByEveryStrategy) {
   const testing::SmallMnist mnist;
   const std::vector<std::vector<std::string>> strategies = {{"--strategy", "replicated"},
@@ -137,7 +137,7 @@ TEST(TrainCodecClasses, TrainByEveryStrategy) {
                                                             {"--strategy", "async"}};
   for (const std::vector<std::string>& strategy : strategies) {
     for (const char* spec : {"bf16", "natural", "ternary", "sign", "topk", "randomk"}) {
-      if (spec == std::string("topk") && strategy.size() > 2) continue;  // --pull parameters is refused
+      if (spec == std::string("topk") && strategy.size() > 2) continue;  // refuses --pull parameters
       const testing::TemporaryDirectory folder;
       const auto outcome =
           testing::train(mnist.options(folder / "run") +

@@ -17,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::message_of;
 
-/// Checks these codecs. @param clip_factor  of the command line; empty: none, and 2.5 by default
+/// Checks these codecs. @param clip_factor  of the command line; empty: not given, 2.5 by default
 void check(const std::vector<std::string>& codecs, const std::string& clip_factor = "",
            const std::vector<std::string>& others = {}) {
   double value = 2.5;

@@ -182,10 +182,10 @@ TEST(CompressionOptionChecks, KeysAndOptionsThatDifferAreRefused) {
       {{"--codec", "ternary:format=t5", "--ternary_format", "t2"}, {"--ternary_format t2", "format=t5"}},
       {{"--codec", "ternary:clip_factor=2.5", "--grad_bits", "16"},
        {"--codec ternary:clip_factor=2.5", "--grad_bits 16"}},
-      // With a rule that takes its value, the option still says something else than the codec.
+      // A rule uses the option's value, but the option still contradicts --codec.
       {{"--codec", "ternary:clip_factor=2.5", "--codec_for", "a=ternary", "--clip_factor", "1"},
        {"--clip_factor 1", "--codec ternary:clip_factor=2.5"}},
-      // No codec takes its value.
+      // No codec uses the option's value.
       {{"--codec_for", "a=ternary:clip_factor=2.5", "--clip_factor", "1"},
        {"--clip_factor 1", "--codec_for a=ternary:clip_factor=2.5"}},
   });
@@ -195,7 +195,7 @@ TEST(CompressionOptionChecks, KeysAndOptionsThatDifferAreRefused) {
       {"--codec", "ternary:clip_factor=2.5", "--grad_bits", "1"},
       {"--codec", "ternary:block=4096", "--scaler_scope", "block", "--block_size", "4096"},
       {"--codec", "ternary:format=t5", "--clip_factor", "2.5"},
-      // A rule may have a value of its own where others take the option's.
+      // A rule may override the option if other tensors use it.
       {"--grad_bits", "1", "--clip_factor", "2.5", "--codec_for", "conv*=ternary:clip_factor=0"},
   });
 }
@@ -209,7 +209,7 @@ TEST(CompressionOptionChecks, OptionsThatOneOfSeveralTernariesTakesHaveAnEffect)
       {"--codec_for", "a=ternary:scope=block", "--block_size", "64"},
       {"--num_nodes", "2", "--codec", "ternary:sharing=none", "--codec_for", "a=ternary:sharing=max", "--exchange",
        "integer_sum", "--ternary_format", "t5"},
-      {"--codec", "ternary:sharing=none"},  // which is the same with one worker
+      {"--codec", "ternary:sharing=none"},  // no effect with one worker
   });
 }
 
@@ -217,7 +217,7 @@ TEST(CompressionOptionChecks, CombinationsThatMakeSenseAreAccepted) {
   expect_accepted({
       {"--grad_bits", "1", "--num_nodes", "2", "--clip_factor", "2.5", "--scaler", "original", "--clip_scope", "local"},
       {"--grad_bits", "1", "--clip_factor", "2.5", "--scaler", "original"},
-      // A lossy downlink is part of the result, also of one worker.
+      // A lossy downlink changes the result, also with one worker.
       {"--grad_bits", "1", "--downlink_codec", "ternary"},
       {"--grad_bits", "16", "--downlink_codec", "bf16"},
       {"--grad_bits", "1", "--num_nodes", "2", "--exchange", "all_gather", "--downlink_codec", "ternary"},
@@ -229,13 +229,13 @@ TEST(CompressionOptionChecks, CombinationsThatMakeSenseAreAccepted) {
        "--downlink_codec", "ternary"},
       {"--grad_bits", "1", "--size_to_binarize", "0", "--quantize_logits", "--ternary_format", "tmask"},
       {"--grad_bits", "16", "--size_to_binarize", "100"},
-      // One tensor with the codec is enough for its options to have an effect.
+      // Options take effect if one tensor has the codec.
       {"--num_nodes", "2", "--codec_for", "fc3/weights=ternary", "--clip_factor", "2.5", "--exchange", "integer_sum"},
       {"--num_nodes", "2", "--codec_for", "*=ternary", "--downlink_codec", "sums"},
       {"--grad_bits", "1", "--floating_grad_epoch", "2"},
       {"--grad_bits", "16", "--floating_grad_epoch", "20"},
       {"--codec_for", "*=bf16", "--floating_grad_epoch", "2"},
-      // The original's scripts give it so whatever the codec.
+      // The original's scripts set it with all codecs.
       {"--floating_grad_epoch", "0"},
   });
 }

@@ -22,9 +22,9 @@ TEST(DatasetRecipes, DataSetsBringTheirDefaults) {
   EXPECT_EQ(o.weight_decay, 0.0005);
   for (const char* own : {"npy", "folder"})
     EXPECT_EQ(accept({"--dataset", own, "--data_dir", "d"}).net, "lenet") << own;
-  EXPECT_EQ(accept({"--dataset", "npy", "--data_dir", "d"}).image_size, 0);  // the arrays' own
+  EXPECT_EQ(accept({"--dataset", "npy", "--data_dir", "d"}).image_size, 0);  // size of the arrays
   EXPECT_EQ(accept({"--dataset", "folder", "--data_dir", "d"}).image_size, 28);
-  // What the user says wins, also where it is another set's default.
+  // Explicit values win, even if they equal another set's default.
   EXPECT_EQ(accept({"--dataset", "mnist", "--data_dir", "d", "--max_steps", "3000"}).max_steps, 3000);
 }
 
@@ -46,7 +46,7 @@ TEST(DatasetRecipes, NetsOfADataSetMayHaveARecipeOfTheirOwn) {
   EXPECT_EQ(accept({"--dataset", "imagenet", "--data_dir", "d", "--net", "googlenet"}).weight_decay, 0.00004);
   EXPECT_EQ(accept({"--dataset", "imagenet", "--data_dir", "d", "--net", "resnet_50"}).max_steps, 450000);
   EXPECT_EQ(accept({"--dataset", "mnist", "--data_dir", "d", "--net", "resnet_20"}).image_size, 28);
-  // What the user says wins.
+  // Explicit values win.
   EXPECT_EQ(
       accept({"--dataset", "cifar10", "--data_dir", "d", "--net", "resnet_20", "--learning_rate_decay_type", "fixed"})
           .learning_rate_decay_type,

@@ -67,7 +67,7 @@ TEST(TrainOptionChecks, OptionsWithoutEffectMayHaveTheirDefault) {
       {"--benchmark_mode", "--eval_steps", "0", "--histogram_steps", "1000"},
       {"--dropout_keep_prob", "0.5", "--fine_tune=false"},
   });
-  // Accepted is the default alone.
+  // Only the default is accepted.
   EXPECT_THAT(refuse({"--grad_bits", "32", "--clip_factor", "2.5"}),
               AllOf(HasSubstr("--clip_factor 2.5:"), HasSubstr("accepted here: 0, its default")));
 }

@@ -48,7 +48,7 @@ TEST(TrainOptions, GradBitsNamesACodec) {
   EXPECT_EQ(accept({"--grad_bits", "16"}).codec_name(), "bf16");
   EXPECT_EQ(accept({"--grad_bits", "1"}).codec_name(), "ternary");
   EXPECT_EQ(accept({"--codec", "ternary"}).codec_name(), "ternary");
-  // Together where they agree.
+  // Both are accepted if they agree.
   EXPECT_EQ(accept({"--codec", "ternary", "--grad_bits", "1"}).codec_name(), "ternary");
   EXPECT_EQ(accept({"--codec", "auto", "--grad_bits", "16"}).codec_name(), "bf16");
 }
@@ -70,7 +70,7 @@ TEST(TrainOptions, WrongValuesAreRefused) {
       {{"--grad_bits", "3"}, {"--grad_bits", "3", "32, 16, 8, 4, 2, 1"}},
       {{"--codec", "sgd"}, {"--codec", "qsgd", "fp32", "bf16", "ternary"}},
       {{"--batch_size", "0"}, {"--batch_size", "0", "from 1"}},
-      // More than an int holds: it must not wrap around to a small batch.
+      // Exceeds int: must not wrap around to a small batch.
       {{"--batch_size", "4294967360"}, {"--batch_size", "4294967360", "2147483647"}},
       {{"--batch_size", "64.5"}, {"--batch_size", "64.5"}},
       {{"--max_steps", "-1"}, {"--max_steps", "-1", "at least 0"}},
@@ -252,10 +252,10 @@ TEST(TrainOptions, FloatingExchangeIsTheSameInFp32) {
   EXPECT_EQ(e.seed, 9u);
   EXPECT_EQ(e.run_id, 77u);
   EXPECT_EQ(e.num_threads, 3);
-  // There are no codes to add up.
+  // fp32 has no codes to sum.
   const TrainOptions sums = accept({"--num_nodes", "2", "--grad_bits", "1", "--exchange", "integer_sum"});
   EXPECT_EQ(floating_exchange_options(sums, 77, 3).algorithm, ExchangeAlgorithm::kAuto);
-  // Nor is the mean of fp32 sparse.
+  // The mean of fp32 is not sparse.
   TrainOptions sparse;
   sparse.codec = "topk";
   sparse.downlink_codec = DownlinkCodec::kSparse;

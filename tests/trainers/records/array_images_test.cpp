@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using testing::TemporaryDirectory;
 
-/// Every image and label of two sets, at two visits.
+/// Compares all images and labels of two sets, for two visits.
 void expect_same_images(const Dataset& a, const Dataset& b) {
   ASSERT_EQ(a.num_examples(), b.num_examples());
   std::vector<float> one(static_cast<std::size_t>(a.image_elements())), other(one.size());
@@ -54,7 +54,7 @@ TEST(ArrayImages, MnistComesBackFromRecords) {
   }
 }
 
-/// Files as CIFAR-10's, with random pixels; all hold the same records.
+/// Files in the format of CIFAR-10 with random pixels; all have the same records.
 class SmallCifar10 {
  public:
   SmallCifar10() {

@@ -81,7 +81,7 @@ TEST_F(FileImages, ListsSayLabelsAndBoxes) {
 }
 
 TEST_F(FileImages, ListsAreReadAsCsvFiles) {
-  // As spreadsheets write it: a byte-order mark, quotes around a field with a comma or a quote.
+  // As written by spreadsheets: byte-order mark, quotes around a field with a comma or a quote.
   write("a, 1 \"b\".jpg", image_);
   write_text("train.csv", "\xef\xbb\xbf\"a, 1 \"\"b\"\".jpg\",\"7\"\r\n\"\xef\xbb\xbf\",1\n");
   const ImageSources sources = csv_images(root());

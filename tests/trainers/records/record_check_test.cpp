@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// Three shards of two records; bytes of the first record are those before `second`.
+/// Three shards of two records; the first record ends at byte `second`.
 class Shards : public ::testing::Test {
  protected:
   Shards() {
@@ -47,7 +47,7 @@ TEST_F(Shards, GoodRecordsAreCounted) {
 }
 
 TEST_F(Shards, DamagedDataIsListedAndTheRestRead) {
-  damage(shard(1), 60);  // inside the first record's data
+  damage(shard(1), 60);  // in the first record's data
   for (const bool has_index : {false, true}) {
     const RecordCheck result = check();
     EXPECT_EQ(result.num_good, 5u) << has_index;
@@ -56,7 +56,7 @@ TEST_F(Shards, DamagedDataIsListedAndTheRestRead) {
     EXPECT_EQ(result.bad[0].number, 0u);
     EXPECT_THAT(result.bad[0].problem, AllOf(HasSubstr(shard(1).string()), HasSubstr("checksum of its data")));
     if (!has_index) {
-      // An index of good shards, which the damaged one has the size of.
+      // The index is of intact shards; the damaged shard has the same size.
       damage(shard(1), 60);
       make_index();
       damage(shard(1), 60);
@@ -146,7 +146,7 @@ TEST_F(Shards, ALabelThatTheIndexDoesNotSayIsListed) {
 }
 
 TEST_F(Shards, ACopyThatCannotBeWrittenIsNoDamage) {
-  // The error is the copy's, and no record counts as damaged for it.
+  // The error concerns the copy; no record counts as damaged.
   const testing::TemporaryDirectory out;
   std::filesystem::create_directories(out / "c");
   const struct rlimit before = [] {

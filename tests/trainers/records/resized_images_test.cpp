@@ -88,7 +88,7 @@ TEST(ResizedImages, AreOfThreeChannelsWhereRaw) {
   }
 }
 
-/// An image whose pixels differ, or the first half of its file.
+/// An image with different pixels, or the first half of its file.
 class OneImage final : public ImageSource {
  public:
   explicit OneImage(bool is_damaged) : is_damaged_(is_damaged) {}

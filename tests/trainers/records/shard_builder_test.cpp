@@ -115,7 +115,7 @@ TEST(ShardBuilder, ContinuesAnInterruptedBuild) {
   const std::size_t num_before = files_in(folder / "out").size();
   ASSERT_LT(num_before, files_in(whole / "out").size());
   ASSERT_FALSE(fs::exists(folder / "out/train.index"));
-  // What is there is not written again.
+  // Existing shards are not written again.
   fs::remove(whole / "out/train-00002-of-00004");
   fs::remove(whole / "out/train.index");
   ImageSources again = sources(23, 5);

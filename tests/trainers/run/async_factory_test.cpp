@@ -50,7 +50,7 @@ TEST(AsyncSetup, OverRanksTheFirstServes) {
     EXPECT_EQ(setup.trainer != nullptr, rank == 0);
     EXPECT_EQ(setup.run_workers != nullptr, rank != 0);
     EXPECT_EQ(setup.conclusion != nullptr, rank == 0);
-    // All ranks agree on what the run is.
+    // All ranks have the same identity.
     EXPECT_EQ(setup.state, make_train_setup(small_options()).state);
   }
 }
@@ -65,7 +65,7 @@ TEST(AsyncSetup, ItsOptionsDecideTheBits) {
   EXPECT_TRUE(differs([](TrainOptions& o) { o.async_scale = 0.5; }));
   EXPECT_TRUE(differs([](TrainOptions& o) { o.max_staleness = 3; }));
   EXPECT_TRUE(differs([](TrainOptions& o) { o.strategy = TrainStrategy::kReplicated; }));
-  EXPECT_FALSE(differs([](TrainOptions& o) { o.async_scale = 0.25; }));  // what it is by default
+  EXPECT_FALSE(differs([](TrainOptions& o) { o.async_scale = 0.25; }));  // the default
 }
 
 TEST(AsyncSetup, IsAnotherRunThanASynchronousOne) {

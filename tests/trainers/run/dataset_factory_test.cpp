@@ -44,7 +44,7 @@ TEST(CheckTestSet, ImagesAndClassesMustBeThoseOfTheTrainingSet) {
   TrainOptions o;
   o.dataset = "own";
   o.data_dir = "/data/own";
-  // One row of that many pixels.
+  // Images of one row with `width` pixels.
   const auto set = [](std::size_t width, int num_classes, std::size_t num_examples = 1) {
     return testing::RowDataset(std::vector(num_examples, std::vector<float>(width)),
                                std::vector<std::int32_t>(num_examples), num_classes);

@@ -9,7 +9,7 @@
 namespace terngrad::initial_state_test {
 namespace {
 
-/// A run without data on one thread.
+/// Options of a single-threaded run without data.
 TrainOptions small_options() {
   TrainOptions o;
   o.benchmark_mode = true;
@@ -46,7 +46,7 @@ TEST(InitialState, SaysWhatDecidesTheBits) {
     o.exchange = TrainExchange::kVendor;
   }));
   EXPECT_TRUE(differs([](TrainOptions& o) { o.dropout_keep_prob = 0.25; }));
-  // Where a run stops, and what it reports, decide nothing.
+  // The number of steps, and reports, do not change the result.
   TrainOptions longer = base;
   longer.max_steps = 5;
   EXPECT_NO_THROW(check_same_run(make_train_setup(longer).identity, recorded_identity(state), "a checkpoint"));

@@ -31,7 +31,7 @@ TEST(CheckMemory, RefusesWhatNoMachineHas) {
   const TrainOptions small = options_with(4);
   const auto dataset = open_dataset(small, Subset::kTrain);
   EXPECT_NO_THROW(check_memory(small, *dataset, 4, /*is_cpu=*/true));
-  // 5 MB for the gradient of each worker of LeNet: 5 PB.
+  // 5 MB per worker for LeNet's gradient: 5 PB.
   const TrainOptions huge = options_with(1'000'000'000);
   EXPECT_THAT(message_of<UsageError>([&] { check_memory(huge, *dataset, 1'000'000'000, /*is_cpu=*/true); }),
               AllOf(HasSubstr("memory"), HasSubstr("--num_nodes")));

@@ -14,7 +14,7 @@ namespace {
 
 using testing::TemporaryDirectory;
 
-/// The files that a system would have, below a folder.
+/// Simulated system files below a folder.
 class MemoryLimitTest : public ::testing::Test {
  protected:
   void write(const std::string& name, const std::string& text) const {
@@ -49,7 +49,7 @@ TEST_F(MemoryLimitTest, ControlGroupsAndThoseAroundThemCount) {
   EXPECT_EQ(limit().subject, "the control group of this process");
   write("sys/fs/cgroup/user/job/memory.max", "7000\n");
   EXPECT_EQ(limit().bytes, 7000);
-  // In a container, what is mounted may be the group itself.
+  // In a container, the mounted directory may be the group itself.
   write("sys/fs/cgroup/memory.max", "6000\n");
   EXPECT_EQ(limit().bytes, 6000);
   EXPECT_EQ(limit(5000).bytes, 5000);

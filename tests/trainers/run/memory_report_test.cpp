@@ -57,7 +57,7 @@ TEST(ResidentBytes, GrowWithMemoryThatIsTouched) {
   EXPECT_GE(peak_resident_bytes(), 60e6);
 }
 
-/// The growth of one process by setting up, as --memory printed it.
+/// Memory growth of one process during setup, as printed by --memory.
 double setup_megabytes(const std::string& out) {
   std::smatch found;
   if (!std::regex_search(out, found, std::regex(R"(\n +0 +\S+ +\S+ +(\S+) )"))) return 0;
@@ -73,7 +73,7 @@ TEST(TrainCommand, MemoryIsPrintedAndNothingWritten) {
   EXPECT_EQ(two.exit_code, kExitSuccess) << ::testing::PrintToString(two);
   EXPECT_EQ(two.err, "");
   EXPECT_FALSE(fs::exists(folder / "run"));
-  // A gradient of LeNet has 1.7 MB.
+  // LeNet's gradient has 1.7 MB.
   const CommandOutcome many = train(options + std::vector<std::string>{"--num_nodes", "32"});
   EXPECT_GT(setup_megabytes(many.out), setup_megabytes(two.out) + 40) << two.out << many.out;
   expect_usage_error(train({"--memory", "--memory=true", "--max_steps", "-1"}), {"--max_steps"});

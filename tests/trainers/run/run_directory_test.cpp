@@ -137,7 +137,7 @@ TEST(RunDirectory, RenamedOneIsKnownByItsNewNameAndStillLocked) {
   fs::rename(folder / "run", folder / "moved");
   EXPECT_EQ(run.path(), folder / "moved");
   EXPECT_THAT(message_of<UsageError>([&] { RunDirectory::resume(folder / "moved"); }), HasSubstr("in use"));
-  // Another run may take the name, and is not disturbed.
+  // Another run may use the name without being disturbed.
   const RunDirectory other = RunDirectory::create(folder / "run", description());
   fs::remove(folder / "run/config.json");
   EXPECT_FALSE(run.restore_config());

@@ -28,7 +28,7 @@ TrainOptions options_with(int num_nodes, int grad_bits) {
   return o;
 }
 
-/// What a process alone combines gradients with.
+/// Strategy of a single process.
 struct Alone {
   explicit Alone(const TrainOptions& options) : o(options) {
     net = make_host_net(o, *open_dataset(o, Subset::kTrain), workers, TrainDevices{}, notes);
@@ -48,7 +48,7 @@ TEST(MakeHostStrategy, DependsOnWorkersAndExchange) {
   EXPECT_EQ(simple.strategy->name(), "simple");
   const Alone ternary(options_with(2, 1));
   EXPECT_EQ(ternary.strategy().strategy->name(), "replicated");
-  // Peers must agree on the codecs; without any, on the tensors.
+  // Peers must agree on the codecs, or without codecs on the tensors.
   EXPECT_NE(ternary.strategy().plan_fingerprint, simple.plan_fingerprint);
   EXPECT_EQ(simple.plan_fingerprint, ternary.net->layout().fingerprint());
 }

@@ -15,7 +15,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::message_of;
 
-/// A run without data on one thread.
+/// Options of a single-threaded run without data.
 TrainOptions small_options() {
   TrainOptions o;
   o.benchmark_mode = true;

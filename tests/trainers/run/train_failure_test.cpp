@@ -38,7 +38,7 @@ TEST(TrainFailure, EveryExceptionSaysHowToGoOn) {
   EXPECT_THAT(advised<Error>(folder.path(), std::bad_alloc()), AllOf(HasSubstr("out of memory while training"), go_on));
   EXPECT_THAT(advised<Error>(folder.path(), std::filesystem::filesystem_error("gone", std::error_code())),
               AllOf(HasSubstr("gone"), go_on));
-  // Commands exit with 2 for these.
+  // Commands exit with 2 for a UsageError.
   EXPECT_THAT(advised<UsageError>(folder.path(), UsageError("--x")), AllOf(HasSubstr("--x"), go_on));
 }
 

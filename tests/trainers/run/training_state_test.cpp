@@ -37,7 +37,7 @@ using testing::TemporaryDirectory;
 constexpr std::uint64_t kSaved = 4;
 constexpr std::uint64_t kSteps = 6;
 
-/// A net with batch norm and dropout, two workers.
+/// A net with batch norm and dropout; two workers.
 SmallRun small_run() { return {.num_workers = 2, .total_steps = kSteps, .net = test::branched_net(0.6f)}; }
 
 CheckpointState state_of_run() {
@@ -47,7 +47,7 @@ CheckpointState state_of_run() {
   return state;
 }
 
-/// Trains to the end with a checkpoint after step kSaved.
+/// Trains to the end, with a checkpoint after step kSaved.
 std::unique_ptr<Trainer> train_and_save(const TemporaryDirectory& folder) {
   MetricsWriter writer(folder / "m.jsonl");
   ProgressDisplay display(stderr, ProgressDisplay::Mode::kLog);
@@ -76,7 +76,7 @@ TEST(Restore, ContinuesAsTheRunThatSaved) {
   }
 }
 
-// A save between two lines of the metrics: the line after it is about the steps before the break too.
+// The checkpoint lies between two metrics records: the next record includes the steps before it.
 TEST(Restore, GivesHooksTheirStateBack) {
   const TemporaryDirectory folder;
   const auto train = [&](Trainer& trainer, const std::string& name) {
@@ -142,14 +142,14 @@ TEST(BeginFrom, TakesParametersAndStateAndNothingElse) {
   begin_from(checkpoint, WarmStart::kAll, *trainer);
   EXPECT_NE(bits_of(trainer->parameters()), bits_of(initial));
   EXPECT_EQ(bits_of(trainer->parameters()), bits_of(trainer->ema().shadow()));
-  // Every worker, and the average, begins with the first worker's moving statistics.
+  // All workers and the average start with the first worker's moving statistics.
   const Layout& layout = trainer->net().state_layout();
   std::vector<float> first(static_cast<std::size_t>(layout.flat_elements()));
   checkpoint.read_group(worker_state_group(0), layout, first);
   for (int worker = 0; worker < 2; ++worker) EXPECT_EQ(bits_of(trainer->state(worker)), bits_of(first));
   EXPECT_EQ(bits_of(trainer->state_ema().shadow()), bits_of(first));
   for (const Optimizer::Slot& slot : trainer->slots()) EXPECT_THAT(slot.values, ::testing::Each(0.0f));
-  EXPECT_EQ(trainer->run(), kSteps);  // from step 0
+  EXPECT_EQ(trainer->run(), kSteps);  // starts at step 0
 }
 
 TEST(BeginFrom, NeedsTheStateOfANetThatHasState) {

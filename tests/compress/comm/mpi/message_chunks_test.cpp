@@ -55,7 +55,7 @@ TEST(MessagePieces, SizesOfParcelsAddUpToTheirStorage) {
   EXPECT_FALSE(are_sizes(16, {1, 0, 16}));
   EXPECT_FALSE(are_sizes(32, {1, 0, 16}));
   EXPECT_FALSE(are_sizes(7, {7}));
-  // Sums that wrap.
+  // Sums that overflow.
   EXPECT_FALSE(are_sizes(0, {~std::uint64_t{0}}));
   EXPECT_FALSE(are_sizes(0, std::vector<std::uint64_t>(16, std::uint64_t{1} << 63)));
   EXPECT_FALSE(are_sizes(8, {~std::uint64_t{0}, 8}));

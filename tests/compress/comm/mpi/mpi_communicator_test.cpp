@@ -22,7 +22,7 @@ TEST(MpiCommunicator, IsWhatTheLauncherSaid) {
   EXPECT_EQ(c->rank(), launched_rank().rank);
   EXPECT_EQ(c->size(), launched_rank().size);
   EXPECT_EQ(c->hosts().size(), static_cast<std::size_t>(c->size()));
-  // The tests' ranks are all on this machine.
+  // All ranks of the tests run on this machine.
   EXPECT_EQ(c->local_size(), c->size());
   EXPECT_EQ(c->local_rank(), c->rank());
 }
@@ -93,19 +93,19 @@ TEST(MpiCommunicator, RanksInDifferentOperationsAreTold) {
   };
   try {
     do_own();
-    // Ranks other than 0 agree with each other, and find out from rank 0 only.
+    // Ranks other than 0 agree with each other, and detect the difference only by rank 0's header.
     ADD_FAILURE() << "rank " << c->rank() << " noticed nothing";
   } catch (const CommunicationError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("in operation 0"), HasSubstr("barrier"), HasSubstr("all_reduce_sum"),
                                     HasSubstr("host ")));
   }
-  // What failed stays failed, so that nothing continues with half of the data.
+  // After a failure the communicator stays unusable, so that no work continues with partial data.
   EXPECT_THROW(c->barrier(), CommunicationError);
   make_mpi_communicator()->barrier();
 }
 
-// The header is the same from any rank to any other, so that each finds out, also from those that it has no message
-// from.
+// Each rank sends the same header to all others, so that every rank detects a difference, even from ranks that send it
+// no data.
 TEST(MpiCommunicator, EveryTwoOperationsAreToldApart) {
   std::vector<std::uint64_t> sums = {1};
   std::vector<std::uint32_t> maxima = {1};
@@ -149,7 +149,7 @@ TEST(MpiCommunicator, RanksWithDifferentRootsAreTold) {
   make_mpi_communicator()->barrier();
 }
 
-// Small data and long ones, which have other ways.
+// Small and large data, which use different code paths.
 TEST(MpiCommunicator, LengthsThatDifferAreTold) {
   for (const std::size_t length : {3u, 256u, 100000u}) {
     const auto c = make_mpi_communicator({.timeout_seconds = 60});
@@ -163,7 +163,7 @@ TEST(MpiCommunicator, LengthsThatDifferAreTold) {
   }
 }
 
-// Ranks wait for the last one through each other, and all of them must know that it is busy, for longer than they wait.
+// Ranks wait for the last one through others; heartbeats must reach all of them for longer than the timeout.
 TEST(MpiCommunicator, WaitsForARankThatIsBusyThroughOthers) {
   const auto c = make_mpi_communicator({.timeout_seconds = 1});
   if (c->size() == 1) GTEST_SKIP() << "takes several ranks";
@@ -172,7 +172,7 @@ TEST(MpiCommunicator, WaitsForARankThatIsBusyThroughOthers) {
     c->send_heartbeat();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  // Its data come after the announcements.
+  // Too large to travel with the announcements.
   std::vector<std::uint8_t> bytes(300000, static_cast<std::uint8_t>(c->rank()));
   c->broadcast(bytes, c->size() - 1);
   EXPECT_EQ(bytes, std::vector<std::uint8_t>(300000, static_cast<std::uint8_t>(c->size() - 1)));

@@ -57,14 +57,14 @@ TEST(MpiGroup, AFailureIsSaidInTheWordsOfMpiAndLasts) {
 
 using Notes = std::map<int, std::uint64_t>;
 
-/// Those that have come, one of each rank.
+/// Reads the notes that have arrived, at most one per rank.
 void read(MpiGroup& group, int tag, Notes& notes) {
   group.read_notes(tag, "test", [&](int peer, std::uint64_t note) {
     EXPECT_TRUE(notes.emplace(peer, note).second) << "another note of rank " << peer;
   });
 }
 
-/// Takes notes until every other rank has sent one.
+/// Reads notes until all other ranks have sent one.
 Notes await_notes(MpiGroup& group, int tag) {
   Notes notes;
   for (int i = 0; i < 60000 && notes.size() + 1 < static_cast<std::size_t>(group.size); ++i) {
@@ -89,7 +89,7 @@ TEST(MpiGroup, NotesReachAllOthers) {
   EXPECT_TRUE(others.empty());
   Notes notes = await_notes(group, kTag);
   EXPECT_EQ(notes, expected);
-  read(group, kTag, notes);  // none is read again
+  read(group, kTag, notes);  // no note is read twice
   meet->barrier();
   MPI_Comm_free(&group.communicator);
 }
@@ -118,7 +118,7 @@ TEST(MpiGroup, BusyRanksSaySoNowAndThen) {
   const auto meet = make_mpi_communicator({.timeout_seconds = 60});
   MpiGroup group = testing::make_raw_group(80);
   group.num_operations = 5;
-  for (int i = 0; i < 100; ++i) group.send_heartbeat();  // once: they take less than ten seconds
+  for (int i = 0; i < 100; ++i) group.send_heartbeat();  // sent only once: the calls take less than ten seconds
   meet->barrier();
   Notes notes = await_notes(group, kMpiHeartbeatTag);
   EXPECT_EQ(notes.size() + 1, static_cast<std::size_t>(group.size));

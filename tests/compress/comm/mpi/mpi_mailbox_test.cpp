@@ -28,7 +28,7 @@ TEST(MpiMailbox, DoesWhatMailboxesDo) {
 }
 
 TEST(MpiMailbox, SplitsLongMessagesIntoPieces) {
-  // Ranks may cut them differently.
+  // Ranks may split messages into chunks of different sizes.
   const std::size_t chunk_bytes = 512 + 256 * static_cast<std::size_t>(launched_rank().rank);
   const auto c = make_mpi_communicator({.timeout_seconds = 60, .chunk_bytes = chunk_bytes});
   const auto m = c->make_mailbox();
@@ -44,7 +44,7 @@ TEST(MpiMailbox, MessagesMeetNoOthers) {
     one->send(to, testing::test_message(1, 1, 1, 10));
     other->send(to, testing::test_message(2, 2, 2, 10));
   }
-  c->barrier();  // of the communicator itself
+  c->barrier();  // barrier of the communicator, not of the mailbox
   Parcels message;
   for (std::size_t i = 0; i + 1 < static_cast<std::size_t>(c->size()); ++i) {
     other->receive(testing::other_ranks(*other), message);
@@ -80,10 +80,10 @@ TEST(MpiMailbox, TimeThatARankSpendsElsewhereIsNoSilenceOfOthers) {
   const auto m = c->make_mailbox();
   Parcels message;
   if (m->rank() == 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // an evaluation, say
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // for example an evaluation
     for (int i = 1; i < m->size(); ++i) EXPECT_NO_THROW(m->receive(testing::other_ranks(*m), message));
   } else {
-    // It comes shortly after rank 0 has begun to wait.
+    // Arrives shortly after rank 0 has begun to wait.
     std::this_thread::sleep_for(std::chrono::milliseconds(1700));
     m->send(0, testing::test_message(0, 0, 3, 1000));
     m->flush();

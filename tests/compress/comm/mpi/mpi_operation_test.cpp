@@ -104,7 +104,7 @@ TEST(MpiOperation, RefusesWhatHasNoHeader) {
   }
 }
 
-// Rank 3 passes the announcement of rank 0 on to rank 1.
+// Rank 3 forwards the announcement of rank 0 to rank 1.
 TEST(MpiOperation, NamesTheRankThatPassesADamagedAnnouncementOn) {
   MpiGroup group = testing::make_raw_group(60);
   if (group.size < 4) GTEST_SKIP() << "takes four ranks";
@@ -129,7 +129,8 @@ TEST(MpiOperation, NamesTheRankThatPassesADamagedAnnouncementOn) {
   make_mpi_communicator()->barrier();
 }
 
-// Announcements that MPI does not send before they are asked for: who finds the difference first still sends its own.
+// Large announcements, which MPI sends only when they are received: the rank that detects the difference first must
+// still send its own.
 TEST(MpiOperation, AllNameADifferenceThatLongAnnouncementsTell) {
   MpiGroup group = testing::make_raw_group(0.5);
   if (group.size == 1) GTEST_SKIP() << "takes several ranks";
@@ -145,7 +146,7 @@ TEST(MpiOperation, AllNameADifferenceThatLongAnnouncementsTell) {
     }
   }
   EXPECT_THAT(what, HasSubstr("all ranks must do the same operations in the same order"));
-  std::this_thread::sleep_for(std::chrono::milliseconds(750));  // in which it sends nothing
+  std::this_thread::sleep_for(std::chrono::milliseconds(750));  // sends nothing meanwhile
   make_mpi_communicator()->barrier();
 }
 
@@ -174,7 +175,7 @@ TEST(MpiOperation, RefusesSizesThatAreNotThoseOfTheData) {
   }
 }
 
-// As many rounds as it takes to reach all, and in each as much as is known by then.
+// As many rounds as needed; each forwards all announcements known by then.
 TEST(MpiOperation, AnnouncementsReachEveryone) {
   MpiGroup group = testing::make_raw_group(60);
   for (const std::size_t scale : {0u, 1u, 900u}) {
@@ -215,7 +216,7 @@ TEST(MpiOperation, AnnouncesNoMoreThanAHeadHolds) {
   EXPECT_THROW(operation.announce({}, data, true), InvalidArgument);
 }
 
-// What was sent for it would be taken for a part of the next one.
+// Data already sent would be taken for a part of the next operation.
 TEST(MpiOperation, OneThatIsGivenUpBreaksTheGroup) {
   MpiGroup group = testing::make_raw_group(60);
   if (group.size == 1) GTEST_SKIP() << "takes several ranks";
@@ -225,7 +226,7 @@ TEST(MpiOperation, OneThatIsGivenUpBreaksTheGroup) {
   make_mpi_communicator()->barrier();
 }
 
-// Work between operations may take longer than others wait, if it says so.
+// A rank may work longer than the others' timeout between operations if it sends heartbeats.
 TEST(MpiOperation, WaitsForAPeerThatIsBusy) {
   MpiGroup group = testing::make_raw_group(1);
   if (group.size == 1) GTEST_SKIP() << "takes several ranks";
@@ -237,7 +238,7 @@ TEST(MpiOperation, WaitsForAPeerThatIsBusy) {
   }
   EXPECT_NO_THROW(barrier(group));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(3000));
-  // What was told then counts for that time only.
+  // Those heartbeats do not extend later waits.
   if (group.rank != 0) {
     EXPECT_THROW(barrier(group), CommunicationError);
   }

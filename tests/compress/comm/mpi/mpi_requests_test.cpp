@@ -20,7 +20,7 @@ constexpr int kTag = 1;
 
 int after(const MpiGroup& group, int distance) { return (group.rank + distance + group.size) % group.size; }
 
-/// What a wait for the rank after this one fails with, which it must.
+/// Error message of a wait for the next rank, which must fail.
 std::string failure_of_wait_for_next(MpiGroup& group, int num_arrived) {
   MpiRequests requests(group, "test", 7);
   requests.set_num_arrived(num_arrived);
@@ -98,7 +98,7 @@ TEST(MpiRequests, AllThatHaveNotArrivedAreNamed) {
   make_mpi_communicator()->barrier();
 }
 
-// A heartbeat of any rank counts, unless it was sent before an earlier operation.
+// Heartbeats of any rank count, except those sent before an earlier operation.
 TEST(MpiRequests, HeartbeatsExtendAWait) {
   MpiGroup group = testing::make_raw_group(1);
   if (group.size < 3) GTEST_SKIP() << "takes three ranks";
@@ -138,7 +138,7 @@ TEST(MpiRequests, ThePeerThatTakesNothingIsNamed) {
   if (group.rank != stopped) {
     MpiRequests requests(group, "test", 0);
     const auto data =
-        std::make_shared<std::vector<std::uint8_t>>(8 << 20);  // more than is taken before it is asked for
+        std::make_shared<std::vector<std::uint8_t>>(8 << 20);  // too large to be sent before it is received
     requests.keep_alive(data);
     requests.send(stopped, *data, kTag);
     try {

@@ -25,7 +25,7 @@ OperationHeader sealed(bool holds_all) {
   return header;
 }
 
-/// What is wrong with the bytes of a header, sizes and data in one message.
+/// Problem of a message that consists of header, sizes and data.
 std::string problem_of(const std::vector<std::uint8_t>& message) {
   OperationHeader header;
   if (std::string problem = read_operation_header(message, header); !problem.empty()) return problem;

@@ -10,7 +10,7 @@ PeerLiveness::Clock::time_point at(double seconds) {
          std::chrono::duration_cast<PeerLiveness::Clock::duration>(std::chrono::duration<double>(1000 + seconds));
 }
 
-/// Looks often, as one who waits.
+/// Calls look() often, as a waiting rank does.
 void wait(PeerLiveness& signs, double from, double to) {
   for (int i = 1; i <= 200; ++i) signs.look(at(from + (to - from) * i / 200));
 }
@@ -65,7 +65,7 @@ TEST(PeerLiveness, AfterAnAbsenceMessagesHaveAMoment) {
 
 TEST(PeerLiveness, NobodyIsHeardInTheFuture) {
   PeerLiveness signs(2, 10, at(0));
-  signs.record_activity(0, at(99));  // found on the return, before the look
+  signs.record_activity(0, at(99));  // discovered before the next look
   signs.look(at(100));
   EXPECT_NEAR(signs.seconds_of_silence(0), 0, 1e-6);
   EXPECT_NEAR(signs.seconds_of_silence(1), 0, 1e-6);

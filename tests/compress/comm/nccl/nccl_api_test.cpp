@@ -22,7 +22,7 @@ TEST(NcclApi, IsNccl2OrSaysThatItIsNot) {
   EXPECT_THROW(nccl_version(), NotSupported);
 }
 
-// Needs no GPU: these are the library's own words.
+// Needs no GPU: the texts are NCCL's.
 TEST(NcclApi, TellsErrorsInNcclsWords) {
   if (!has_nccl()) GTEST_SKIP() << "built without NCCL";
   EXPECT_EQ(nccl_api().error_text(NcclApi::kSuccess), "no error");

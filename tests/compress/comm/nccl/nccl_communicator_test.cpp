@@ -1,5 +1,4 @@
-// What NcclCommunicator asks of NCCL, by a stand-in that records. What it does on GPUs is in
-// device_communicator_test.cpp.
+// NCCL calls of NcclCommunicator, recorded by a stand-in. See also device_communicator_test.cpp (on GPUs).
 #include "compress/comm/nccl/nccl_communicator.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +30,7 @@ NcclUniqueId id_of(char first) {
   return id;
 }
 
-// No memory of a device is touched, but its streams and its number are needed.
+// Needs streams and device numbers, but does not access device memory.
 class CudaNcclCommunicator : public testing::CudaTest {
  protected:
   void SetUp() override {
@@ -41,12 +40,12 @@ class CudaNcclCommunicator : public testing::CudaTest {
     nccl_.base = bytes_.data();
     nccl_.stream = stream_->native();
   }
-  /// Rank 1 of 3, with what led to it forgotten.
+  /// Rank 1 of 3; clears the recorded calls.
   NcclCommunicator join() {
     nccl_.calls.clear();
     return {id_of('x'), 1, 3, Device::cuda(), nccl_};
   }
-  /// What an operation of rank 1 of 3 asks between being made and being destroyed.
+  /// Calls of `operation` on rank 1 of 3, between construction and destruction.
   std::vector<std::string> calls_of(const std::function<void(DeviceCommunicator&)>& operation) {
     NcclCommunicator communicator(id_of('x'), 1, 3, Device::cuda(), nccl_);
     nccl_.calls.clear();
@@ -115,7 +114,7 @@ TEST_F(CudaNcclCommunicator, AFailureToJoinIsSaidAndNothingIsLeft) {
   EXPECT_THAT(message_of([&] { join_nccl_communicators(devices, *processes, nccl_); }),
               AllOf(HasSubstr("ranks 0 to 0 of 1: joining the group failed"), HasSubstr("error 6 (peer 1 left)")));
   EXPECT_THAT(nccl_.calls, Contains("abort as 0"));
-  // Without an id nobody waits for one.
+  // If making the id fails, no rank waits for it.
   std::vector<std::string> words(2);
   testing::run_ranks(2, [&](const std::shared_ptr<Communicator>& group) {
     RecordedNccl nccl;
@@ -189,19 +188,19 @@ TEST_F(CudaNcclCommunicator, NamesRankOperationAndNcclsWordsAndAbortsAfterAFailu
                 AllOf(HasSubstr("[nccl] rank 1 of 3 on cuda:0: all_gather failed: error 6 (peer 1 left), at "),
                       HasSubstr("nccl_communicator.cpp:")));
   }
-  // What follows the failure is left out, but the group of the thread is ended.
+  // Calls after the failure are skipped, but the thread's group is ended.
   EXPECT_THAT(nccl_.calls, ElementsAre("init_rank 1 of 3 id x device 0", "group_start",
                                        "broadcast +0 in place 7 uint8 root 0 as 1 stream",
                                        "broadcast +7 in place 1 uint8 root 1 as 1 stream", "group_end", "abort as 1"));
 }
 
 TEST_F(CudaNcclCommunicator, IsAbortedWhereAnExceptionPasses) {
-  // Of something else: other ranks may never come to what this one has under way.
+  // Another exception: the other ranks may never start the pending operations, so the communicator is aborted.
   try {
     const NcclCommunicator communicator = join();
     throw DataError("of a file");
   } catch (const DataError&) {
-    // Made while an exception is handled, one ends in order.
+    // A communicator created while an exception is handled is destroyed normally.
     EXPECT_THAT(nccl_.calls, Contains("abort as 1"));
     { const NcclCommunicator another = join(); }
     EXPECT_THAT(nccl_.calls, Contains("destroy as 1"));
@@ -276,7 +275,7 @@ TEST_F(CudaNcclCommunicator, SaysWhyAGroupCannotBeMade) {
               HasSubstr("making a group of 1 GPUs failed: error 6"));
   nccl_.failing = "get_unique_id";
   EXPECT_THAT(message_of([&] { make_nccl_unique_id(nccl_); }), HasSubstr("making the id of a group failed: error 6"));
-  // Nothing was made, so nothing is destroyed.
+  // Nothing was created, so nothing is destroyed.
   EXPECT_THAT(nccl_.calls, ElementsAre("init_rank 1 of 3 id x device 0", "init_all 0", "get_unique_id"));
 }
 

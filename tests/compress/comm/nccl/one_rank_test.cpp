@@ -1,6 +1,5 @@
-// NCCL itself with one rank, which needs no second GPU: what a communicator is asked for in a training, also from
-// graphs, and its ends. NCCL's documentation, "Using NCCL with CUDA Graphs" and "Error handling and communicator
-// abort".
+// Real NCCL with one rank, which needs no second GPU: the operations of a training step, also captured in CUDA graphs,
+// and shutdown. See NCCL's documentation, "Using NCCL with CUDA Graphs" and "Error handling and communicator abort".
 #include <gtest/gtest.h>
 
 #include <array>
@@ -43,7 +42,7 @@ class CudaNcclOneRank : public testing::CudaTest {
     return std::make_unique<NcclCommunicator>(make_nccl_unique_id(), 0, 1, Device::cuda());
   }
 
-  /// Every operation, as a step of a training submits them.
+  /// Submits all operations, as a training step does.
   void submit_all() {
     const std::vector<DeviceGather> gathers = {{bytes_on_device_.data(), {{0, kCount}}}};
     const std::array<ByteRange, 1> all = {{{0, kCount}}};
@@ -54,7 +53,7 @@ class CudaNcclOneRank : public testing::CudaTest {
     communicator_->all_to_all(bytes_on_device_.data(), all, received_.data(), all, *stream_);
   }
 
-  /// With one rank every operation leaves values as they are.
+  /// With one rank all operations leave values unchanged.
   void expect_all_arrived() {
     EXPECT_EQ(to_host<std::uint8_t>(bytes_on_device_.span(), *stream_), bytes_);
     EXPECT_EQ(to_host<std::uint8_t>(received_.span(), *stream_), bytes_);
@@ -80,7 +79,7 @@ TEST_F(CudaNcclOneRank, RunsEveryOperation) {
 }
 
 TEST_F(CudaNcclOneRank, IsCapturedAndReplayed) {
-  submit_all();  // before it is captured, as a step is
+  submit_all();  // once before the capture, as in training
   const CapturedGraph graph(*stream_, [&] { submit_all(); });
   for (int replay = 0; replay < 20; ++replay) graph.launch(*stream_);
   expect_all_arrived();
@@ -101,11 +100,11 @@ TEST_F(CudaNcclOneRank, CanBeAbandonedWithAGraphInFlight) {
   submit_all();
   auto graph = std::make_unique<CapturedGraph>(*stream_, [&] { submit_all(); });
   for (int replay = 0; replay < 20; ++replay) graph->launch(*stream_);
-  // In the order in which a trainer gives up: the graphs, then the communicator.
+  // In the order in which a trainer gives up: first the graphs, then the communicator.
   graph.reset();
   communicator_->abandon();
   stream_->synchronize();
-  // The process can join another group.
+  // The process can join another communicator.
   communicator_ = join();
   submit_all();
   expect_all_arrived();

@@ -1,5 +1,5 @@
-// Ranks with a device each that scatter and sum what they encoded: the mean is bit-identical to that of
-// CompressedAllReduce, and of every other algorithm (contract B2).
+// Scatter-reduce and integer sums between ranks with a device each: means are bit-identical to CompressedAllReduce and
+// for all algorithms (contract B2).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ using CudaExchangeAlgorithms = testing::CudaTest;
 
 constexpr ExchangeAlgorithm kScatter = ExchangeAlgorithm::kScatterReduce;
 constexpr ExchangeAlgorithm kSum = ExchangeAlgorithm::kIntegerSum;
-constexpr int kNumWorkers = 5;  // does not divide by 2, 3 and 4
+constexpr int kNumWorkers = 5;  // not a multiple of 2, 3 and 4
 constexpr std::array kAllSizes = {1, 2, 3, 4};
 constexpr std::array kTwoAndFour = {2, 4};
 constexpr std::array kOneAndThree = {1, 3};
@@ -64,7 +64,7 @@ TEST_F(CudaExchangeAlgorithms, ScatterBlocksThatCutsGoThroughAndOthers) {
       if (HasFatalFailure()) return;
     }
   }
-  // With scalers of their own codes are drawn while they are measured, but not those of shards.
+  // Codes with unshared scalers are drawn while measuring, except in shards.
   const TernaryOptions unshared{.sharing = ScalerSharing::kNone, .scope = ScalerScope::kBlock, .block_elements = 4096};
   expect_cpus_bits(workers, options_with(unshared, DownlinkCodec::kFloat32, kScatter), kTwoAndFour);
 }
@@ -123,7 +123,7 @@ TEST_F(CudaExchangeAlgorithms, SumForEverySharingScopeAndDownlinkCodec) {
 }
 
 TEST_F(CudaExchangeAlgorithms, ServeAnyNumberOfWorkers) {
-  // One; fewer than there are chunks; and more, so that shards are empty. Lanes of 2 to 5 bits.
+  // One worker; fewer workers than chunks; more, so that shards are empty. Lanes of 2 to 5 bits.
   for (const int num_workers : {1, 3, 12}) {
     const std::vector<Tensors> workers = worker_gradients(mixed_layout(), num_workers);
     const int most = num_workers == 1 ? 1 : 3;
@@ -137,7 +137,7 @@ TEST_F(CudaExchangeAlgorithms, ServeAnyNumberOfWorkers) {
   }
 }
 
-/// Gradients of which the last worker's, which one rank has, are not finite; the mean of the last tensor overflows.
+/// The last worker, which one rank has, has non-finite gradients; the mean of the last tensor overflows.
 std::vector<Tensors> damaged_gradients() {
   std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   workers.back().values[3][5000] = std::numeric_limits<float>::quiet_NaN();
@@ -168,10 +168,10 @@ TEST_F(CudaExchangeAlgorithms, SkipADamagedStepTogether) {
   }
 }
 
-/// Room of payloads: whole multiples of 16 bytes.
+/// Buffer size of payloads: a multiple of 16 bytes.
 std::int64_t room(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
-/// The legs of a report, summed over ranks.
+/// Bytes of a report, summed over ranks.
 struct Legs {
   LegBytes scalers, gradient, mean;
 };
@@ -193,7 +193,7 @@ Legs legs_of(int size, const CompressedAllReduceOptions& options) {
 TEST_F(CudaExchangeAlgorithms, ReportTheBytesOfScatteredShardsForAnyNumberOfRanks) {
   CompressedAllReduceOptions options = options_with({}, DownlinkCodec::kBfloat16, kScatter);
   options.codecs.rules.clear();
-  std::int64_t gradient = 0;  // of one worker, all shards
+  std::int64_t gradient = 0;  // one worker's, all shards
   std::int64_t mean = 0;
   for (const auto& shard : shards(mixed_layout(), kNumWorkers)) {
     for (const Slice& slice : shard) {
@@ -203,12 +203,12 @@ TEST_F(CudaExchangeAlgorithms, ReportTheBytesOfScatteredShardsForAnyNumberOfRank
   }
   for (const int size : kAllSizes) {
     const Legs legs = legs_of(size, options);
-    // Each worker keeps one shard, and sends each of the others to one receiver.
+    // Each worker keeps one shard, and sends each of the others to its owner.
     EXPECT_EQ(legs.gradient.sent, gradient * (kNumWorkers - 1));
     EXPECT_EQ(legs.gradient.received, legs.gradient.sent);
     EXPECT_EQ(legs.mean.sent, mean * (kNumWorkers - 1));
     EXPECT_EQ(legs.mean.received, legs.mean.sent);
-    // A scaler for each tensor that is not empty.
+    // One scaler for each tensor that is not empty.
     EXPECT_EQ(legs.scalers.sent, 6 * 4 * kNumWorkers * (kNumWorkers - 1));
     EXPECT_EQ(legs.scalers.received, legs.scalers.sent);
   }
@@ -217,7 +217,7 @@ TEST_F(CudaExchangeAlgorithms, ReportTheBytesOfScatteredShardsForAnyNumberOfRank
 TEST_F(CudaExchangeAlgorithms, ReportTheBytesOfLanesForAnyNumberOfRanks) {
   // Tensors 5 and 6 are gathered, as fp32 and bf16.
   const std::int64_t gathered = room(4 * 101) + room(2 * 36);
-  std::int64_t lanes = 0;  // of one worker
+  std::int64_t lanes = 0;  // one worker's
   for (const std::int64_t n : {4500, 7, 8193, 1}) lanes += room(payload_bytes(TernaryFormat::kLanes, n, kNumWorkers));
   for (const int size : kAllSizes) {
     const Legs legs = legs_of(size, options_with({}, DownlinkCodec::kFloat32, kSum));

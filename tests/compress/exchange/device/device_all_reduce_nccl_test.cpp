@@ -1,5 +1,4 @@
-// What an exchange between GPUs asks of NCCL, by a stand-in that records and moves nothing: which operations, in which
-// groups, with how many bytes.
+// NCCL calls of an exchange between GPUs, recorded by a stand-in: operations, groups and sizes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using testing::RecordedNccl;
 
-/// Two tensors that travel as ternary codes, of two chunks and of one, and one as fp32.
+/// Two ternary tensors, of two chunks and of one, and one fp32 tensor.
 Layout four_chunks() {
   Layout layout;
   layout.add("a", {4096 + 64});
@@ -33,7 +32,7 @@ Layout four_chunks() {
   return layout;
 }
 
-/// An exchange of rank 1 of 3, with one of `num_workers` workers.
+/// The exchange of rank 1 of 3, with one of `num_workers` workers.
 struct RecordedExchange {
   Layout layout = four_chunks();
   RecordedNccl nccl;
@@ -59,7 +58,7 @@ struct RecordedExchange {
     for (const DeviceTensors& worker : gradients) tables.push_back(worker.table);
   }
   void submit() { exchange->submit(tables, mean.table, {5, nullptr}); }
-  /// What a step asks, addresses left out.
+  /// NCCL calls of a step, without addresses.
   std::vector<std::string> calls() {
     nccl.calls.clear();
     submit();
@@ -75,7 +74,7 @@ struct RecordedExchange {
 
 class CudaNcclExchange : public testing::CudaTest {};
 
-/// Scalers of all tensors: two of ternary, one of fp32, 4 bytes each.
+/// Scalers of all tensors: two ternary, one fp32, 4 bytes each.
 const std::vector<std::string> kScalers = {"group_start", "all_gather 8", "all_gather 4", "group_end"};
 
 std::vector<std::string> after_scalers(const std::vector<std::string>& calls) {
@@ -93,12 +92,12 @@ TEST_F(CudaNcclExchange, GathersAllPayloadsAtOnce) {
 }
 
 TEST_F(CudaNcclExchange, SendsEachPeerItsShardsAndGathersTheirMean) {
-  // Shards of 3 workers are chunk 0; chunk 1; and tensors b and plain.
+  // Shards of 3 workers: chunk 0; chunk 1; tensors b and plain.
   RecordedExchange equal(3, ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kFloat32);
   EXPECT_THAT(equal.calls(),
               ElementsAreArray(after_scalers({"group_start", "send 1024 to 0", "receive 16 from 0", "send 16 to 1",
                                               "receive 16 from 1", "send 128 to 2", "receive 16 from 2", "group_end",
-                                              // Equally many shards: as much room as the largest needs.
+                                              // Equal slots for the shards, each of the largest one's size.
                                               "group_start", "all_gather 16384", "group_end"})));
 }
 
@@ -112,7 +111,7 @@ TEST_F(CudaNcclExchange, TernaryMeansAreMeasuredByAllBeforeTheyAreDrawn) {
 }
 
 TEST_F(CudaNcclExchange, AddsLanesAndGathersTheOtherTensors) {
-  // 3 workers take 3 bits: 21 lanes a word.
+  // 3 workers take 3 bits: 21 lanes per word.
   RecordedExchange equal(3, ExchangeAlgorithm::kIntegerSum, DownlinkCodec::kFloat32);
   EXPECT_THAT(equal.calls(),
               ElementsAreArray(after_scalers({"group_start", "all_reduce " + std::to_string(200 + 8) + " uint64 sum",
@@ -120,8 +119,8 @@ TEST_F(CudaNcclExchange, AddsLanesAndGathersTheOtherTensors) {
 }
 
 TEST_F(CudaNcclExchange, RanksOfUnequallyManyWorkersBroadcast) {
-  // 4 workers, one on ranks 0 and 1 and two on rank 2, this being rank 1. Of the ternary tensors worker 1 has chunk 0
-  // and worker 3 the rest; of the others, which fit in a chunk, worker 3 has all.
+  // 4 workers, one on ranks 0 and 1 and two on rank 2; this is rank 1. Of the ternary tensors worker 1 owns chunk 0 and
+  // worker 3 the rest; worker 3 owns all the others, which fit in one chunk.
   RecordedExchange unequal(4, ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kBfloat16);
   EXPECT_THAT(unequal.calls(),
               ElementsAre("group_start", "broadcast 8 root 0", "broadcast 8 root 1", "broadcast 16 root 2",
@@ -138,7 +137,7 @@ TEST_F(CudaNcclExchange, CanBeCaptured) {
          {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16, DownlinkCodec::kSums, DownlinkCodec::kTernary}) {
       RecordedExchange recorded(4, algorithm, codec);
       const std::vector<std::string> calls = recorded.calls();
-      // Nothing is allocated, copied from the host or waited for, or this would throw.
+      // Capture fails if the exchange allocates, copies from the host or waits.
       recorded.nccl.calls.clear();
       const CapturedGraph graph(recorded.stream, [&] { recorded.submit(); });
       EXPECT_EQ(recorded.nccl.calls.size(), calls.size());

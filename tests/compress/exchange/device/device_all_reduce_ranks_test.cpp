@@ -1,5 +1,5 @@
-// Exchanges of several ranks with a device each, as threads: the bits and bytes are CompressedAllReduce's (contract
-// B2).
+// Exchanges of several ranks with a device each, as threads: means and bytes equal those of CompressedAllReduce
+// (contract B2).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ using testing::Tensors;
 using testing::worker_gradients;
 using CudaDeviceAllReduceOfRanks = testing::CudaTest;
 
-constexpr int kNumWorkers = 5;  // does not divide by 2, 3 and 4
+constexpr int kNumWorkers = 5;  // not a multiple of 2, 3 and 4
 
 constexpr std::array kAllSizes = {1, 2, 3, 4};
 
@@ -73,7 +73,7 @@ TEST_F(CudaDeviceAllReduceOfRanks, WithAServerSendAllToItAndAllBack) {
   for (const int size : kAllSizes) {
     ExchangeReport sum;
     for (const RankResult& result : run_all(size, workers, options, kSteps)) sum += result.report;
-    // All but scalers are between the server, beside worker 0, and the others.
+    // Except for scalers, all traffic is between the server (with worker 0) and the other workers.
     EXPECT_EQ(sum.servers.received - sum.scalers.sent / (kNumWorkers - 1), sum.gradient.sent) << size;
     EXPECT_EQ(sum.servers.sent - sum.scalers.sent / (kNumWorkers - 1), sum.mean.received) << size;
     EXPECT_EQ(sum.mean.sent + sum.gradient.received, 0) << size;
@@ -98,7 +98,7 @@ TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsForEveryScopeAndPayloadsOfAnyS
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   constexpr std::array kSizes = {2, 4};
   for (const ScalerScope scope : {ScalerScope::kBlock, ScalerScope::kModel}) {
-    // Blocks of whole chunks with scalers of their own are drawn while they are measured.
+    // Blocks of whole chunks with unshared scalers are drawn while measuring.
     for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kNone}) {
       expect_cpus_bits(workers,
                        options_with({.clip_factor = 2.5, .sharing = sharing, .scope = scope, .block_elements = 4096}),
@@ -142,7 +142,7 @@ TEST_F(CudaDeviceAllReduceOfRanks, ReportTogetherTheBytesOfOne) {
   }
 }
 
-/// Gradients that are not finite, of the last worker, which only one rank has.
+/// Non-finite gradients of the last worker, which only one rank has.
 std::vector<Tensors> damaged_gradients() {
   std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   workers.back().values[3][5000] = std::numeric_limits<float>::quiet_NaN();
@@ -181,7 +181,7 @@ TEST_F(CudaDeviceAllReduceOfRanks, RefuseWorkersOfAnotherRank) {
                InvalidArgument);
   EXPECT_THROW(DeviceAllReduce(mixed_layout(), worker_range(1, 0, 1), options_with({}), stream, second),
                InvalidArgument);
-  // Without a communicator there is one rank.
+  // Several ranks need a communicator.
   EXPECT_THROW(DeviceAllReduce(mixed_layout(), worker_range(5, 1, 2), options_with({}), stream), InvalidArgument);
 }
 

@@ -1,4 +1,4 @@
-// Exchanges in a GPU's memory against CompressedAllReduce, bit for bit.
+// DeviceAllReduce on a GPU against CompressedAllReduce, bit for bit.
 #include "compress/exchange/device/device_all_reduce.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ void expect_same_tensors(const Tensors& expected, const Tensors& found, const st
   ASSERT_TRUE(testing::same_bits(expected.values, found)) << what;
 }
 
-/// Exchanges on both devices for two steps, and compares means and what each worker sent.
+/// Runs two steps on both devices, and compares the means and each worker's message.
 void expect_cpus_mean(const std::vector<Tensors>& workers, const CompressedAllReduceOptions& options) {
   const Layout layout = mixed_layout();
   const auto num_workers = static_cast<int>(workers.size());
@@ -167,7 +167,7 @@ TEST_F(CudaDeviceAllReduce, SendsSignsAndVotesIfAsked) {
   }
 }
 
-/// Gradients of three workers of which some are not finite.
+/// Gradients of three workers with some non-finite elements.
 std::vector<Tensors> damaged_gradients() {
   std::vector<Tensors> workers = worker_gradients(mixed_layout(), 3);
   workers[1].values[3][5000] = std::numeric_limits<float>::quiet_NaN();  // fc/weights
@@ -195,7 +195,7 @@ TEST_F(CudaDeviceAllReduce, StopsOnGradientsThatAreNotFiniteWithTheCpusWords) {
   } catch (const NonFiniteError& error) {
     EXPECT_EQ(error.what(), words);
   }
-  // The mark stays, so that no later step is applied before the host has looked.
+  // The skip flag remains set, so that no later step is applied before the host has read it.
   for (std::size_t w = 0; w < 3; ++w) {
     cuda.gradients[w].write(worker_gradients(mixed_layout(), 3)[w], cuda.stream);
   }
@@ -225,7 +225,7 @@ TEST_F(CudaDeviceAllReduce, SkipsSuchAStepAndNotTheNext) {
 
 TEST_F(CudaDeviceAllReduce, CountsSuchTensorsAsZeroIfAsked) {
   std::vector<Tensors> workers = damaged_gradients();
-  // The mean of this tensor overflows though every gradient is finite: fp32, and 3 times the largest number.
+  // The mean of this fp32 tensor overflows, although all gradients are finite.
   for (std::size_t w = 0; w < 3; ++w) workers[w].values[6][0] = 3e38f;
   for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kMean, ScalerSharing::kNone}) {
     for (const ScalerScope scope : {ScalerScope::kLayer, ScalerScope::kBlock}) {
@@ -247,7 +247,7 @@ TEST_F(CudaDeviceAllReduce, CountsSuchTensorsAsZeroIfAsked) {
 
 TEST_F(CudaDeviceAllReduce, FindsMeansThatAFactorTakesOutOfRange) {
   std::vector<Tensors> workers = worker_gradients(mixed_layout(), 3);
-  // Of one tensor that travels as codes, and one as numbers.
+  // One tensor sent as codes, and one sent as floats.
   for (Tensors& worker : workers) worker.values[0][0] = 0x1p126f;
   for (Tensors& worker : workers) worker.values[6][0] = 1.1e38f;
   for (const OnNonfinite policy : {OnNonfinite::kSkip, OnNonfinite::kZero}) {

@@ -1,4 +1,4 @@
-// Exchanges in buckets in a GPU's memory, in a stream and beside it, against one exchange of everything.
+// Bucketed exchanges on a GPU, in one stream and overlapped, compared with one exchange of all tensors.
 #include "compress/exchange/device/device_bucketed_all_reduce.h"
 
 #include <gmock/gmock.h>
@@ -43,12 +43,12 @@ class CudaDeviceBucketedAllReduce : public testing::CudaTest {};
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// From one tensor each to everything, in several orders. "empty" is tensor 2.
+/// From one tensor per bucket to one bucket, in several orders. Tensor 2 is empty.
 const Buckets kBuckets[] = {
     {{6}, {5}, {4}, {2, 3}, {1}, {0}}, {{5, 6}, {2, 3, 4}, {0, 1}}, {{0, 3, 6}, {1, 2, 4, 5}}, {{0, 1, 2, 3, 4, 5, 6}}};
 
-/// An exchange of a rank in buckets. Its gradients are brought bucket by bucket, as a backward pass ends them, and are
-/// gone when a step is over.
+/// A rank's bucketed exchange. Gradients arrive bucket by bucket, as from a backward pass, and are overwritten after a
+/// step.
 struct InBuckets {
   Layout layout;
   Stream stream{Device::cuda()};
@@ -98,7 +98,7 @@ struct InBuckets {
   std::uint32_t skip() { return to_host<std::uint32_t>({exchange.skip(), 1}, stream)[0]; }
 };
 
-/// Every algorithm with every downlink codec, sharing and scope that goes with it and with buckets.
+/// All valid combinations of algorithm, downlink codec, sharing and scope with buckets.
 std::vector<CompressedAllReduceOptions> all_options() {
   std::vector<CompressedAllReduceOptions> all;
   for (const ExchangeAlgorithm algorithm :
@@ -145,7 +145,7 @@ TEST_F(CudaDeviceBucketedAllReduce, HasTheCpusBitsForAnyBuckets) {
         if (testing::kIsSanitized && !overlaps && options.downlink_codec != DownlinkCodec::kFloat32) continue;
         const std::string what = options_text(options) + ", buckets " + std::to_string(buckets.size());
         InBuckets cuda(layout, workers, options, buckets, overlaps);
-        // A second time without uploads of tables, for which the host waits.
+        // The second time without uploads of tables, for which the host waits.
         for (int time = 0; time < (overlaps ? 2 : 1); ++time) cuda.submit({.step = 5});
         ASSERT_TRUE(same_bits(expected.values, cuda.read())) << what;
         EXPECT_EQ(cuda.exchange.plan().fingerprint(), cpu.plan().fingerprint());
@@ -206,7 +206,7 @@ TEST_F(CudaDeviceBucketedAllReduce, HasTheSameBitsAndBytesOnAnyNumberOfRanks) {
       std::vector<ExchangeReport> reports(static_cast<std::size_t>(size));
       const auto errors = testing::run_device_ranks(size, [&](const std::shared_ptr<DeviceCommunicator>& communicator) {
         InBuckets rank(layout, workers, options, kBuckets[1], true, communicator);
-        // Twice: the second step finds everything as the first has left it.
+        // Twice: the second step starts from the state that the first one left.
         for (const std::uint64_t step : {8u, 9u}) rank.submit({.step = step});
         EXPECT_TRUE(same_bits(expected.values, rank.read())) << options_text(options) << ", ranks " << size;
         reports[static_cast<std::size_t>(communicator->rank())] = rank.exchange.report(9);
@@ -223,7 +223,7 @@ TEST_F(CudaDeviceBucketedAllReduce, HasTheSameBitsAndBytesOnAnyNumberOfRanks) {
   }
 }
 
-/// Gradients of three workers with something that is not finite, or whose mean is not, in several buckets.
+/// Gradients of three workers with non-finite elements, or an overflowing mean, in several buckets.
 std::vector<std::vector<Tensors>> damaged_gradients(const Layout& layout) {
   std::vector<Tensors> spoiled = worker_gradients(layout, 3);
   spoiled[2].values[0].back() = kInfinity;
@@ -237,7 +237,7 @@ std::vector<std::vector<Tensors>> damaged_gradients(const Layout& layout) {
   return all;
 }
 
-/// What a step comes to, as the host is told.
+/// The report of a step; contains the message if it throws NonFiniteError.
 ExchangeReport told(const std::function<ExchangeReport()>& report) {
   try {
     return report();
@@ -279,7 +279,7 @@ TEST_F(CudaDeviceBucketedAllReduce, AStopIsKeptByLaterStepsAndASkipIsNot) {
     CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
     options.on_nonfinite = policy;
     std::vector<Tensors> workers = worker_gradients(layout, 3);
-    workers[1].values[0][5] = kInfinity;  // of the last bucket: the first ones of the step are finite
+    workers[1].values[0][5] = kInfinity;  // in the last bucket; earlier buckets are finite
     InBuckets cuda(layout, workers, options, kBuckets[0], true);
     cuda.submit({.step = 4});
     const std::vector<Tensors> finite = worker_gradients(layout, 3);
@@ -298,7 +298,7 @@ TEST_F(CudaDeviceBucketedAllReduce, AStopIsKeptByLaterStepsAndASkipIsNot) {
   }
 }
 
-/// Steps that are replayed from a graph, with their number on the device, have the CPU's means.
+/// Expects that steps replayed from a graph, with the step number on the device, give the CPU's means.
 void expect_the_cpus_means_from_a_graph(const CompressedAllReduceOptions& options, bool overlaps) {
   const Layout layout = mixed_layout();
   CompressedAllReduce cpu = testing::local_exchange(layout, 4, options);
@@ -306,7 +306,7 @@ void expect_the_cpus_means_from_a_graph(const CompressedAllReduceOptions& option
   Buffer<std::uint64_t> step = testing::to_device<std::uint64_t>(std::vector<std::uint64_t>{0}, cuda.stream);
   const auto submit = [&] { cuda.submit({0, step.data()}); };
   submit();
-  // Nothing is allocated, copied from the host or waited for, or this would throw.
+  // Capture fails if the exchange allocates, copies from the host or waits.
   const CapturedGraph graph(cuda.stream, submit);
   for (const std::uint64_t now : {7u, 8u, 9u}) {
     const std::vector<Tensors> gradients = worker_gradients(layout, 4, now);
@@ -368,7 +368,7 @@ TEST_F(CudaDeviceBucketedAllReduce, ContinuesAfterAStepThatWasGivenUp) {
   InBuckets cuda(layout, workers, options_of(ExchangeAlgorithm::kAuto), kBuckets[0], true);
   cuda.submit({.step = 1});
   for (const int submitted : {0, 1, 6}) {
-    // In a capture too: a branch that does not come back would spoil the stream.
+    // Also during capture: a branch that does not join would invalidate it.
     for (const bool captures : {false, true}) {
       const auto give_up = [&] {
         cuda.exchange.begin(cuda.tables, cuda.mean.table, {.step = 2});
@@ -405,7 +405,7 @@ TEST_F(CudaDeviceBucketedAllReduce, RefusesWhatItCannotHonour) {
     EXPECT_THROW(InBuckets(layout, workers, sums, buckets, true), InvalidArgument);
 }
 
-/// Two tensors that travel as ternary codes, of two chunks and of one, and one as fp32.
+/// Two ternary tensors, of two chunks and of one, and one fp32 tensor.
 Layout four_chunks() {
   Layout layout;
   layout.add("a", {4096 + 64});
@@ -414,7 +414,7 @@ Layout four_chunks() {
   return layout;
 }
 
-/// What rank 1 of 3, with a worker each, asks of NCCL in a step: addresses are left out, streams are not.
+/// NCCL calls of rank 1 of 3 (one worker each) in a step, without addresses but with streams.
 std::vector<std::string> nccl_calls(ExchangeAlgorithm algorithm, const Buckets& buckets, bool overlaps) {
   const Layout layout = four_chunks();
   testing::RecordedNccl nccl;
@@ -442,9 +442,9 @@ TEST_F(CudaDeviceBucketedAllReduce, AsksNcclForBucketAfterBucketInTheBranch) {
     EXPECT_THAT(nccl_calls(ExchangeAlgorithm::kAllGather, {{1, 2}, {0}}, overlaps),
                 ElementsAre("group_start", "all_gather 4", "all_gather 4", "group_end",  // scalers of b, of plain
                             "group_start", "all_gather " + std::to_string(48 + 80), "group_end",  //
-                            "group_start", "all_gather 4", "group_end",                           // of a
+                            "group_start", "all_gather 4", "group_end",                           // scaler of a
                             "group_start", "all_gather 1040", "group_end"));
-    // The bucket of "plain" has nothing that adds up.
+    // The bucket of "plain" has nothing to sum.
     EXPECT_THAT(nccl_calls(ExchangeAlgorithm::kIntegerSum, {{2}, {0, 1}}, overlaps),
                 ElementsAre("group_start", "all_gather 4", "group_end",   //
                             "group_start", "all_gather 80", "group_end",  //

@@ -1,4 +1,4 @@
-// The downlink of ranks that are threads, in the CPU's memory, against Downlink of one process.
+// Downlink between ranks that are threads, in CPU memory, compared with Downlink in one process.
 #include "compress/exchange/device/device_downlink.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ CodecPlan plan_of(const Layout& layout, const TernaryOptions& ternary) {
   return {layout, options};
 }
 
-/// One rank's downlink, with coders that have shared the scalers of some gradients.
+/// One rank's downlink, with coders whose scalers are shared.
 struct Leg {
   Layout layout = mixed_layout();
   CodecPlan plan;
@@ -75,7 +75,7 @@ struct Leg {
         DeviceDownlink::Options{.codec = codec, .ranks = ranks, .rank = communicator.rank(), .travels = travels});
   }
 
-  /// Sums for tensors that are aggregated to sums, means for the others.
+  /// Integer sums for the tensors that are aggregated to sums, means for the others.
   Tensors aggregated() const {
     Tensors tensors = testing::gaussian_tensors(layout, 3);
     for (int t = 0; t < layout.num_segments(); ++t) {
@@ -86,7 +86,7 @@ struct Leg {
     }
     return tensors;
   }
-  /// The shared scalers of all tensors, in the plan's order.
+  /// Shared scalers of all tensors, in the plan's order.
   std::vector<float> shared() const {
     std::vector<float> scalers;
     for (int t = 0; t < layout.num_segments(); ++t) {
@@ -103,7 +103,7 @@ struct Leg {
   }
 };
 
-/// What Downlink makes of all of it.
+/// Result of Downlink.
 Tensors expected_of(Leg& leg, DownlinkCodec codec) {
   const std::vector<std::vector<Slice>> whole = {whole_segments(leg.layout)};
   Downlink reference(leg.layout, leg.plan, whole, {.codec = codec, .num_workers = kWorkers, .seed = kSeed});
@@ -132,7 +132,7 @@ void expect_downlink_bits(DownlinkCodec codec, const TernaryOptions& ternary) {
   for (const int size : {1, 2, 3, 5}) {
     as_ranks(size, [&](DeviceCommunicator& communicator) {
       Leg leg(codec, /*travels=*/true, communicator, ternary);
-      // This rank has its shards; what is elsewhere must come from there.
+      // This rank has only its own shards; the rest must come from the others.
       const Tensors aggregated = leg.aggregated();
       Tensors mean = blank_tensors(leg.layout);
       for (auto& values : mean.values) std::ranges::fill(values, std::numeric_limits<float>::quiet_NaN());
@@ -186,7 +186,7 @@ TEST(DeviceDownlink, WantsSumsOfCodesThatTravelAsSumsOrAreDrawnAgain) {
 }
 
 TEST(DeviceDownlink, CountsWhatEveryShareTakes) {
-  // Of each tensor of mixed_layout that is not empty: how many bytes a slice of it takes.
+  // Bytes of a slice.
   const auto bytes_of = [](DownlinkCodec codec, const Slice& slice) -> std::int64_t {
     const bool is_codes = slice.segment < 5;
     if (codec == DownlinkCodec::kBfloat16) return (2 * slice.count + 3) / 4 * 4;
@@ -194,7 +194,7 @@ TEST(DeviceDownlink, CountsWhatEveryShareTakes) {
     const TernaryFormat format = codec == DownlinkCodec::kSums ? TernaryFormat::kLanes : TernaryFormat::kT2;
     return payload_bytes(format, slice.count, kWorkers);
   };
-  // A number for the one scaler of each ternary tensor that is not empty.
+  // One number for the scaler of each ternary tensor that is not empty.
   const auto max_bytes = [](DownlinkCodec codec) {
     return codec == DownlinkCodec::kTernary ? all_reduce_bytes(4 * 4, kWorkers) : 0;
   };

@@ -1,4 +1,4 @@
-// Exchanges of parts that change from step to step in a GPU's memory, against those on the CPU.
+// Exchanges in parts that change from step to step, on a GPU against the CPU.
 #include "compress/exchange/device/device_exchange_parts.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class CudaDeviceExchangeParts : public testing::CudaTest {};
 constexpr int kWorkers = 4;
 constexpr std::uint64_t kSteps = 3;
 
-/// The parts of a step: other ones in each, in any order, of the last not all tensors.
+/// Parts of a step: they differ between steps, in any order; the last step leaves out some tensors.
 std::vector<std::vector<int>> parts_of(std::uint64_t step) {
   if (step == 0) return {{6, 5}, {4, 3}, {2, 1, 0}};
   if (step == 1) return {{0, 3}, {6, 1, 5}, {2}, {4}};
@@ -44,7 +44,7 @@ TensorTable select(const Layout& selection, std::span<const int> segments, const
   return {selection, tensors};
 }
 
-/// Means of all steps, and what workers keep after the last: of each local worker and tensor.
+/// Means of all steps, and the final memory state of each local worker and tensor.
 struct Result {
   std::vector<Tensors> means;
   std::vector<std::vector<float>> states;
@@ -179,7 +179,7 @@ TEST_F(CudaDeviceExchangeParts, RefuseWhatIsNoStep) {
   EXPECT_THROW(exchange.finish(), InvalidArgument);
   exchange.begin(1);
   part();
-  EXPECT_THROW(part(), InvalidArgument);  // exchanged before
+  EXPECT_THROW(part(), InvalidArgument);  // already exchanged in this step
   exchange.finish();
   std::vector<float> sent(7);
   std::vector<float> not_sent(8193);

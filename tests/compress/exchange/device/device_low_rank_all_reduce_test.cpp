@@ -1,4 +1,4 @@
-// Two rounds of factors in a GPU's memory against those on the CPU, bit for bit.
+// Both rounds of low-rank exchanges on a GPU against the CPU, bit for bit.
 #include "compress/exchange/device/device_low_rank_all_reduce.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +50,7 @@ std::vector<Tensors> gradients_of(std::uint64_t step) {
   return testing::worker_gradients(low_rank_layout(), kWorkers, step + 1);
 }
 
-/// An exchange with error feedback.
+/// An exchange with error feedback on the CPU.
 class OnCpu {
  public:
   explicit OnCpu(const CompressedAllReduceOptions& options)
@@ -69,7 +69,7 @@ class OnCpu {
   Tensors mean = blank_tensors(layout_);
 };
 
-/// The same of a rank on a GPU, as a replica has it.
+/// The same for a rank on a GPU, as in a replica.
 class OnGpu {
  public:
   OnGpu(const CompressedAllReduceOptions& options, const Buckets& buckets, bool overlaps,
@@ -183,7 +183,7 @@ TEST_F(CudaDeviceLowRankAllReduce, HasTheSameBitsOnAnyNumberOfRanks) {
 }
 
 TEST_F(CudaDeviceLowRankAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
-  // Without a warm start factors are drawn in each step.
+  // Without warm start, factors are drawn in each step.
   for (const char* spec : {"powersgd:rank=2", "powersgd:rank=2,warm_start=false"}) {
     OnCpu cpu(low_rank_options(spec));
     OnGpu gpu(low_rank_options(spec), kLowRankParts, /*overlaps=*/true);
@@ -251,8 +251,8 @@ TEST_F(CudaDeviceLowRankAllReduce, AWorkersTensorThatIsNotFiniteCountsAsZerosWhe
 }
 
 TEST_F(CudaDeviceLowRankAllReduce, FactorsThatLeaveTheirRangeAreSaidAsOnTheCpu) {
-  // A column of 40 equal numbers: P is at most twice them, and Q sqrt(40) times: of the first 0x1.94p127 in each
-  // worker, whose sum is infinite; of the second infinite in the worker that has them.
+  // A column of 40 equal numbers: |P| is at most twice them, and |Q| sqrt(40) times: for the first case 0x1.94p127 per
+  // worker, whose sum overflows; for the second it overflows in the worker itself.
   struct Case {
     float value;
     int num_workers;

@@ -31,7 +31,7 @@ Layout four_tensors() {
   return layout;
 }
 
-/// A check of all tensors but the first, by the CPU's kernels.
+/// Checks all tensors except the first, with the CPU's kernels.
 struct Check {
   Layout layout = four_tensors();
   Stream stream{Device::cpu(), 1};
@@ -87,7 +87,7 @@ TEST(DeviceMeanCheck, ZeroesWholeTensorsWhereStepsAreKept) {
   Check check;
   Tensors mean = testing::gaussian_tensors(check.layout, 1);
   const auto before = mean.values;
-  mean.values[0][0] = kInfinity;  // not looked at
+  mean.values[0][0] = kInfinity;  // not checked
   mean.values[1][4321] = kNan;
   check.run(mean, /*drops=*/false);
   EXPECT_EQ(check.report.count, 1u);

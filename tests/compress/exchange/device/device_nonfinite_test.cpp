@@ -1,4 +1,4 @@
-// On the CPU, whose kernels leave the same marks.
+// On the CPU, whose kernels set the same flags.
 #include "compress/exchange/device/device_nonfinite.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ struct Marks {
   }
   explicit Marks(OnNonfinite policy) : layout(three_tensors()), nonfinite(layout, kWorkers, policy, stream) {}
 
-  /// As combine_scalers does it.
+  /// Sets the flags as combine_scalers does.
   void mark(NonfiniteReport* report, std::uint64_t number) {
     if (nonfinite.skip_flag() != nullptr) *nonfinite.skip_flag() = 1;
     if (*nonfinite.stop_latched() != 0) return;
@@ -74,7 +74,7 @@ TEST(DeviceNonfinite, NamesTheFirstOfAllPartsInWhateverOrderTheyCame) {
             "step 7: tensor 'b' of worker 1 holds NaN or infinity, or is too large for the codec (and 2 more)");
   EXPECT_TRUE(report.skipped);
   EXPECT_EQ(*marks.nonfinite.skip(), 1u);
-  // The next step knows nothing of it.
+  // The next step starts with cleared flags.
   marks.nonfinite.begin_step(marks.stream);
   EXPECT_EQ(*marks.nonfinite.skip(), 0u);
   EXPECT_EQ(marks.settled(8).nonfinite, "");
@@ -101,10 +101,10 @@ TEST(DeviceNonfinite, AStopLastsUntilItIsForgotten) {
   Marks marks(OnNonfinite::kStop);
   marks.nonfinite.begin_step(marks.stream);
   marks.mark_gradient(2, 1);
-  // Found in the same step by another part: it counts.
+  // Another part of the same step: it counts.
   marks.mark_gradient(1, 1);
   marks.nonfinite.begin_step(marks.stream);
-  // Found in a later one: it does not.
+  // A later step: it does not count.
   marks.mark_gradient(0, 0);
   EXPECT_EQ(*marks.nonfinite.skip(), 1u);
   EXPECT_EQ(marks.words_of_stop(3),

@@ -1,4 +1,4 @@
-// Payloads between ranks that are threads, in the CPU's memory: places and movement are the same on every device.
+// Payloads between ranks that are threads, in CPU memory: slots and movement are the same on all devices.
 #include "compress/exchange/device/device_payloads.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,6 @@ CodecPlan plan_of(const Layout& layout, int num_workers) {
   return {layout, options};
 }
 
-/// A rank's payloads.
 struct Rank {
   Layout layout = testing::mixed_layout();
   CodecPlan plan;
@@ -48,7 +47,7 @@ struct Rank {
   std::int64_t bytes_of(const Slice& slice) const {
     return plan.codec_of(slice.segment).max_payload_bytes(slice, PayloadForm::kNatural);
   }
-  /// Calls body(slice, worker, place) for every outgoing place.
+  /// Calls body(slice, worker, slot) for each outgoing slot.
   template <class Body>
   void for_each_outgoing(const Body& body) const {
     const auto n = static_cast<std::size_t>(workers.num_local_workers);
@@ -62,7 +61,7 @@ struct Rank {
   }
 };
 
-/// What worker `worker` sends of a slice: bytes that nobody else sends.
+/// Payload of worker `worker` for a slice, different for all workers and slices.
 std::vector<std::uint8_t> pattern(const Slice& slice, int worker, std::int64_t bytes) {
   std::mt19937 random(static_cast<unsigned>(worker * 1000003 + slice.segment * 10007 + slice.first));
   std::vector<std::uint8_t> result(static_cast<std::size_t>(bytes));
@@ -70,7 +69,7 @@ std::vector<std::uint8_t> pattern(const Slice& slice, int worker, std::int64_t b
   return result;
 }
 
-/// Every rank writes all its places, moves them, and finds in the incoming ones what was sent.
+/// Each rank fills its slots, moves them, and expects the others' payloads in the incoming slots.
 void expect_delivery(Make make, int num_workers, int size) {
   const auto errors = testing::run_device_ranks(size, [&](const std::shared_ptr<DeviceCommunicator>& communicator) {
     Rank rank(make, num_workers, communicator->rank(), size);
@@ -172,7 +171,7 @@ TEST(DevicePayloads, SummedAreLanesThatHoldTheSumsOfAllWorkers) {
       rank.for_each_outgoing([&](const Slice& slice, int worker, std::uint8_t* place) {
         pack_codes(codes_of(slice, worker), TernaryFormat::kLanes, kWorkers, {place, bytes_of(slice)});
       });
-      // A second time, what the first left does not count.
+      // The second time, results of the first must not count.
       for (int i = 0; i < 2; ++i) rank.payloads->submit(*communicator, rank.stream);
       for (std::size_t g = 0; g < rank.plan.groups().size(); ++g) {
         const PayloadSlots& slots = rank.payloads->slots(g);

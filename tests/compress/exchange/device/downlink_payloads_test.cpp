@@ -21,7 +21,7 @@ std::vector<WorkerRange> ranks_of(int num_workers, int size) {
   return ranks;
 }
 
-/// Three bytes an element, in tensors whose number is not 4.
+/// Three bytes per element, except in tensor 4, which sends nothing.
 std::int64_t bytes_of(const Slice& slice) { return slice.segment == 4 ? 0 : 3 * slice.count; }
 
 DownlinkPayloads shards_of(const std::vector<WorkerRange>& ranks, int rank, bool travels) {
@@ -31,7 +31,7 @@ DownlinkPayloads shards_of(const std::vector<WorkerRange>& ranks, int rank, bool
           Device::cpu()};
 }
 
-/// What is in the payload of a slice.
+/// Byte `at` of the payload of a slice.
 std::uint8_t byte_of(const Slice& slice, std::int64_t at) {
   return static_cast<std::uint8_t>(31 * slice.segment + 7 * (slice.first / kChunkElements) + at % 5 + 1);
 }
@@ -111,7 +111,7 @@ TEST(DownlinkPayloads, OfAServerAreWholeAndTheFirstRanks) {
     for (const auto& error : errors) {
       if (error) std::rethrow_exception(error);
     }
-    // To every worker but the one that it is beside.
+    // To all workers except the one in the server's process.
     EXPECT_EQ(sum.servers.received, 0);
     EXPECT_EQ(sum.mean.received, sum.servers.sent) << size;
     EXPECT_EQ(sum.mean.sent, 0);

@@ -12,7 +12,7 @@
 namespace terngrad::hue_saturation_test {
 namespace {
 
-/// Pixels of [0, 1), with greys, blacks and primaries among them.
+/// Pixels in [0, 1), including greys, black and primary colours.
 std::vector<float> some_pixels(std::size_t num_pixels) {
   const DrawKey key{.seed = 3, .step = 0, .worker = 0, .purpose = DrawPurpose::kSyntheticData};
   std::vector<float> pixels;
@@ -35,7 +35,7 @@ void expect_near(const std::vector<float>& found, const std::vector<float>& expe
 TEST(HueSaturation, OneAndZeroChangeNothing) {
   const std::vector<float> pixels = some_pixels(1001);
   expect_near(adjusted(pixels, 1, 0), pixels);
-  expect_near(adjusted(pixels, 1, 1), pixels, 2e-6f);  // a whole turn
+  expect_near(adjusted(pixels, 1, 1), pixels, 2e-6f);  // a full turn
 }
 
 TEST(HueSaturation, AThirdOfATurnPermutesTheChannels) {
@@ -64,7 +64,7 @@ TEST(HueSaturation, KnownColours) {
   expect_near(adjusted({1, 0, 0}, 1, 1.0f / 6), {1, 1, 0});
   expect_near(adjusted({1, 0, 0}, 1, -1.0f / 6), {1, 0, 1});
   expect_near(adjusted({1, 0, 0}, 1, 0.5f), {0, 1, 1});
-  // Below 0: with nothing above 0 there is no saturation, else it is clamped.
+  // Negative values: no saturation if no value is positive, else clamped.
   expect_near(adjusted({-0.1f, -0.2f, -0.3f}, 1, 0), {-0.1f, -0.1f, -0.1f});
   expect_near(adjusted({0.4f, -0.1f, -0.1f}, 1, 0), {0.4f, 0, 0});
 }

@@ -36,7 +36,7 @@ TEST(ResizeRows, BytesBecomeFloats) {
 TEST(ResizeRows, ColumnsAreSumsInOrder) {
   constexpr std::size_t kPixels = 50;
   std::vector<float> row = some_values(3 * kPixels, 1);
-  row.push_back(kNan);  // has no influence
+  row.push_back(kNan);  // must not be read
   for (const std::size_t taps : {1u, 2u, 3u, 4u, 5u, 9u}) {
     for (const std::size_t count : {1u, 2u, 17u}) {
       const std::vector<float> weights = some_values(count * taps, 2);

@@ -25,17 +25,17 @@ using testing::to_host;
 constexpr CodeFormat kFormats[] = {CodeFormat::kT2,    CodeFormat::kT5, CodeFormat::kTMask,
                                    CodeFormat::kLanes, CodeFormat::kQ4, CodeFormat::kQ8};
 constexpr float kUntouched = -99.0f;
-constexpr std::size_t kMargin = 8;  // elements around out that must stay as they are
+constexpr std::size_t kMargin = 8;  // guard elements around out
 
-/// One slice: what both backends get.
+/// Arguments of one slice, for both backends.
 struct Case {
   CodeFormat format = CodeFormat::kT2;
   int num_workers = 3;
   std::int64_t count = 0;
   std::int64_t first = 0;
   std::int64_t block_elements = 0;
-  std::size_t misalignment = 0;    // of out, in elements
-  std::vector<float> scales = {};  // empty: made up, one per block
+  std::size_t misalignment = 0;    // out: offset in elements
+  std::vector<float> scales = {};  // empty: random, one per block
 
   std::string text() const {
     return to_string(format) + ", " + std::to_string(num_workers) + " workers, " + std::to_string(count) + " from " +
@@ -44,7 +44,7 @@ struct Case {
   }
 };
 
-/// A case's memory on both sides.
+/// A case's memory on both devices.
 class Prepared {
  public:
   Prepared(const Case& c, std::uint64_t seed, Stream& cuda)
@@ -120,7 +120,7 @@ TEST_F(CudaCodeSums, AreTheCpusAtRaggedLengths) {
 }
 
 TEST_F(CudaCodeSums, AreTheCpusForEveryNumberOfWorkers) {
-  // Batches are of 8; bytes hold sums of 85, and 16 bits are filled from bytes after 80.
+  // Batches of 8; bytes hold sums of up to 85 codes; 16-bit counters are flushed after 80.
   for (const TernaryFormat format : kFormats) {
     for (const int workers : {1, 2, 3, 7, 8, 9, 16, 17, 79, 80, 81, 85, 86, 88, 127, 128, 300}) {
       expect_the_cpus(Case{.format = format, .num_workers = workers, .count = workers < 20 ? 4500 : 700});
@@ -132,7 +132,7 @@ TEST_F(CudaCodeSums, ReadLanesOfLevels) {
   Stream cpu(Device::cpu(), 1);
   Stream cuda(Device::cuda());
   for (const int m : {14, 254}) {
-    for (const int num_workers : {1, 3, 300, 1000, 16383}) {  // from 4 to 22 bits a lane
+    for (const int num_workers : {1, 3, 300, 1000, 16383}) {  // from 4 to 22 bits per lane
       for (const std::int64_t n : {1, 5, 4095, 4098, 9001}) {
         std::vector<float> sums(static_cast<std::size_t>(n));
         for (std::size_t i = 0; i < sums.size(); ++i) {
@@ -171,7 +171,7 @@ TEST_F(CudaCodeSums, ReadLanesOfLevels) {
 }
 
 TEST_F(CudaCodeSums, HoldTheMaxSums) {
-  // All workers agree, so that every counter in use reaches its end.
+  // All workers send the same codes, so that all counters reach their limit.
   Stream cpu(Device::cpu(), 1);
   Stream cuda(Device::cuda());
   const float scale = 0.5f;
@@ -181,7 +181,7 @@ TEST_F(CudaCodeSums, HoldTheMaxSums) {
       const std::vector<std::int8_t> codes(40, static_cast<std::int8_t>(code));
       const Buffer<std::uint8_t> host = testing::packed_codes(codes, format, 1);
       const Buffer<std::uint8_t> device = to_device<std::uint8_t>(host.span(), cuda);
-      // The emulation takes seconds for that many workers; 16 bits are filled in the same way in all formats.
+      // Slow in the emulation; 16-bit counters work alike in all formats.
       const std::size_t most = format == TernaryFormat::kT2 ? std::size_t{kMaxSummedWorkers} : 1000;
       for (const std::size_t workers : {std::size_t{85}, std::size_t{86}, most}) {
         const std::vector<const std::uint8_t*> payloads(workers, device.data());
@@ -222,7 +222,7 @@ TEST_F(CudaCodeSums, TakeAScalePerBlock) {
 }
 
 TEST_F(CudaCodeSums, CountBlocksFarIntoASegment) {
-  // Positions beyond 32 bits, in units of elements.
+  // Positions beyond 32 bits.
   for (const std::int64_t block : {std::int64_t{64}, std::int64_t{4160}, std::int64_t{3} << 31}) {
     for (const std::int64_t first : {std::int64_t{1} << 33, (std::int64_t{3} << 34) + 4096}) {
       expect_the_cpus(Case{.count = 5000, .first = first, .block_elements = block});
@@ -254,7 +254,7 @@ TEST_F(CudaCodeSums, TakeHostileScales) {
                               std::numeric_limits<float>::denorm_min(), 0x1p-126f, 0x1p126f, 3e38f}) {
       expect_the_cpus(Case{.format = format, .count = 4100, .scales = {scale}});
     }
-    // Zero times infinity is a NaN whose bits machines choose, so the sums are not zero here.
+    // No zero sums: zero times infinity is a NaN with platform-dependent bits.
     Stream cuda(Device::cuda());
     const std::vector<std::int8_t> codes(20, 1);
     const Buffer<std::uint8_t> payload = to_device<std::uint8_t>(testing::packed_codes(codes, format, 1).span(), cuda);
@@ -312,7 +312,7 @@ TEST_F(CudaCodeSums, OfASummerFollowItsTasks) {
   Stream cuda(Device::cuda());
   CodeSummer on_cpu;
   CodeSummer on_cuda(Device::cuda());
-  // Fewer, more, other and again the same tasks: the tables on the GPU must be those of the call.
+  // Fewer, more and the same tasks again: the tables on the GPU must be updated.
   for (const std::int64_t count : {5000, 100, 20000, 20000, 0, 4096}) {
     for (const int workers : {3, 20}) {
       Prepared prepared({.num_workers = workers, .count = count}, static_cast<std::uint64_t>(count), cuda);

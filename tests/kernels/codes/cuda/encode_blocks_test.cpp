@@ -22,7 +22,7 @@ using CudaEncodeBlocks = testing::CudaTest;
 
 const DrawKey kKey = {.seed = 99, .step = 12, .worker = 1, .purpose = DrawPurpose::kTernarize};
 
-/// Encodes tensors on one device; out come the scalers and payloads of all.
+/// Scalers and payloads of all tensors, encoded on one device.
 struct Encoded {
   std::vector<std::vector<float>> scalers;
   std::vector<std::vector<std::uint32_t>> payloads;
@@ -77,14 +77,14 @@ TEST_F(CudaEncodeBlocks, IsTheCpusForRaggedTensorsAndAnyBlock) {
 }
 
 TEST_F(CudaEncodeBlocks, TakesBlocksOfMoreChunksThanSlots) {
-  // 260 chunks: slots 0 to 3 take two each.
+  // 260 chunks: slots 0 to 3 have two each.
   const std::vector<std::vector<float>> tensors = {
       testing::gaussian(static_cast<std::size_t>(300 * kChunkElements), 5)};
   expect_same(tensors, 260 * kChunkElements, 2.5);
 }
 
 TEST_F(CudaEncodeBlocks, AddsUpInTheOrderOfTheTree) {
-  // The spread is what is left when nearly equal numbers are subtracted: another order of sums is another scaler.
+  // The variance of nearly equal numbers cancels, so another order of additions gives another scaler.
   std::vector<std::vector<float>> tensors;
   for (const std::size_t chunks : {1u, 3u, 40u, 80u}) {
     tensors.push_back(testing::gaussian(chunks * static_cast<std::size_t>(kChunkElements) - chunks, chunks));
@@ -108,7 +108,7 @@ TEST_F(CudaEncodeBlocks, TakesTheStepFromTheDevice) {
   Buffer<std::uint32_t> payload(563, Device::cuda());
   const Buffer<std::uint64_t> step = to_device<std::uint64_t>(std::vector<std::uint64_t>{kKey.step}, stream);
   DrawKey key = kKey;
-  key.step = 77;  // not the one that counts
+  key.step = 77;  // ignored: the step comes from the device
   BlockEncoder encoder(Device::cuda());
   const EncodeBlocksTask task = {.gradient = gradient.data(),
                                  .count = 9000,

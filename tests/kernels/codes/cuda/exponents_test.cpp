@@ -24,7 +24,7 @@ TEST_F(CudaExponents, RoundEveryUpperHalfOfAFloat) {
 }
 
 TEST_F(CudaExponents, ResolveTiesLikeTheCpu) {
-  // Probabilities that are multiples of 2^-16 tie with draws often, those of 2^-17 need the refinement.
+  // Probabilities that are multiples of 2^-16 often tie with draws; those of 2^-17 need the refinement.
   for (const ExponentOptions& form : kForms) {
     for (const float value : {0x1p-22f, -0x1.8p-22f, 0x1.0001p-3f, -0x1.00018p-3f, 0x1p-135f, -0x1.5p-132f, 0.5f}) {
       expect_ties(value, form);

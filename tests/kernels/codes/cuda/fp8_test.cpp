@@ -34,7 +34,7 @@ TEST_F(CudaFp8, RoundEveryUpperHalfOfAFloatAndEveryTie) {
 }
 
 TEST_F(CudaFp8, ResolveTiesLikeTheCpu) {
-  // Fractions of 0 and of multiples of 2^-16 tie with draws often, those of 2^-17 need the refinement.
+  // Fractions that are 0 or multiples of 2^-16 often tie with draws; those of 2^-17 need the refinement.
   for (const float value : {0x1p-25f, -0x1.8p-25f, 0x1.00004p0f, -0x1.00001p0f, 0x1p-6f, 0x1.fp-7f}) {
     expect_ties(value, {.rounding = Rounding::kStochastic});
   }

@@ -85,7 +85,7 @@ TEST_F(CudaLevels, TakeManyTasksAtOnce) {
 }
 
 TEST_F(CudaLevels, ResolveTiesLikeTheCpu) {
-  // Values at and beside multiples of 1/65536 of a level tie with draws often.
+  // Values at and next to multiples of 1/65536 of a level often tie with draws.
   for (const float value : {0x1p-16f, 0x1.8p-16f, 1.5f, 0x1.80001p0f, 3.0f, 6.99999f, -0x1.4p-15f, -2.00001f}) {
     expect_the_cpus({.gradient = std::vector<float>(std::size_t{1} << 17, value), .scalers = {7.0f}},
                     "value " + std::to_string(value));
@@ -120,7 +120,7 @@ TEST_F(CudaLevels, RunFromAGraphWithTheStepOnTheDevice) {
 TEST_F(CudaLevels, UnpackLikeTheCpu) {
   Stream stream(Device::cuda());
   for (const LevelOptions& form : kLevelForms) {
-    if (form.lanes && form.num_workers > 200) continue;  // sums do not fit 16 bits
+    if (form.lanes && form.num_workers > 200) continue;  // sums exceed 16 bits
     const LevelCase c{.gradient = testing::gaussian(9001, 16), .options = form};
     const testing::LaneForm lanes = testing::QuantizerTraits<LevelOptions>::lanes(form);
     const Bytes payload = testing::quantized(c);

@@ -1,5 +1,4 @@
-// Gradients of 16-bit elements on a GPU: statistics, codes and scalers are those that the CPU finds for the elements
-// widened to float32.
+// 16-bit gradients on a GPU: statistics, codes and scalers equal those of the CPU on the elements widened to float32.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -41,7 +40,7 @@ TEST_F(CudaNarrowGradients, HaveStatisticsThatDoNotDependOnTheAlignment) {
   Stream stream(Device::cuda());
   for (const ElementType type : kNarrowTypes) {
     const NarrowGradient gradient = testing::narrow_gaussian(type, 45001, 2);
-    // Slices that begin anywhere, and one of more chunks than a warp combines.
+    // Slices with arbitrary starts, and one with more chunks than a warp combines.
     const std::vector<Slice> slices = {{0, 0, 9000}, {0, 8, 8192}, {0, 1, 9000}, {0, 7, 0}, {0, 44999, 2}};
     for (std::size_t start = 0; start < 9; ++start) {
       testing::expect_statistics_of_widened(gradient, start, slices, stream, "start " + std::to_string(start));
@@ -58,7 +57,7 @@ TEST_F(CudaNarrowGradients, HaveStatisticsForEveryValue) {
     for (const std::size_t start : {0u, 1u}) {
       testing::expect_statistics_of_widened(finite, start, whole(finite), stream, "finite values");
     }
-    // Each NaN and infinity by itself, among zeros.
+    // Each NaN and infinity alone, among zeros.
     const std::uint32_t infinity = type == ElementType::kBfloat16 ? 0x7f80u : 0x7c00u;
     std::vector<std::uint16_t> elements;
     std::vector<Slice> slices;

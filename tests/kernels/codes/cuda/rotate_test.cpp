@@ -31,7 +31,7 @@ TEST_F(CudaRotator, MatchesTheCpuForEveryRunAndTail) {
   for (const std::int64_t run : {64, 256, 512, 1024, 4096}) {
     Rotator rotator(run, Device::cuda());
     for (const Rotation rotation : {Rotation::kForward, Rotation::kBackward}) {
-      // Tasks of one launch, one of them empty.
+      // Several tasks in one launch, one of them empty.
       std::vector<std::vector<float>> values;
       for (const std::size_t n : {1u, 63u, 64u, 100u, 0u, 1023u, 4095u, 4096u, 4097u, 9000u}) {
         values.push_back(testing::gaussian(n, n + 1));
@@ -75,7 +75,7 @@ TEST_F(CudaRotator, TakesNarrowElements) {
   EXPECT_EQ(bits_of(to_host<float>(out.span(), stream)), bits_of(rotated({}, widened, Rotation::kForward)));
 }
 
-// What is turned back later belongs to the step that was rotated, though the device has gone on to the next.
+// turn_back uses the step of the last rotation, although the step on the device has changed.
 TEST_F(CudaRotator, RunsFromAGraphWithTheStepOnTheDevice) {
   Stream stream(Device::cuda());
   Layout layout;

@@ -22,16 +22,16 @@ using CudaTernarize = testing::CudaTest;
 constexpr TernaryFormat kFormats[] = {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask,
                                       TernaryFormat::kLanes};
 
-/// One slice with everything that it points to, in host memory.
+/// Arguments of one slice, in host memory.
 struct Case {
   std::vector<float> gradient;
   std::vector<float> scalers;
-  std::vector<float> clips;  // empty: none
+  std::vector<float> clips;  // empty: no clipping
   std::int64_t first = 0;
   std::int64_t draw_offset = 0;
   std::int64_t block_elements = 0;
   std::uint32_t worker = 0;
-  std::size_t misalignment = 0;  // of the gradient on the device, in elements
+  std::size_t misalignment = 0;  // gradient on the device: offset in elements
 
   std::int64_t count() const { return static_cast<std::int64_t>(gradient.size()); }
 };
@@ -56,7 +56,7 @@ TernarizeTask task_of(const Case& c, const float* gradient, const float* scalers
           .worker = c.worker};
 }
 
-/// A case in device memory, its payload filled with a pattern that ternarize must overwrite.
+/// A case in device memory; the payload is filled with a pattern that ternarize must overwrite.
 struct OnDevice {
   Buffer<float> gradient, scalers, clips;
   Buffer<std::uint64_t> payload;
@@ -140,7 +140,7 @@ TEST_F(CudaTernarize, IsTheCpusAtRaggedLengths) {
 }
 
 TEST_F(CudaTernarize, PacksLanesOfAnyWidth) {
-  // 1, 2, 3, 7, 8, 16383 workers: 2 to 15 bits, 32 to 4 lanes a word.
+  // 1, 2, 3, 7, 8, 16383 workers: 2 to 15 bits, 32 to 4 lanes per word.
   for (const int num_workers : {1, 2, 3, 7, 8, 100, 16383}) {
     expect_same({{gaussian_case(70001, 8, 2.0f)}}, {.format = TernaryFormat::kLanes, .num_workers = num_workers},
                 std::to_string(num_workers) + " workers");
@@ -197,7 +197,7 @@ TEST_F(CudaTernarize, ClipsAndSaturates) {
 }
 
 TEST_F(CudaTernarize, ResolvesTiesLikeTheCpu) {
-  // Levels at and just beside multiples of 1/65536 tie with draws often: all elements the same, 2^18 of them.
+  // 2^18 equal elements at and next to multiples of 1/65536, which often tie with draws.
   for (const float value :
        {0x1p-16f, 0x1.8p-16f, 0.5f, 0x1.00001p-1f, 1.0f, 0x1.fffffep-1f, 0x1.fffep-1f, -0x1.4p-15f}) {
     Case c;

@@ -23,9 +23,9 @@ using testing::to_host;
 constexpr TernaryFormat kFormats[] = {TernaryFormat::kT2, TernaryFormat::kT5, TernaryFormat::kTMask,
                                       TernaryFormat::kLanes};
 constexpr std::int16_t kUntouched = -9999;
-constexpr std::size_t kMargin = 8;  // codes around out that must stay as they are
+constexpr std::size_t kMargin = 8;  // guard codes around out
 
-/// A payload on both sides.
+/// A payload on both devices.
 struct Payload {
   TernaryFormat format;
   std::int64_t num_codes;
@@ -48,7 +48,7 @@ Payload payload_of(TernaryFormat format, std::int64_t n, int num_workers, std::u
   return {format, packed_codes(codes, format, num_workers), n, num_workers, cuda};
 }
 
-/// Integers in [-num_workers, num_workers], both ends included.
+/// Integers in [-num_workers, num_workers], including both ends.
 std::vector<float> random_sums(std::size_t n, int num_workers, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<float> sums(n);
@@ -121,7 +121,7 @@ TEST_F(CudaUnpack, ReadsEveryRunOfFiveCodesOfT5) {
 TEST_F(CudaUnpack, ReadsMasksOfAnyDensity) {
   Stream cuda(Device::cuda());
   for (const int zeros : {0, 1, 31, 4096}) {
-    // Runs of `zeros` zeros between non-zeros, so that signs begin at every bit of a word.
+    // Runs of `zeros` zeros between non-zeros, so that signs begin at each bit of a word.
     std::vector<std::int8_t> codes(9000, 0);
     for (std::size_t i = 0, k = 0; i < codes.size(); i += static_cast<std::size_t>(zeros) + 1, ++k) {
       codes[i] = k % 3 == 0 ? -1 : 1;

@@ -22,18 +22,18 @@ using testing::to_host;
 using testing::TreeLeaves;
 
 constexpr float kUntouched = -99.0f;
-constexpr std::size_t kMargin = 8;  // elements around out that must stay as they are
+constexpr std::size_t kMargin = 8;  // guard elements around out
 
-/// One slice: what both backends get.
+/// Arguments of one slice, for both backends.
 struct Case {
   LeafFormat format = LeafFormat::kFloat32;
   int num_workers = 3;
   std::int64_t count = 0;
   std::int64_t first = 0;
   std::int64_t block_elements = 0;
-  std::size_t misalignment = 0;       // of out, in elements
-  std::size_t leaf_misalignment = 0;  // of every payload, in elements
-  std::int64_t columns = 0;           // of sides
+  std::size_t misalignment = 0;       // out: offset in elements
+  std::size_t leaf_misalignment = 0;  // each payload: offset in elements
+  std::int64_t columns = 0;           // kSides only
 
   std::string text() const {
     return to_string(format) + ", " + std::to_string(num_workers) + " workers, " + std::to_string(count) + " from " +
@@ -42,7 +42,7 @@ struct Case {
   }
 };
 
-/// A case's memory on both sides.
+/// A case's memory on both devices.
 class Prepared {
  public:
   Prepared(const Case& c, std::uint64_t seed, Stream& cuda)
@@ -101,7 +101,7 @@ class CudaTreeSums : public testing::CudaTest {
     for (Prepared& p : prepared) p.expect_equal(cuda);
   }
   void expect_the_cpus(const Case& c) { expect_the_cpus({&c, 1}); }
-  /// @param task  without its workers, which are these leaves, and without its place for results
+  /// @param task  without workers and out, which are set here
   void expect_the_cpus(TreeLeaves& leaves, MeanTask task) {
     Stream cpu(Device::cpu(), 1);
     Stream cuda(Device::cuda());
@@ -141,7 +141,7 @@ TEST_F(CudaTreeSums, FollowTheTreeOfEveryNumberOfWorkers) {
 }
 
 TEST_F(CudaTreeSums, HoldAsManyWorkersAsTheyPromise) {
-  // Every level of the tree is in use. All workers share one leaf's memory; tree sums of equal numbers are exact here.
+  // Uses all levels of the tree. All workers share one leaf; tree sums of equal numbers are exact here.
   Stream cuda(Device::cuda());
   const std::vector<float> values = {1.0f, -0.5f, 3.0f};
   const Buffer<float> on_device = to_device<float>(values, cuda);
@@ -217,7 +217,7 @@ TEST_F(CudaTreeSums, PassOnNonFiniteValuesAndZeros) {
   const float infinity = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float tiny = std::numeric_limits<float>::denorm_min();
-  // Columns of three workers. Infinity minus infinity is left out: which NaN it is differs between CPUs.
+  // Columns of three workers, without infinity - infinity, whose NaN differs between CPUs.
   const std::vector<std::vector<float>> rows = {{nan, infinity, -infinity, -0.0f, tiny, 3e38f, 0.0f, 1.0f, nan},
                                                 {1.0f, 2.0f, -3.0f, -0.0f, -tiny, 3e38f, -0.0f, nan, nan},
                                                 {0.0f, infinity, 4.0f, -0.0f, tiny, -3e38f, 0.0f, 2.0f, infinity}};
@@ -245,10 +245,10 @@ TEST_F(CudaTreeSums, PassOnNonFiniteValuesAndZeros) {
 }
 
 TEST_F(CudaTreeSums, TakeHostileScalers) {
-  constexpr std::int64_t kCount = kChunkElements + 1100;  // a whole chunk and a part of one
+  constexpr std::int64_t kCount = kChunkElements + 1100;  // a complete chunk and a part of one
   for (const LeafFormat format : testing::kCodeLeafFormats) {
     for (const float scaler : {std::numeric_limits<float>::quiet_NaN(), 0.0f, -0.0f, 0x1p-126f, 0x1p-149f, 0x1p126f}) {
-      // Of one worker with a scaler of zero all elements are zeros, of both signs.
+      // One worker with scaler zero: all elements are zeros of both signs.
       for (const int workers : {1, 5}) {
         TreeLeaves leaves(format, workers, kCount, 0, 0, 3);
         leaves.scalers()[static_cast<std::size_t>(workers) / 2][0] = scaler;
@@ -284,7 +284,7 @@ TEST_F(CudaTreeSums, OfASummerFollowItsTasks) {
   Stream cuda(Device::cuda());
   TreeSummer on_cpu;
   TreeSummer on_cuda(Device::cuda());
-  // Fewer, more, other and again the same tasks: the tables on the GPU must be those of the call.
+  // Fewer, more and the same tasks again: the tables on the GPU must be updated.
   for (const std::int64_t count : {5000, 100, 20000, 20000, 0, 4096}) {
     for (const int workers : {3, 20}) {
       Prepared prepared({.num_workers = workers, .count = count}, static_cast<std::uint64_t>(count), cuda);

@@ -1,4 +1,4 @@
-// Votes on a GPU, against the majority.
+// Votes on a GPU, compared with the majority.
 #include "kernels/codes/votes.h"
 
 #include <gtest/gtest.h>

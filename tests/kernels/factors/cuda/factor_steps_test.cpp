@@ -1,4 +1,4 @@
-// Factors between the products of a step on a GPU against the CPU backend, bit for bit.
+// Factor steps between the products on a GPU against the CPU backend, bit for bit.
 #include "kernels/factors/factor_steps.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST_F(CudaFactorSteps, BeginAsOnTheCpuWithTheStepAnywhere) {
   constexpr std::int64_t kColumns = 1300;
   std::vector<float> kept = gaussian(3 * kColumns, 1);
   std::fill_n(kept.begin() + kColumns, kColumns, -0.0f);
-  kept[2 * kColumns - 1] = 1e-40f;  // the only one of its column
+  kept[2 * kColumns - 1] = 1e-40f;  // the only non-zero of its column
   std::fill_n(kept.begin() + 2 * kColumns, kColumns, 0.0f);
   std::vector<float> q(kept.size());
   std::vector<float> fresh(2 * 9);

@@ -1,4 +1,4 @@
-// Products with thin factors on a GPU against the CPU backend, bit for bit.
+// Low-rank products on a GPU against the CPU backend, bit for bit.
 #include "kernels/factors/low_rank.h"
 
 #include <gtest/gtest.h>
@@ -24,8 +24,7 @@ using testing::gaussian;
 using testing::GuardedArray;
 using CudaLowRank = testing::CudaTest;
 
-/// Below and beyond a block of rows, a chunk of columns, what a thread block has of either, and as many blocks of rows
-/// as there are slots.
+/// Sizes below and above blocks of rows, chunks of columns, a thread block's share of either, and the number of slots.
 std::vector<FactorSizes> sizes_of_tests() {
   std::vector<FactorSizes> all = {{1, 1, 1},    {25, 20, 4},  {65, 17, 3},  {63, 15, 5},   {300, 10, 8},
                                   {33, 128, 2}, {34, 129, 1}, {3, 4097, 2}, {130, 257, 9}, {5, 5, 5}};
@@ -53,7 +52,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-/// The same tasks in a GPU's memory.
+/// The same tasks in device memory.
 struct Uploaded {
   std::vector<GuardedArray<float>> ms, ps, qs;
   std::vector<FactorTask> tasks;
@@ -100,7 +99,7 @@ TEST_F(CudaLowRank, RowsAreTheCpus) {
 }
 
 TEST_F(CudaLowRank, RowsOfManyTasksShareTheMemoryOfTheirSums) {
-  // Together 4.9 million sums of slots, of which 4.2 are taken at a time.
+  // 4.9 million slot sums in all; memory holds 4.2 million at a time.
   std::vector<Case> all;
   for (std::uint64_t i = 0; i < 3; ++i) all.emplace_back(FactorSizes{64 * 100, 1024, 16}, 10 * i);
   all.emplace_back(FactorSizes{70, 9, 2}, 50);
@@ -118,7 +117,7 @@ TEST_F(CudaLowRank, OrthonormalColumnsAreTheCpus) {
 }
 
 TEST_F(CudaLowRank, ColumnsThatVanishBecomeZeros) {
-  constexpr std::size_t kRows = 140000;  // more chunks than a block takes at once
+  constexpr std::size_t kRows = 140000;  // more chunks than a block processes at once
   std::vector<Case> all;
   all.emplace_back(FactorSizes{kRows, 1, 4}, 3);
   std::vector<float>& p = all[0].p;

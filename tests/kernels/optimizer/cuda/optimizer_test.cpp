@@ -20,7 +20,7 @@ using CudaOptimizer = testing::CudaTest;
 
 using Spans = std::array<std::span<float>, 4>;
 
-/// One kind of update of array 0, with arrays 1 and 2 as its slots where it has any, by array 3.
+/// An optimizer update: array 0 is the weights, arrays 1 and 2 the slots (if any), array 3 the gradient.
 struct Update {
   const char* name;
   void (*apply)(const Spans& arrays, float rate, Stream& stream, const StepScalars& scalars);
@@ -51,11 +51,11 @@ using Arrays = std::array<std::vector<float>, 4>;
 Arrays gaussian_arrays(std::size_t n) {
   Arrays arrays;
   for (std::size_t i = 0; i < 4; ++i) arrays[i] = testing::gaussian(n, 4 * n + i);
-  for (float& value : arrays[2]) value *= value;  // a mean of squares
+  for (float& value : arrays[2]) value *= value;  // mean squares are not negative
   return arrays;
 }
 
-/// Runs the update on both backends. Array i begins starts[i] elements behind an aligned address.
+/// Runs the update on both backends. Array i starts starts[i] elements after an aligned address.
 void expect_same_update(const Update& update, const Arrays& arrays, std::array<std::size_t, 4> starts, float rate) {
   std::string what = update.name;
   what += ", length " + std::to_string(arrays[0].size()) + ", starts";
@@ -75,7 +75,7 @@ void expect_same_update(const Update& update, const Arrays& arrays, std::array<s
 TEST_F(CudaOptimizer, IsTheCpusAtRaggedLengths) {
   std::vector<std::size_t> lengths;
   for (std::size_t n = 0; n <= 70; ++n) lengths.push_back(n);
-  // Around what one and two blocks take, for all ways to split it.
+  // Around the sizes of one and two blocks, for all ways to split them.
   for (std::size_t n : {1024u, 2048u, 4096u}) lengths.insert(lengths.end(), {n - 5, n - 1, n, n + 1, n + 3, n + 5});
   lengths.push_back(20011);
   for (const Update& update : kUpdates) {
@@ -153,7 +153,7 @@ TEST_F(CudaOptimizer, ReadsTheRateFromTheDevice) {
       update.apply({expected[0], expected[1], expected[2], expected[3]}, by_value, cpu, {});
       update.apply({found[0].span(), found[1].span(), found[2].span(), found[3].span()}, 99.0f, cuda,
                    {.rate = rate.data()});
-      copy<float>(std::vector<float>{0.75f}, rate.span(), cuda);  // for the next one, in the stream's order
+      copy<float>(std::vector<float>{0.75f}, rate.span(), cuda);  // for the next launch, in stream order
     }
     for (std::size_t i = 0; i < 4; ++i) testing::expect_same_values(found[i].values(), expected[i], update.name);
   }

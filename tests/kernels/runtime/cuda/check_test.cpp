@@ -1,4 +1,4 @@
-// The check of calls to the CUDA runtime.
+// TERNGRAD_CUDA_CHECK.
 #include "kernels/runtime/cuda/check.h"
 
 #include <gmock/gmock.h>

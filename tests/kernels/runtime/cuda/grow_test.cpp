@@ -42,7 +42,7 @@ TEST_F(CudaGrow, RefusesInsideACapture) {
     EXPECT_THAT(error.what(), HasSubstr("memory is missing while the stream is captured: run once before"));
   }
   EXPECT_EQ(buffer.num_elements(), 10);
-  captured(10);  // the stream is as it was
+  captured(10);  // the stream is not in an error state
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST_F(CudaStream, OfSomebodyElseIsTheSameQueueAndIsLeftToThem) {
     EXPECT_EQ(borrowed.device(), Device::cuda());
     borrowed.synchronize();
   }
-  owned.synchronize();  // is there still
+  owned.synchronize();  // still valid
 }
 
 TEST_F(CudaStream, OutlivesTheOneItIsACopyOf) {

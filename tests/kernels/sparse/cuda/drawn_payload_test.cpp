@@ -1,4 +1,4 @@
-// Drawn elements on a GPU against the CPU backend, byte for byte.
+// Randomly drawn elements on a GPU against the CPU backend, byte for byte.
 #include "kernels/sparse/drawn_payload.h"
 
 #include <gtest/gtest.h>

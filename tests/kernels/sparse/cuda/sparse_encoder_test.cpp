@@ -1,4 +1,4 @@
-// Sparse messages of a GPU against the CPU backend, byte for byte.
+// Sparse encoding on a GPU against the CPU backend, byte for byte.
 #include "kernels/sparse/sparse_encoder.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using testing::GuardedArray;
 using testing::SparseCase;
 using CudaSparseEncoder = testing::CudaTest;
 
-/// One call's tasks in a GPU's memory.
+/// Tasks of one call in device memory.
 struct Uploaded {
   std::vector<GuardedArray<float>> values;
   std::vector<Buffer<float>> flags;
@@ -27,7 +27,7 @@ struct Uploaded {
   std::vector<SparseEncodeTask> tasks;
   std::vector<std::int64_t> bytes;
 
-  /// @param misalignment  of values, in elements
+  /// @param misalignment  of the values, in elements
   Uploaded(const std::vector<SparseCase>& cases, std::size_t misalignment, Stream& stream) {
     for (const SparseCase& c : cases) {
       const float flag = c.flag();
@@ -122,7 +122,7 @@ TEST_F(CudaSparseEncoder, ChoosesInLargeBlocks) {
   expect_the_cpus(cases);
 }
 
-// Histograms are left as they are found, for more tensors and fewer.
+// Histograms must be reset between calls with more and fewer tensors.
 TEST_F(CudaSparseEncoder, TakesOtherTasksThanBefore) {
   Stream stream(Device::cuda());
   SparseEncoder encoder(Device::cuda());

@@ -23,7 +23,7 @@ using testing::SparseCase;
 using CudaSparseSum = testing::CudaTest;
 using Payload = std::vector<std::uint8_t>;
 
-/// A payload with room for the longest of its shape.
+/// A payload in a buffer of the maximum size of its shape.
 std::vector<std::uint64_t> in_its_room(const SparseShape& shape, const Payload& payload) {
   std::vector<std::uint64_t> words(static_cast<std::size_t>((max_sparse_bytes(shape) + 7) / 8), ~std::uint64_t{0});
   std::memcpy(words.data(), payload.data(), payload.size());
@@ -72,7 +72,7 @@ void expect_the_cpus(const std::vector<std::vector<SparseCase>>& slices) {
   }
 }
 
-/// Of each case three workers, the others with gradients of their own.
+/// Three workers for each case, with different gradients.
 std::vector<std::vector<SparseCase>> of_three_workers(const std::vector<SparseCase>& cases) {
   std::vector<std::vector<SparseCase>> slices;
   for (const SparseCase& c : cases) {
@@ -92,7 +92,7 @@ TEST_F(CudaSparseSum, AddsAsTheCpuDoes) {
   }
 }
 
-// More than one turn of the searches for a chunk's first group.
+// The search for a chunk's first group needs several rounds.
 TEST_F(CudaSparseSum, AddsManyWorkers) {
   std::vector<SparseCase> workers;
   for (std::uint64_t worker = 0; worker < 300; ++worker) {

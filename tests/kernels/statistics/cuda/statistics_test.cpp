@@ -24,7 +24,7 @@ using CudaStatistics = testing::CudaTest;
 void expect_equal(const Statistics& cpu, const Statistics& cuda, const std::string& what) {
   ASSERT_EQ(cuda.max_bits, cpu.max_bits) << what;
   ASSERT_EQ(cuda.reserved, 0u) << what;
-  if (cpu.is_nonfinite()) return;  // the sums mean nothing
+  if (cpu.is_nonfinite()) return;  // sums are unspecified
   ASSERT_EQ(bits_of(cuda.sum), bits_of(cpu.sum)) << what;
   ASSERT_EQ(bits_of(cuda.sum_squares), bits_of(cpu.sum_squares)) << what;
 }
@@ -49,7 +49,7 @@ TEST_F(CudaStatistics, AreTheCpusAtRaggedLengths) {
 }
 
 TEST_F(CudaStatistics, AreTheCpusForSlicesOfManyChunks) {
-  // Up to 32 chunks a warp combines them, beyond that a block; from 257 on a slot takes several.
+  // A warp combines up to 32 chunks, a block more; from 257 on slots have several.
   const std::vector<float> values = testing::gaussian(static_cast<std::size_t>(520 * kChunkElements + 77), 2);
   for (const std::int64_t chunks : testing::few<std::int64_t>({33, 257, 31, 32, 255, 256, 520})) {
     for (const std::int64_t off : {-1, 0, 1}) {
@@ -79,7 +79,7 @@ TEST_F(CudaStatistics, TakeHostileValues) {
   }
 }
 
-/// Three workers' gradients of a layout with small, empty, ragged and large tensors, and blocks of them.
+/// Gradients of three workers with small, empty, ragged and large tensors, and blocks of these.
 struct Workers {
   Layout layout;
   std::vector<Slice> slices;
@@ -137,7 +137,7 @@ TEST_F(CudaStatistics, MeasureAllSlicesOfAllWorkersAtOnce) {
 
 TEST_F(CudaStatistics, GiveOneScalerForAWholeModel) {
   Workers workers;
-  workers.flat[1][9] = std::numeric_limits<float>::quiet_NaN();  // not in tensor a, whose 7 elements come before it
+  workers.flat[1][9] = std::numeric_limits<float>::quiet_NaN();  // not in tensor a, which has the 7 elements before
   workers.flat[2][static_cast<std::size_t>(workers.layout.segment(3).offset)] = std::numeric_limits<float>::infinity();
   Stream cpu(Device::cpu(), 1);
   Stream cuda(Device::cuda());

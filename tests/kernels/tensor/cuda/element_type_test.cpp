@@ -19,7 +19,7 @@ using testing::bits_of;
 using testing::GuardedArray;
 using CudaElementType = testing::CudaTest;
 
-/// Every 16-bit value, and as float32 the same in the upper half with something below.
+/// All 16-bit values; as float32, in the upper half, with other bits below.
 template <class T>
 std::vector<T> every_value(std::size_t n) {
   std::vector<T> values;

@@ -88,7 +88,7 @@ TEST_F(CudaMemoryUpdate, AccumulatesAndMasksAsTheCpuDoes) {
       std::vector<std::vector<float>> values;
       std::vector<GuardedArray<float>> there;
       for (std::uint64_t seed = 1; seed < 4; ++seed) values.push_back(testing::gaussian(n, seed));
-      for (std::size_t i = 0; i < n; i += 3) values[0][i] = 0;  // not sent, where it is what was sent
+      for (std::size_t i = 0; i < n; i += 3) values[0][i] = 0;  // entries that were not sent
       there.reserve(values.size());
       for (const std::vector<float>& of : values) there.emplace_back(of, n % 4, cuda);
       std::vector<float> next(n);

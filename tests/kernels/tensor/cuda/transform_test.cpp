@@ -1,4 +1,4 @@
-// Checks and changes of a gradient on a GPU against the CPU backend, bit for bit.
+// Checks and transforms of gradients on a GPU against the CPU backend, bit for bit.
 #include "kernels/tensor/transform.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using testing::bits_of;
 using testing::GuardedArray;
 using CudaTransform = testing::CudaTest;
 
-/// Everything that an exponent of all ones can be, and its neighbours.
+/// Infinities, NaN, and the values around them and around zero.
 constexpr std::uint32_t kSpecial[] = {0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffc00000u, 0x7f800001u, 0xffffffffu,
                                       0x7f7fffffu, 0xff7fffffu, 0x00000000u, 0x80000000u, 0x00000001u, 0x807fffffu};
 
@@ -32,7 +32,7 @@ std::vector<float> with_specials(std::size_t n) {
   return values;
 }
 
-/// Lengths 0 to 70 and around what a block takes, at every alignment.
+/// Lengths 0 to 70 and around a block's, at all alignments.
 template <class Body>
 void for_each_case(const Body& body) {
   std::vector<std::size_t> lengths;

@@ -1,4 +1,4 @@
-// Intrinsics of arithmetic and bits.
+// Arithmetic and bit intrinsics.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "simt/bits.h"
 
-// Correctly rounded by either compiler; nvcc never contracts these.
+// Correctly rounded by both compilers; nvcc never contracts these to fused multiply-adds.
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
@@ -21,7 +21,7 @@ inline double __dsqrt_rn(double a) { return std::sqrt(a); }
 inline double __ddiv_rn(double a, double b) { return a / b; }
 inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
 
-/// The sum rounded towards zero: the nearest one, less its last place where that is beyond the exact sum.
+/// Sum rounded towards zero: the nearest sum, one step smaller if it exceeds the exact sum.
 inline float __fadd_rz(float a, float b) {
   const float sum = a + b;
   if (std::isinf(sum) && std::isfinite(a) && std::isfinite(b)) {
@@ -49,7 +49,7 @@ inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
   return static_cast<unsigned>((std::uint64_t{high} << 32 | low) >> (shift & 31));
 }
-/// Byte i of the result is that byte of b:a which nibble i of the selector names.
+/// Byte i of the result is the byte of b:a that nibble i of the selector names.
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
   const std::uint64_t bytes = std::uint64_t{b} << 32 | a;
   unsigned result = 0;
@@ -70,7 +70,7 @@ template <std::integral T>
 constexpr T max(T a, T b) {
   return a < b ? b : a;
 }
-// A NaN gives way to a number and -0 is below +0, as a GPU has it; the C library leaves the second open.
+// As on a GPU: the other operand if one is NaN, and -0 < +0; the C library does not define the latter.
 template <std::floating_point T>
 T min(T a, T b) {
   if (a == b) return std::signbit(a) ? a : b;

@@ -1,4 +1,4 @@
-// Values as bits, in which form they travel between lanes.
+// Conversion of values to 64-bit words, which lanes exchange.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace simt {
 
-/// The bytes of a value; zeros above them.
+/// The bytes of a value, zero-extended.
 template <class T>
 std::uint64_t to_bits(T value) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8, "intrinsics move plain values of up to 8 bytes");

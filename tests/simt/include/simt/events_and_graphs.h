@@ -1,4 +1,4 @@
-// Events, graphs and the description of the device.
+// Events, graphs and device properties.
 #pragma once
 
 #include <chrono>
@@ -11,10 +11,10 @@
 
 struct CUevent_st {
   std::chrono::steady_clock::time_point time;
-  cudaStream_t stream = nullptr;  // in which it was recorded last
-  std::uint64_t num_before = 0;   // what that stream had been given, where streams do not run everything at once
-  std::shared_ptr<simt::StreamThread> thread = nullptr;  // of that stream
-  std::uint64_t capture = 0;                             // in which it was recorded, 0: in none
+  cudaStream_t stream = nullptr;  // stream of the last record
+  std::uint64_t num_before = 0;   // work submitted to that stream before, unless streams run immediately
+  std::shared_ptr<simt::StreamThread> thread = nullptr;  // that stream's thread
+  std::uint64_t capture = 0;                             // capture in which it was recorded; 0: none
 };
 using cudaEvent_t = CUevent_st*;
 
@@ -63,7 +63,7 @@ inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
   const cudaStream_t other = event->stream;
   if (other == nullptr) return cudaSuccess;
   if (stream == nullptr) return cudaEventSynchronize(event);
-  // What is captured may wait for events of the same capture only; what is not may join one that is under way.
+  // A captured stream may wait only for events of its own capture; other streams may join a running capture.
   const bool is_under_way = event->capture == simt::capture_of(other);
   if (event->capture != simt::capture_of(stream) && !(simt::capture_of(stream) == 0 && is_under_way)) {
     return simt::remember(cudaErrorStreamCaptureIsolation);
@@ -85,13 +85,13 @@ inline cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
     return cudaSuccess;
   }
   if (other->origin == stream) {
-    // A branch comes back.
+    // The stream joins a branch again.
     other->origin = nullptr;
     std::erase(stream->branches, other);
     simt::share_end(stream, other);
     simt::release_held_back(other, stream);
   } else if (stream->number < other->number) {
-    // Branches are made after the streams that they leave: this one only waits.
+    // Branches are newer than the streams that they leave, so this is only a wait.
     simt::release_held_back(other, other->origin);
   } else if (stream->origin == nullptr) {
     stream->origin = other;
@@ -105,10 +105,10 @@ inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, 
   return cudaSuccess;
 }
 
-// A graph is the list of what a stream was given while it was captured.
+// A graph: the work submitted to a stream during its capture.
 struct CUgraph_st {
   std::vector<std::function<void()>> nodes;
-  bool is_uploaded = false;  // of an instance
+  bool is_uploaded = false;  // executable graphs only
 };
 using cudaGraph_t = CUgraph_st*;
 using cudaGraphExec_t = CUgraph_st*;
@@ -141,7 +141,7 @@ inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph)
   return cudaSuccess;
 }
 namespace simt {
-/// Graphs that this thread has instantiated and not destroyed.
+/// Executable graphs that this thread has instantiated and not destroyed.
 inline thread_local int live_graphs = 0;
 }  // namespace simt
 inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
@@ -161,7 +161,7 @@ inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   --simt::live_graphs;
   return cudaSuccess;
 }
-/// A graph that is not uploaded is when it is launched first.
+/// The first launch uploads a graph that is not uploaded yet.
 inline cudaError_t cudaGraphUpload(cudaGraphExec_t executable, cudaStream_t) {
   if (executable->is_uploaded) return cudaSuccess;
   const simt::ContextChange change("the upload of a graph", simt::current_device);
@@ -183,7 +183,7 @@ struct cudaDeviceProp {
   cudaUUID_t uuid;
 };
 enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75, cudaDevAttrComputeCapabilityMinor = 76 };
-/// 9.0, or what SIMT_COMPUTE_CAPABILITY says, times ten: of each GPU, separated by commas, or of all.
+/// Compute capability times 10: 90, or SIMT_COMPUTE_CAPABILITY (one number for all GPUs, or a comma-separated list).
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   const char* text = std::getenv("SIMT_COMPUTE_CAPABILITY");
   for (const char* next = text; next != nullptr && device > 0; --device) {

@@ -1,5 +1,5 @@
-// The functions of the CUDA runtime that hosts call: devices, one or as many as SIMT_DEVICES says, whose memory is the
-// host's, and streams that run everything at once, as late as their events allow, or in threads (SIMT_STREAMS).
+// Host functions of the CUDA runtime. There are SIMT_DEVICES devices (default 1), whose memory is host memory.
+// SIMT_STREAMS decides how streams run: immediately (default), deferred as late as events allow, or in threads.
 #pragma once
 
 #include <algorithm>
@@ -20,21 +20,20 @@
 
 #include "simt/stream_threads.h"
 
-/// A stream that is being captured records what it is given; else it runs or defers it. One that has waited for an
-/// event of another stream is a branch of that one, until the other waits for it. The default stream, which is null,
-/// runs everything at once.
+/// A stream. Runs, defers or (during capture) records its work. A stream that has waited for an event of another stream
+/// is a branch of that stream until the other one waits for it. The default stream (null) runs work immediately.
 struct CUstream_st {
   bool capturing = false;
-  std::uint64_t capture = 0;  // number of the capture, no other has it; of a branch, that it began in, 0: in none
+  std::uint64_t capture = 0;  // unique number of the capture; branch: capture it began in; 0: none
   using Flag = std::shared_ptr<std::atomic<bool>>;
-  Flag hangs = std::make_shared<std::atomic<bool>>(false);  // as if its work did not end: set by tests
-  std::vector<Flag> waited_for;                             // those of the streams that it has ever waited for
+  Flag hangs = std::make_shared<std::atomic<bool>>(false);  // set by tests: the stream's work never ends
+  std::vector<Flag> waited_for;                             // flags of all streams that it ever waited for
   std::vector<std::function<void()>> recorded;
-  CUstream_st* origin = nullptr;                 // of a branch: the stream whose event it waited for
-  std::vector<std::function<void()>> held_back;  // of a branch, if branches run late
-  std::vector<CUstream_st*> branches;            // that this one is yet to wait for
+  CUstream_st* origin = nullptr;                 // branch: the stream whose event it waited for
+  std::vector<std::function<void()>> held_back;  // branch: work, if branches run late
+  std::vector<CUstream_st*> branches;            // branches not joined yet
 
-  /// What is still to be done where streams defer: work, or to wait until another stream has come so far.
+  /// Deferred work, or a wait until `other` has done `until` pieces of work.
   struct Deferred {
     std::function<void()> work;
     CUstream_st* other = nullptr;
@@ -43,9 +42,9 @@ struct CUstream_st {
   std::deque<Deferred> queue;
   std::uint64_t num_submitted = 0;
   std::uint64_t num_done = 0;
-  std::uint64_t number = 0;                              // in the order in which streams were made
-  std::set<CUstream_st*> peers;                          // with which it shares events
-  std::shared_ptr<simt::StreamThread> thread = nullptr;  // where streams are threads
+  std::uint64_t number = 0;                              // in order of creation
+  std::set<CUstream_st*> peers;                          // streams that share events with it
+  std::shared_ptr<simt::StreamThread> thread = nullptr;  // if SIMT_STREAMS=threads
 };
 using cudaStream_t = CUstream_st*;
 
@@ -66,11 +65,10 @@ constexpr unsigned cudaStreamNonBlocking = 1;
 
 namespace simt {
 
-/// More than any test needs: a request beyond fails as on a GPU, and does not reach a sanitizer's allocator, which
-/// would end the program.
+/// Larger than any test needs. A larger request fails as on a GPU; a sanitizer's allocator would end the program.
 inline constexpr std::size_t kDeviceMemoryBytes = std::size_t{16} << 30;
 
-/// What cudaGetLastError returns next.
+/// The next result of cudaGetLastError.
 inline thread_local cudaError_t last_error = cudaSuccess;
 
 inline cudaError_t remember(cudaError_t error) {
@@ -80,30 +78,30 @@ inline cudaError_t remember(cudaError_t error) {
 
 inline thread_local int current_device = 0;
 
-/// On which devices this process has a context: whatever concerns the current device makes one there.
+/// Devices on which this process has a context; calls that use the current device create one.
 inline constexpr int kMaxDevices = 64;
 inline std::array<std::atomic<bool>, kMaxDevices> contexts{};
 inline void make_context() { contexts[static_cast<std::size_t>(current_device)] = true; }
 inline bool has_context(int device) { return contexts[static_cast<std::size_t>(device)]; }
-/// As in a process that has just begun, for tests.
+/// Forgets all contexts, as in a new process. For tests.
 inline void forget_contexts() {
   for (std::atomic<bool>& each : contexts) each = false;
 }
 
-/// Streams that this thread captures. Waiting and allocating are errors then, as they are on a GPU.
+/// Number of streams that this thread captures. Waiting and allocating are errors during capture, as on a GPU.
 inline thread_local int num_captures = 0;
 
-/// Whether the work of a branch runs as late as it may, where the stream that it left waits for it. Else it runs as
-/// early as it may: what a GPU does lies between.
+/// True if a branch runs its work as late as possible, when its origin waits for it; else as early as possible. A GPU
+/// may do either or anything between.
 inline bool branches_run_late() { return std::getenv("SIMT_SEED") != nullptr; }
 
-/// Whether streams do nothing before the host waits for one. Then those that share events with it take their turns,
-/// each running as far ahead of the others as events let it: so a missing event is seen in the results.
+/// True if streams do nothing until the host waits. Then streams that share events run one after another, each as far
+/// ahead as events allow, so that a missing event changes the results.
 inline bool streams_defer() { return std::getenv("SIMT_STREAMS") != nullptr && !streams_are_threads(); }
-/// Which of them is the first: the newest, which is a branch, or the oldest.
+/// True if the newest stream (a branch) runs first, else the oldest.
 inline bool newest_stream_is_first() { return std::strcmp(std::getenv("SIMT_STREAMS"), "oldest_first") != 0; }
 
-/// Streams that defer work which this thread has given them.
+/// Streams with deferred work of this thread.
 inline thread_local std::set<cudaStream_t> busy;
 
 inline void run_until(cudaStream_t stream, std::uint64_t count) {
@@ -119,7 +117,7 @@ inline void run_until(cudaStream_t stream, std::uint64_t count) {
   }
 }
 
-/// Runs all that the stream defers, and that its peers do.
+/// Runs all deferred work of the stream and its peers.
 inline void drain(cudaStream_t stream) {
   if (stream->thread != nullptr) return stream->thread->wait_for(stream->thread->num_submitted());
   if (!streams_defer()) return;
@@ -144,7 +142,7 @@ inline void defer(cudaStream_t stream, CUstream_st::Deferred next) {
   busy.insert(stream);
 }
 
-/// Where streams do not run everything at once, device memory is told from the host's.
+/// Sizes of device allocations, unless streams run immediately: distinguishes device from host memory.
 struct Allocations {
   std::mutex mutex;
   std::map<const char*, std::size_t> sizes;
@@ -162,7 +160,7 @@ inline bool is_device_memory(const void* memory) {
   return at < found->first + found->second;
 }
 
-/// Runs `work`, defers or records it.
+/// Runs, defers or records `work`.
 inline void submit(cudaStream_t stream, std::function<void()> work) {
   make_context();
   if (stream != nullptr && stream->origin != nullptr) {
@@ -182,7 +180,7 @@ inline void submit(cudaStream_t stream, std::function<void()> work) {
   }
 }
 
-/// A branch of a stream that is captured is captured with it.
+/// True if the stream or a stream that it branched from is being captured.
 inline bool is_captured(cudaStream_t stream) {
   for (; stream != nullptr; stream = stream->origin) {
     if (stream->capturing) return true;
@@ -190,19 +188,19 @@ inline bool is_captured(cudaStream_t stream) {
   return false;
 }
 
-/// The number of the capture that a stream takes part in, 0 if in none.
+/// The capture that a stream belongs to; 0: none.
 inline std::uint64_t capture_of(cudaStream_t stream) {
   if (stream->capturing) return stream->capture;
-  // A branch of before the capture takes no part in it.
+  // A branch that began before the capture does not belong to it.
   return stream->origin != nullptr && capture_of(stream->origin) == stream->capture ? stream->capture : 0;
 }
 
-/// Runs or records what a branch was given so far.
+/// Runs or records the work that the branch held back.
 inline void release_held_back(cudaStream_t branch, cudaStream_t origin) {
   for (std::function<void()>& work : std::exchange(branch->held_back, {})) submit(origin, std::move(work));
 }
 
-/// A stream that has waited for another one does not end before it.
+/// Makes `stream` never end if `other` never ends.
 inline void share_end(cudaStream_t stream, cudaStream_t other) {
   if (std::find(stream->waited_for.begin(), stream->waited_for.end(), other->hangs) != stream->waited_for.end()) return;
   stream->waited_for.push_back(other->hangs);
@@ -267,7 +265,7 @@ inline const char* cudaGetErrorString(cudaError_t error) {
   return "unrecognized error code";
 }
 
-// All devices are the host, whose memory each of them can use.
+// All devices are the host and share its memory.
 inline cudaError_t cudaGetDeviceCount(int* count) {
   const char* const devices = std::getenv("SIMT_DEVICES");
   *count = devices == nullptr ? 1 : std::atoi(devices);
@@ -286,10 +284,10 @@ inline cudaError_t cudaSetDevice(int device) {
   return cudaSuccess;
 }
 
-// Functions of the driver, by name.
+// Driver functions, looked up by name.
 enum cudaDriverEntryPointQueryResult { cudaDriverEntryPointSuccess, cudaDriverEntryPointSymbolNotFound };
 constexpr unsigned long long cudaEnableDefault = 0;
-#define CUDART_VERSION 13000  // which the preprocessor reads
+#define CUDART_VERSION 13000  // used in #if
 inline cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned, unsigned long long,
                                                     cudaDriverEntryPointQueryResult* result) {
   int (*const get_state)(int, unsigned*, int*) = [](int device, unsigned*, int* active) {
@@ -311,7 +309,7 @@ cudaError_t cudaMalloc(T** memory, std::size_t bytes) {
   if (bytes > simt::kDeviceMemoryBytes || (bytes > 0 && posix_memalign(&allocated, 256, bytes) != 0)) {
     return simt::remember(cudaErrorMemoryAllocation);
   }
-  if (bytes > 0) std::memset(allocated, 0xff, bytes);  // NaNs, for its contents are undefined
+  if (bytes > 0) std::memset(allocated, 0xff, bytes);  // NaNs: new memory is undefined
   if (simt::tells_memory_apart()) {
     const std::lock_guard lock(simt::allocations.mutex);
     simt::allocations.sizes[static_cast<const char*>(allocated)] = bytes;
@@ -357,7 +355,7 @@ inline cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, c
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   simt::make_context();
   static std::atomic<std::uint64_t> count = 0;
-  *stream = new CUstream_st;  // an object of its own: the address sanitizer sees one that is never destroyed
+  *stream = new CUstream_st;  // on the heap, so that the address sanitizer reports streams that are never destroyed
   (*stream)->number = ++count;
   if (simt::streams_are_threads()) {
     (*stream)->thread = std::make_shared<simt::StreamThread>(simt::current_device, (*stream)->number);
@@ -394,7 +392,7 @@ inline cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return cudaStreamSynchronize(stream);
 }
 
-// The device's memory is the host's, and a copy has read it when it returns, unless streams defer.
+// Copies are complete when the call returns, unless streams defer work.
 enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice };
 struct cudaPointerAttributes {
   cudaMemoryType type;

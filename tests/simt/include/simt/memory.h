@@ -1,4 +1,4 @@
-// Atomics, fences, and loads and stores with a hint for the caches, of which the emulation has none.
+// Atomics, fences, and loads and stores with cache hints, which are ignored.
 #pragma once
 
 #include <concepts>
@@ -13,7 +13,7 @@ namespace simt {
 /// *at = update(*at), atomically. @returns the value before
 template <class T, class Update>
 T atomic_update(T* at, Update update) {
-  // In one place, and as a real atomic: the thread sanitizer must know that these do not race with each other.
+  // A real atomic operation, in one place: the thread sanitizer must see that these do not race.
   using Word = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
   static_assert(sizeof(T) == sizeof(Word), "atomics are of 4 or 8 bytes");
   auto* word = reinterpret_cast<Word*>(at);
@@ -25,7 +25,7 @@ T atomic_update(T* at, Update update) {
   return from_bits<T>(before);
 }
 
-/// Sums of integers wrap.
+/// Integer sums wrap around.
 template <class T>
 T wrapping_sum(T a, T b) {
   if constexpr (std::integral<T>) {
@@ -74,7 +74,7 @@ SIMT_ATOMIC(atomicXor, old ^ value)
 SIMT_ATOMIC(atomicInc, old >= value ? T{0} : old + 1)
 #undef SIMT_ATOMIC
 
-// Atomics order memory here, so that fences have nothing left to do: a missing one is not noticed.
+// Atomics order memory in the emulation, so fences do nothing, and missing fences are not detected.
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 

@@ -1,7 +1,7 @@
-// The words that CUDA adds to C++, as the host's compiler shall read them.
+// CUDA's keywords, defined for the host compiler.
 #pragma once
 
-// For the few places where a source cannot be the same for nvcc and the emulation: see kernels/runtime/cuda/launch.cuh.
+// For code that must differ between nvcc and the emulation: see kernels/runtime/cuda/launch.cuh.
 #define SIMT_EMULATION 1
 
 #define __global__
@@ -12,9 +12,10 @@
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 
-// Blocks run one after another, so that one copy of a block's variables is enough. The address sanitizer puts red zones
-// around static variables, but not around thread_local ones; these, on the other hand, can be found and made undefined
-// before every block, and have other addresses in another OS thread, which the thread sanitizer wants.
+// One copy of a block's shared variables suffices, since blocks run one after another. The address sanitizer puts red
+// zones around static variables, but not around thread_local ones. Without it thread_local is better: the variables can
+// be found and made undefined before each block, and each OS thread has its own addresses, as the thread sanitizer
+// needs.
 #ifdef __SANITIZE_ADDRESS__
 #define __shared__ static
 #else

@@ -1,7 +1,7 @@
-// Streams as threads (SIMT_STREAMS=threads): they run beside the host and each other, and block where a GPU's do. What
-// changes a context (memory, modules, graphs) waits for every stream of every device, and keeps launches of all host
-// threads waiting meanwhile: that is the worst that the CUDA runtime may do between GPUs that see each other's memory,
-// and what hangs a process whose GPUs wait for each other.
+// Streams as threads (SIMT_STREAMS=threads): they run concurrently with the host and each other. Calls that change a
+// context (memory, modules, graphs) wait for all streams of all devices and block launches of all host threads
+// meanwhile. This is the worst behaviour that CUDA allows between GPUs with peer access, and hangs processes whose GPUs
+// wait for each other.
 #pragma once
 
 #include <atomic>
@@ -22,24 +22,24 @@ inline bool streams_are_threads() {
   return streams != nullptr && std::strcmp(streams, "threads") == 0;
 }
 
-/// The work of a stream, in order, in a thread of its own.
+/// Runs the work of a stream in order in its own thread.
 class StreamThread {
  public:
   StreamThread(int device, std::uint64_t number);
-  /// Ends when all work is done.
+  /// Waits until all work is done.
   ~StreamThread();
   StreamThread(const StreamThread&) = delete;
   StreamThread& operator=(const StreamThread&) = delete;
 
   void submit(std::function<void()> work);
   std::uint64_t num_submitted();
-  /// Waits until so much of what was submitted is done.
+  /// Waits until `count` pieces of the submitted work are done.
   void wait_for(std::uint64_t count);
   bool has_done(std::uint64_t count);
   bool is_idle();
   int device() const { return device_; }
   std::uint64_t number() const { return number_; }
-  /// What the work under way waits for; null: nothing.
+  /// Description of what the running work waits for; null if it does not wait.
   const char* waits_for() const { return waits_for_.load(); }
   void set_waits_for(const char* what) { waits_for_ = what; }
 
@@ -58,7 +58,7 @@ class StreamThread {
   std::thread thread_;
 };
 
-/// For work of a stream: says, as long as it lives, what the stream waits for.
+/// Scope in which a stream's work waits for `what`.
 class StreamWait {
  public:
   explicit StreamWait(const char* what);
@@ -67,8 +67,8 @@ class StreamWait {
   StreamWait& operator=(const StreamWait&) = delete;
 };
 
-/// A call that changes a context. Where streams are threads, nothing runs on any device while it lives.
-/// If no stream gets any further for SIMT_PATIENCE seconds (20), the program ends and says which call waits for what.
+/// Scope of a call that changes a context. If streams are threads, no work runs on any device meanwhile. If no stream
+/// makes progress for SIMT_PATIENCE seconds (default 20), ends the program and prints the call and the waiting streams.
 class ContextChange {
  public:
   ContextChange(const char* call, int device);
@@ -77,7 +77,7 @@ class ContextChange {
   std::unique_lock<std::mutex> lock_;
 };
 
-/// A kernel's first launch on a device loads it, unless CUDA_MODULE_LOADING=EAGER.
+/// Loads a kernel at its first launch on a device, unless CUDA_MODULE_LOADING=EAGER.
 void load_kernel(const void* kernel, int device);
 
 }  // namespace simt

@@ -1,4 +1,4 @@
-// CUDA's small vectors, with the alignment that makes their loads and stores single instructions on a GPU.
+// CUDA's vector types, aligned for single vector loads and stores on a GPU.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ struct dim3 {
 };
 
 namespace simt {
-/// No access is wider than 16 bytes.
+/// The widest access has 16 bytes.
 constexpr std::size_t vector_alignment(std::size_t bytes) { return bytes < 16 ? bytes : 16; }
 }  // namespace simt
 

@@ -1,4 +1,4 @@
-// Barriers of a block, and what lanes of a warp do together.
+// Block barriers and warp intrinsics.
 #pragma once
 
 #include <algorithm>
@@ -18,18 +18,18 @@ namespace simt {
 
 inline bool has_lane(unsigned mask, unsigned lane) { return (mask >> lane & 1) != 0; }
 
-/// The first lane of the calling lane's group of `width`.
+/// First lane of the caller's group of `width` lanes.
 inline int group_begin(int width) { return static_cast<int>(self().lane) & -width; }
 
 template <class T>
 T read_lane(unsigned mask, T value, int lane, Site site) {
   const std::uint64_t* values = warp_gather(mask, to_bits(value), false, site);
-  // On a GPU the value would be undefined.
+  // The value would be undefined on a GPU.
   if (!has_lane(mask, static_cast<unsigned>(lane))) fail("shuffle reads a lane outside its mask", site);
   return from_bits<T>(values[lane]);
 }
 
-/// The lanes of `mask` for whose value `predicate` is true, as a mask.
+/// Mask of the lanes in `mask` for whose value `predicate` is true.
 template <class Predicate>
 unsigned lanes_where(unsigned mask, std::uint64_t value, Predicate predicate, Site site) {
   const std::uint64_t* values = warp_gather(mask, value, false, site);
@@ -53,7 +53,7 @@ T reduce(unsigned mask, T value, Op op, Site site) {
 
 }  // namespace simt
 
-// Shuffles. A lane of a group of `width` lanes reads another lane of the group, or itself where there is none.
+// Shuffles within groups of `width` lanes. A lane without a source lane reads its own value.
 
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32, SIMT_SITE) {
@@ -63,7 +63,7 @@ T __shfl_sync(unsigned mask, T value, int source, int width = 32, SIMT_SITE) {
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32, SIMT_SITE) {
   const auto lane = static_cast<int>(simt::self().lane);
-  const int source = lane ^ lane_mask;  // groups before its own may be read too
+  const int source = lane ^ lane_mask;  // may read earlier groups
   return simt::read_lane(mask, value, source < simt::group_begin(width) + width ? source : lane, site);
 }
 
@@ -103,7 +103,7 @@ inline unsigned __reduce_add_sync(unsigned mask, unsigned value, SIMT_SITE) {
   return simt::reduce(mask, value, std::plus<>(), site);
 }
 inline int __reduce_add_sync(unsigned mask, int value, SIMT_SITE) {
-  return static_cast<int>(simt::reduce(mask, static_cast<unsigned>(value), std::plus<>(), site));  // wraps
+  return static_cast<int>(simt::reduce(mask, static_cast<unsigned>(value), std::plus<>(), site));  // wraps around
 }
 
 #define SIMT_REDUCE(name, T, op)                                       \

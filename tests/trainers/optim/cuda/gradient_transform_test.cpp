@@ -23,7 +23,7 @@ class CudaGradientTransform : public testing::CudaTest {};
 
 constexpr int kWorkers = 3;
 
-/// LeNet on small images: tensors of many sizes, biases that are not regularized.
+/// LeNet on small images: tensors of many sizes, and biases without weight decay.
 std::unique_ptr<Net> small_net() { return make_net("lenet", {8, 8, 1}, 10, {}); }
 
 std::vector<float> draws(const Layout& layout, std::uint32_t worker) {
@@ -44,7 +44,7 @@ std::vector<std::uint32_t> bits(const std::vector<float>& values) {
   return result;
 }
 
-/// Applies both to the same gradients of kWorkers workers and expects equal bits and counts.
+/// Applies both transforms to the gradients of kWorkers workers; expects equal bits and counts.
 void expect_same_in(const std::vector<FlatRange>& ranges, GradientTransform& host, GradientTransform& device,
                     const Layout& layout, const std::vector<std::vector<float>>& gradients) {
   Stream cpu;
@@ -68,7 +68,7 @@ void expect_same_in(const std::vector<FlatRange>& ranges, GradientTransform& hos
   EXPECT_EQ(found.clipped_gradients, expected.clipped_gradients);
 }
 
-/// At once, and in parts where that can be.
+/// Compares the whole range, and parts if the transform is per tensor.
 void expect_same(GradientTransform& host, GradientTransform& device, const Layout& layout,
                  const std::vector<std::vector<float>>& gradients) {
   expect_same_in({whole_range(layout)}, host, device, layout, gradients);
@@ -112,7 +112,7 @@ TEST_F(CudaGradientTransform, ClippingByGlobalNormIsTheCpus) {
   for (const OnNonfinite on_nonfinite : {OnNonfinite::kStop, OnNonfinite::kZero}) {
     for (const double max_norm : {1.0, 20.0, 1e9}) {
       auto gradients = gradients_of(layout);
-      for (float& value : gradients[1]) value *= 4;  // so that norms lie on both sides of 20
+      for (float& value : gradients[1]) value *= 4;  // norms on both sides of 20
       const auto expect_same_on = [&](const std::vector<std::vector<float>>& g) {
         expect_same(*make_clip_by_global_norm(layout, max_norm, kWorkers, on_nonfinite),
                     *make_clip_by_global_norm(layout, max_norm, kWorkers, on_nonfinite, Device::cuda()), layout, g);
