@@ -400,9 +400,7 @@ TEST_F(Options, TheIdentityHasWhatDecidesBits) {
   options.declaration("dataset").role(OptionRole::kPlace);
   options.declaration("codec_for")
       .identity({.key = "spec", .value = [&] { return "of " + o.codec_for.at(0); }, .is_compared_last = true});
-  options.declaration("optimizer")
-      .identity({.key = "rule", .name = "the rule"})
-      .identity(part_of("other"));
+  options.declaration("optimizer").identity({.key = "rule", .name = "the rule"}).identity(part_of("other"));
   parse({"--codec_for=a=b", "--clip_factor=2.50", "--quantize_logits", "--seed=4"});
   options.set_default("momentum", "0.8");
   std::string text;

@@ -63,9 +63,7 @@ TEST(ModelOptions, AugmentationIsPartOfTheIdentity) {
   EXPECT_THAT(resume_refusal(cifar, plain), HasSubstr("this run has --augment 'on', there it is 'off'"));
 }
 
-TEST(ModelOptions, ARunMayBeMadeLonger) {
-  EXPECT_EQ(resume_refusal({"--max_steps", "30"}, {"--max_steps", "20"}), "");
-}
+TEST(ModelOptions, ARunMayBeMadeLonger) { EXPECT_EQ(resume_refusal({"--max_steps", "30"}, {"--max_steps", "20"}), ""); }
 
 }  // namespace
 }  // namespace terngrad::model_options_test

@@ -44,9 +44,8 @@ TEST(MemoryTable, HasALineForEachProcess) {
 
 TEST(MemoryTable, SaysNothingOfALimitThatNobodyKnows) {
   const std::vector<MemoryStages> of_processes = {{.program = 2e6}};
-  EXPECT_THAT(
-      memory_table(of_processes, {.bytes = std::numeric_limits<double>::infinity(), .subject = "this machine"}),
-      AllOf(Not(HasSubstr("this machine")), Not(HasSubstr("together"))));
+  EXPECT_THAT(memory_table(of_processes, {.bytes = std::numeric_limits<double>::infinity(), .subject = "this machine"}),
+              AllOf(Not(HasSubstr("this machine")), Not(HasSubstr("together"))));
 }
 
 TEST(ResidentBytes, GrowWithMemoryThatIsTouched) {
@@ -84,9 +83,9 @@ TEST(TrainCommand, MemoryOfARunThatServersUpdateAndOfAnAsynchronousOne) {
   const TemporaryDirectory folder;
   for (const std::vector<std::string>& strategy :
        {std::vector<std::string>{"--strategy", "ps", "--pull", "parameters"}, {"--strategy", "async"}}) {
-    const CommandOutcome outcome =
-        train(mnist.options(folder / "run") +
-              std::vector<std::string>{"--memory", "--device", "cpu", "--num_nodes", "2", "--grad_bits", "1"} + strategy);
+    const CommandOutcome outcome = train(
+        mnist.options(folder / "run") +
+        std::vector<std::string>{"--memory", "--device", "cpu", "--num_nodes", "2", "--grad_bits", "1"} + strategy);
     EXPECT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
     EXPECT_GT(setup_megabytes(outcome.out), 0) << outcome.out;
   }

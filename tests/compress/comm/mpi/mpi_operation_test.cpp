@@ -70,9 +70,9 @@ TEST(MpiOperation, NamesThePeerThatDoesNotCome) {
       ADD_FAILURE() << "nothing was missed";
     } catch (const CommunicationError& error) {
       const std::string peer = "rank " + std::to_string(late) + " (host host" + std::to_string(late) + ")";
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("barrier (operation 0): "), HasSubstr("heard nothing from "),
-                                      HasSubstr(peer), HasSubstr(" for 2 seconds"),
-                                      HasSubstr("rank " + std::to_string(group.rank) + " (host")));
+      EXPECT_THAT(error.what(),
+                  AllOf(HasSubstr("barrier (operation 0): "), HasSubstr("heard nothing from "), HasSubstr(peer),
+                        HasSubstr(" for 2 seconds"), HasSubstr("rank " + std::to_string(group.rank) + " (host")));
     }
     EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
     EXPECT_TRUE(group.is_broken);

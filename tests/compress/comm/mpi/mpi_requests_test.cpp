@@ -77,9 +77,9 @@ TEST(MpiRequests, EachRankNamesTheOneThatItMisses) {
   const int silent = group.size - 1;
   if (group.rank != silent) {
     const auto begin = std::chrono::steady_clock::now();
-    EXPECT_EQ(failure_of_wait_for_next(group, group.size),
-              "[mpi] test (operation 7): " + group.name_of(group.rank) + " has heard nothing from " +
-                  group.name_of(after(group, 1)) + " for 1 seconds");
+    EXPECT_EQ(failure_of_wait_for_next(group, group.size), "[mpi] test (operation 7): " + group.name_of(group.rank) +
+                                                               " has heard nothing from " +
+                                                               group.name_of(after(group, 1)) + " for 1 seconds");
     const auto end = std::chrono::steady_clock::now();
     EXPECT_GE(end - begin, std::chrono::seconds(1));
     EXPECT_LT(end - begin, std::chrono::seconds(4));
@@ -91,9 +91,9 @@ TEST(MpiRequests, AllThatHaveNotArrivedAreNamed) {
   MpiGroup group = testing::make_raw_group(1);
   if (group.size < 3) GTEST_SKIP() << "takes three ranks";
   if (group.rank < group.size - 2) {
-    EXPECT_THAT(failure_of_wait_for_next(group, 1), HasSubstr("heard nothing from " + group.name_of(group.size - 2) +
-                                                              ", " + group.name_of(group.size - 1) +
-                                                              " for 1 seconds; of these, those that report no error"));
+    EXPECT_THAT(failure_of_wait_for_next(group, 1),
+                HasSubstr("heard nothing from " + group.name_of(group.size - 2) + ", " + group.name_of(group.size - 1) +
+                          " for 1 seconds; of these, those that report no error"));
   }
   make_mpi_communicator()->barrier();
 }
@@ -146,8 +146,7 @@ TEST(MpiRequests, ThePeerThatTakesNothingIsNamed) {
       ADD_FAILURE() << "nothing was missed";
     } catch (const CommunicationError& error) {
       EXPECT_EQ(std::string(error.what()), "[mpi] test (operation 0): " + group.name_of(group.rank) +
-                                               " has heard nothing from " + group.name_of(stopped) +
-                                               " for 1 seconds");
+                                               " has heard nothing from " + group.name_of(stopped) + " for 1 seconds");
     }
   }
   make_mpi_communicator()->barrier();
