@@ -38,7 +38,7 @@ tg_status tg_telemetry(const tg_array* gradient, const tg_array* sent, float sca
     check_struct(out, "out");
     TERNGRAD_REQUIRE(scaler >= 0, "scaler must be a number of at least 0, got ", scaler);
     const TensorTelemetry found = compare_with_sent(g, decoded, static_cast<double>(scaler));
-    // Of what is not finite nothing can be said.
+    // Undefined if a value is not finite.
     const bool is_known = !std::isnan(found.error_norm);
     fill(out, {.struct_size = 0,
                .reserved = 0,

@@ -9,7 +9,7 @@
 namespace terngrad::capi {
 namespace {
 
-/// Elements of a tensor are counted in at most so many bits, as its draws are.
+/// Limit of a tensor's elements, given by the counter of its draws.
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 50;
 
 std::vector<void*> pointers_of(const Layout& layout, const tg_array* arrays, std::int32_t n, const std::string& whose,

@@ -1,4 +1,4 @@
-// Arrays of the caller's: what they have to be, and tables of them.
+// Checked access to the caller's arrays, one by one and as tables.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace terngrad::capi {
 
-/// Of a tg_array. @throws InvalidArgument for a number that is none
+/// The element type of a tg_array. @throws InvalidArgument for an unknown type number
 ElementType element_type_of(const tg_array& array, const std::string& name);
 
-/// An array that is read. @param name  in the text of a refusal: "gradient of worker 1, tensor 'fc/weights'"
-/// @throws InvalidArgument for a type, device, flags, size or address that no array has
+/// An input array. @param name  name in error messages: "gradient of worker 1, tensor 'fc/weights'"
+/// @throws InvalidArgument for an invalid type, device, flags, size or address
 TensorElements read_array(const tg_array& array, const std::string& name);
-/// The same of float32. @throws InvalidArgument also for another type
+/// The same for a float32 array. @throws InvalidArgument also for other types
 std::span<const float> read_floats(const tg_array& array, const std::string& name);
-/// An array that is written. @throws InvalidArgument also for another type than float32, and for one that is read-only
+/// An output array. @throws InvalidArgument also if it is not float32 or is read-only
 std::span<float> write_floats(const tg_array& array, const std::string& name);
 
-/// The tensors of a layout. @param arrays  [n]; @param whose  in the text of a refusal: "gradient of worker 1, "
-/// @throws InvalidArgument also for another number of arrays, sizes, and arrays of several types
+/// Input arrays for the tensors of a layout. @param arrays  [n]; @param whose  prefix in error messages: "gradient of
+/// worker 1, ". @throws InvalidArgument also for a wrong number or size of arrays, and for arrays of different types
 TensorTable read_table(const Layout& layout, const tg_array* arrays, std::int32_t n, const std::string& whose);
-/// The same to be written. @throws InvalidArgument also for arrays that overlap
+/// The same for output arrays. @throws InvalidArgument also for arrays that overlap
 TensorTable write_table(const Layout& layout, const tg_array* arrays, std::int32_t n, const std::string& whose);
 
 }  // namespace terngrad::capi

@@ -1,4 +1,4 @@
-// CallGuard: one call at a time.
+// CallGuard: rejects concurrent calls on one handle.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 
 namespace terngrad::capi {
 
-/// Marks a handle as in use as long as it lives. @throws InvalidArgument if it is
+/// Marks a handle as in use during its lifetime. @throws InvalidArgument if the handle is in use
 class CallGuard {
  public:
   explicit CallGuard(std::atomic<bool>& in_use) : in_use_(in_use) {

@@ -33,7 +33,7 @@ std::string quoted(std::string_view text) {
   return result + '"';
 }
 
-// Before the lists of them.
+// Declared before the template for lists that calls them.
 std::string to_json(const CodecFact& fact);
 std::string to_json(const SpecKey& key);
 std::string to_json(const CodecEntry& entry);
@@ -41,7 +41,7 @@ std::string to_json(const CodecPreset& preset);
 
 std::string to_json(const std::string& text) { return quoted(text); }
 std::string to_json(bool value) { return value ? "true" : "false"; }
-/// The shortest text that is read as the same number.
+/// The shortest decimal text that parses to the same double.
 std::string to_json(double value) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof(text), value).ptr};

@@ -21,7 +21,7 @@ struct tg_incoming {
 
 namespace {
 
-/// Parcels travel as one message of each rank.
+/// Communicator over the caller's callbacks. Packs a rank's parcels into one message.
 class CustomCommunicator final : public Communicator {
  public:
   explicit CustomCommunicator(const tg_communicator_ops& ops) : ops_(ops) {}
@@ -64,7 +64,7 @@ class CustomCommunicator final : public Communicator {
                  ops_.all_reduce_max(ops_.self, values.data(), static_cast<std::int64_t>(values.size())));
   }
 
-  // What exchanges do not need.
+  // Operations that exchanges do not use.
   void broadcast(std::span<std::uint8_t>, int) override { refuse("broadcast"); }
   void barrier() override { refuse("barrier"); }
 
@@ -143,7 +143,7 @@ tg_status tg_communicator_custom(const tg_communicator_ops* ops, tg_communicator
     check(deref(ops, "ops"));
     tg_communicator*& made = deref(out, "out");
     auto communicator = std::make_unique<tg_communicator>();
-    // The last that can fail, before there is anything that would call release.
+    // Last operation that may throw, so that `release` is not called after a failure.
     communicator->communicator = std::make_shared<CustomCommunicator>(*ops);
     made = communicator.release();
   });

@@ -1,4 +1,4 @@
-// The structs of DLPack, versions 1.x and the one before it, as its header has them: that need not be installed.
+// The structs of DLPack 1.x and of its unversioned predecessor, copied so that its header need not be installed.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 namespace terngrad::capi::dlpack {
 
 inline constexpr std::uint32_t kMajorVersion = 1;
-inline constexpr std::uint64_t kReadOnly = 1;  // a flag
-inline constexpr std::uint8_t kFloat = 2;      // codes of types
+inline constexpr std::uint64_t kReadOnly = 1;  // bit of the flags
+inline constexpr std::uint8_t kFloat = 2;      // type codes
 inline constexpr std::uint8_t kBfloat = 4;
 
 struct Tensor {
@@ -23,7 +23,7 @@ struct Tensor {
     std::uint16_t lanes;
   } dtype;
   std::int64_t* shape;
-  std::int64_t* strides;  // null: compact. In elements
+  std::int64_t* strides;  // in elements; null: compact
   std::uint64_t byte_offset;
 };
 

@@ -25,8 +25,8 @@ struct tg_encoder {
   std::uint64_t run_id;
   bool sends_nonfinite_as_zeros;
   bool shares_scalers;
-  std::optional<std::uint64_t> step = {};  // that was measured
-  std::vector<bool> has_scalers = {};      // of each worker, in the step
+  std::optional<std::uint64_t> step = {};  // last measured step
+  std::vector<bool> has_scalers = {};      // per worker: its scalers of this step are set
   std::atomic<bool> in_use = false;
 };
 
@@ -114,7 +114,7 @@ tg_status tg_encoder_set_scalers(tg_encoder* encoder, int32_t worker, const floa
     TERNGRAD_REQUIRE(self.shares_scalers, "no codec of the plan shares scalers");
     const std::span<const float> given(n > 0 ? &deref(scalers, "scalers") : nullptr, static_cast<std::size_t>(n));
     for (const float scaler : given) {
-      // NaN stands for a tensor that is not finite.
+      // NaN marks a tensor that is not finite.
       if (std::isnan(scaler) && !self.sends_nonfinite_as_zeros) {
         TERNGRAD_THROW(NonFiniteError, "scalers of worker ", worker, ": it has a tensor that is not finite");
       }

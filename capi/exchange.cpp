@@ -43,7 +43,7 @@ CompressedAllReduceOptions read_options(Options& given) {
   return options;
 }
 
-/// @param report  null, or checked
+/// Copies a report to the caller's struct. @param report  null, or checked
 void tell(tg_exchange& exchange, const ExchangeReport& found, tg_report* report) {
   if (report == nullptr) return;
   exchange.nonfinite = found.nonfinite;

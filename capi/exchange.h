@@ -1,4 +1,4 @@
-// What a tg_exchange is.
+// Definition of tg_exchange.
 #pragma once
 
 #include <atomic>
@@ -11,15 +11,15 @@
 
 struct tg_exchange {
   std::shared_ptr<const terngrad::capi::Plan> plan;
-  std::string memory;  // with all values
+  std::string memory;  // canonical spec, with all options
   terngrad::ExchangeParts parts;
-  std::string nonfinite = {};  // of the last report
+  std::string nonfinite = {};  // backs tg_report.nonfinite of the last report
   std::atomic<bool> in_use = false;
 };
 
 namespace terngrad::capi {
 
-/// A local worker's place among those of this rank. @throws InvalidArgument for a worker of another one
+/// Index of global worker `worker` among the local ones. @throws InvalidArgument for a worker of another rank
 int local_number(const tg_exchange& exchange, int worker);
 
 }  // namespace terngrad::capi

@@ -1,4 +1,4 @@
-// What an exchange keeps from step to step: shown and restored.
+// Saving and restoring the state that an exchange keeps between steps.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -33,7 +33,7 @@ std::string text_of(int worker, const std::string& name) {
                                          : "the state of worker " + std::to_string(worker) + ", tensor '" + name + "'";
 }
 
-/// The layout that a state is a tensor of. @throws InvalidArgument for a worker that there is not
+/// The layout of a worker's state tensors. @throws InvalidArgument for an unknown worker
 const Layout& layout_of(tg_exchange& exchange, int worker) {
   if (worker == SavedState::kAllRanks) return exchange.parts.factors().layout();
   require_range("the worker of a state", worker, 0, exchange.plan->num_workers - 1);
@@ -42,7 +42,7 @@ const Layout& layout_of(tg_exchange& exchange, int worker) {
   return memory == nullptr ? empty : memory->layout();
 }
 
-/// Checks a state that is to be restored, of this rank's workers or of others.
+/// Checks a state array to be restored, which may belong to this rank's workers or to others.
 void require_state(tg_exchange& exchange, const tg_named_array& state) {
   deref(state.name, "the name of a state");
   const Layout& layout = layout_of(exchange, state.worker);
@@ -92,7 +92,7 @@ tg_status tg_exchange_restore(tg_exchange* exchange, uint64_t fingerprint, const
       const auto [place, is_new] = given.emplace(std::pair(states[i].worker, states[i].name), &states[i].values);
       if (is_new) continue;
       const std::string name = text_of(states[i].worker, states[i].name);
-      // Every rank's state has what they have alike.
+      // State shared by all ranks may be given once per rank, with equal values.
       TERNGRAD_REQUIRE(states[i].worker == SavedState::kAllRanks &&
                            std::ranges::equal(read_floats(*place->second, name), read_floats(states[i].values, name)),
                        name, " is given twice");

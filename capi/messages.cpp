@@ -1,4 +1,4 @@
-// Messages of any worker: what they say, their gradients, their mean.
+// Inspecting, decoding and aggregating messages.
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -24,7 +24,7 @@ std::span<const std::uint8_t> view(const std::uint8_t* message, std::int64_t byt
   return {message, static_cast<std::size_t>(bytes)};
 }
 
-/// A message where messages must be: at a multiple of 8 bytes. Copied unless it is there.
+/// A message at an address that is a multiple of 8, copied if necessary.
 class Aligned {
  public:
   explicit Aligned(std::span<const std::uint8_t> bytes) : bytes_(bytes) {

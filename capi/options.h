@@ -1,4 +1,4 @@
-// Options: "KEY=VALUE KEY=VALUE ..." with the names and values of the commands.
+// Options: parser of "KEY=VALUE KEY=VALUE ...", with the names and values of the command-line options.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace terngrad::capi {
 
-/// Each key is asked for once, whether the text has it or not; then finish refuses what was not asked for. Every
-/// refusal is an InvalidArgument that names the key and what is accepted.
+/// Call a getter once for every known key, then `finish`, which rejects all others. Errors are InvalidArgument and name
+/// the key and the accepted values.
 class Options {
  public:
-  /// @param text  null: none. @throws InvalidArgument for a word that is not KEY=VALUE
+  /// @param text  null: no options. @throws InvalidArgument for a word that is not KEY=VALUE
   explicit Options(const char* text);
 
-  /// @param value  the default
+  /// The value of a key. @param value  default
   std::string text(const char* key, const std::string& value);
   std::uint64_t number(const char* key, std::uint64_t value);
   bool flag(const char* key, bool value);
-  /// All values of a key that may be given several times, in order.
+  /// All values of a key that may occur several times, in order.
   std::vector<std::string> all(const char* key);
-  /// One of some values, by the words that `to_word` gives them. @param value  the default
+  /// An enumeration value, whose names `to_word` gives. @param value  default
   template <class Value, class ToWord>
   Value choice(const char* key, Value value, std::initializer_list<Value> values, const ToWord& to_word) {
     const std::string word = text(key, to_word(value));
@@ -36,9 +36,9 @@ class Options {
     TERNGRAD_THROW(InvalidArgument, "option ", key, "=", word, " is refused; accepted: ", accepted);
   }
 
-  /// What was not asked for, each key once. @param keys  those that are accepted besides
+  /// The (key, value) pairs that no getter has read. @param keys  accepted keys, of which each may occur once
   std::vector<std::pair<std::string, std::string>> rest(const std::vector<std::string>& keys);
-  /// Refuses what was not asked for.
+  /// @throws InvalidArgument if an option is left that no getter has read
   void finish() { rest({}); }
 
  private:
@@ -47,7 +47,7 @@ class Options {
     bool is_taken = false;
   };
   std::vector<Word> words_;
-  std::vector<std::string> keys_;  // asked for
+  std::vector<std::string> keys_;  // keys that getters have read
 };
 
 }  // namespace terngrad::capi

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kMaxWorkers = 1 << 24;
 
-/// The spec that a codec and the further options, which are of its keys, come to.
+/// The spec of a codec with the remaining options, which are its keys.
 std::string spec_of(const std::string& codec, Options& options) {
   CodecSpec spec = parse_codec_spec(codec);
   std::vector<std::string> keys;

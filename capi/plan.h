@@ -14,13 +14,13 @@ struct tg_layout {
 
 namespace terngrad::capi {
 
-/// What a tg_plan is: shared by all that is made of it.
+/// Content of a tg_plan, shared by the encoders and exchanges made from it.
 struct Plan {
   Layout layout;
   CodecPlan codecs;
   int num_workers;
-  std::string memory;      // by default, with all values
-  std::uint64_t seed = 1;  // of the draws by which messages are read
+  std::string memory;      // default memory, canonical spec
+  std::uint64_t seed = 1;  // seed of the draws, for reading messages
 };
 
 }  // namespace terngrad::capi

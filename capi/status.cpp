@@ -9,7 +9,7 @@
 namespace terngrad::capi {
 namespace {
 
-/// Of the calling thread.
+/// Last error of the calling thread.
 struct LastError {
   std::string text;
   const char* shown = "";

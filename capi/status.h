@@ -1,4 +1,4 @@
-// Errors as statuses: what every function of the C API is wrapped in.
+// Conversion of exceptions to tg_status, used by every function of the C API.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace terngrad::capi {
 
-/// Thrown where a callback of the caller failed.
+/// Thrown when a callback of the caller failed.
 class CallbackFailed : public Error {
  public:
   using Error::Error;
 };
 
-/// The status of the exception that is being handled, whose text becomes tg_last_error.
+/// Call in a catch block: returns the status of the current exception and stores its text for tg_last_error.
 tg_status keep_error() noexcept;
 
-/// Runs a function's body. No exception leaves it.
+/// Runs the body of an API function and turns exceptions into a status.
 template <class Body>
 tg_status guard(const Body& body) noexcept {
   try {
@@ -28,14 +28,14 @@ tg_status guard(const Body& body) noexcept {
   }
 }
 
-/// What an argument points to. @throws InvalidArgument naming it if it is NULL
+/// Dereferences a pointer argument. @throws InvalidArgument naming it if it is NULL
 template <class T>
 T& deref(T* pointer, const char* name) {
   TERNGRAD_REQUIRE(pointer != nullptr, name, " is NULL");
   return *pointer;
 }
 
-/// Numbers of things that arguments say. @throws InvalidArgument naming it unless low <= number <= high
+/// Checks an integer argument. @throws InvalidArgument naming it unless low <= number <= high
 template <class Number>
 void require_range(const char* name, Number number, Number low, Number high) {
   TERNGRAD_REQUIRE(number >= low && number <= high, name, " must be from ", low, " to ", high, ", got ", number);

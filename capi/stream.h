@@ -10,7 +10,7 @@ struct tg_stream {
 
 namespace terngrad::capi {
 
-/// @param stream  null: the calling thread alone
+/// The library's Stream. @param stream  null: the calling thread alone
 inline Stream stream_of(const tg_stream* stream) {
   return stream == nullptr ? Stream(Device::cpu(), 1) : stream->stream;
 }

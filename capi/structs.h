@@ -1,4 +1,4 @@
-// Structs of the caller's that begin with struct_size.
+// Caller-provided output structs that begin with struct_size.
 #pragma once
 
 #include <algorithm>
@@ -9,18 +9,17 @@
 
 namespace terngrad::capi {
 
-/// Checks a struct that is to be filled in. @throws InvalidArgument for NULL, and for a size that no version of it has
+/// Checks an output struct. @throws InvalidArgument for NULL and for a struct_size that no version has
 template <class Struct>
 void check_struct(const Struct* out, const char* name) {
-  // Structs only grow: when one does, its size before becomes the least that is accepted. The upper bound finds what
-  // was not set.
+  // Structs only grow: when one does, its old size becomes the minimum. The upper bound detects an uninitialized size.
   constexpr std::uint32_t kMost = 4096;
   const std::uint32_t size = deref(out, name).struct_size;
   TERNGRAD_REQUIRE(size >= sizeof(Struct) && size <= kMost, name, ".struct_size is ", size, "; set it to sizeof, ",
                    sizeof(Struct), " in this version");
 }
 
-/// Fills in a struct that has been checked; what a later version has more becomes 0.
+/// Fills in a checked struct; fields that only a later version has become 0.
 template <class Struct>
 void fill(Struct* out, Struct value) {
   value.struct_size = out->struct_size;

@@ -1,4 +1,4 @@
-// BatchOrder: which examples a step's batch is made of.
+// BatchOrder: the examples of each step's batch.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,23 @@
 
 namespace terngrad {
 
-/// One place of a batch.
+/// The example at one place of a batch.
 struct OrderedExample {
-  std::uint32_t index = 0;  // of the example in its set
-  std::uint64_t epoch = 0;  // in which it is visited
+  std::uint32_t index = 0;  // index in the data set
+  std::uint64_t epoch = 0;  // epoch of the visit
 };
 
 /// The examples of this process's workers, step by step, as Pipeline documents them: place i of step s is position
 /// p = s * batch_size + first_local_worker * batch_size / num_workers + i of the joint stream, which holds example
 /// permutation(epoch)[p mod num_examples] of epoch p / num_examples (datasets/shuffle.h). Depends on seed, step,
-/// options and, for a window shuffle, the set's shards only. Keeps the permutation of the epoch asked for last, so
-/// steps in order are cheap; an object serves one thread, and copies are objects of their own.
+/// options and, for a window shuffle, the set's shards only. Caches the permutation of the last requested epoch, so
+/// consecutive steps are cheap. Not thread-safe; copies are independent.
 class BatchOrder {
  public:
-  /// @throws InvalidArgument for what check_pipeline_options refuses
+  /// @throws InvalidArgument as check_pipeline_options
   BatchOrder(const Dataset* dataset, const PipelineOptions& options);
 
-  /// Examples of the local workers in a step: num_local_workers * batch_size / num_workers.
+  /// Number of the local workers' examples per step: num_local_workers * batch_size / num_workers.
   std::int64_t local_batch() const { return local_batch_; }
   /// Epoch of the step's first example over all workers.
   std::uint64_t epoch(std::uint64_t step) const;
@@ -40,9 +40,9 @@ class BatchOrder {
   std::uint64_t local_begin_ = 0;  // first place of the local workers in the joint batch
   std::uint64_t seed_ = 0;
   ShuffleOptions shuffle_;
-  std::vector<std::int64_t> shard_sizes_;  // of a window shuffle
+  std::vector<std::int64_t> shard_sizes_;  // for a window shuffle
   std::uint64_t permuted_epoch_ = 0;
-  std::vector<std::uint32_t> permutation_;  // of that epoch; empty before the first
+  std::vector<std::uint32_t> permutation_;  // permutation of permuted_epoch_; empty before the first use
 };
 
 }  // namespace terngrad

@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kAuto = "auto";
 
-/// What a set knows besides auto.
+/// Preprocessings besides auto.
 std::vector<std::string> no_preprocessing() { return {}; }
 std::vector<std::string> padded() { return {"padded"}; }
 
@@ -32,7 +32,7 @@ struct DatasetEntry {
   bool is_built_in = false;
 };
 
-/// A set that is read from records.
+/// Entry of a set that is read from records.
 constexpr DatasetEntry record_entry(const char* name, std::unique_ptr<Dataset> (*make)(const DatasetOptions&)) {
   return {.name = name,
           .make = make,
@@ -41,7 +41,7 @@ constexpr DatasetEntry record_entry(const char* name, std::unique_ptr<Dataset> (
           .can_augment = true};
 }
 
-// The registry: a new data set is one line here.
+// Registry: a new data set takes one line here.
 constexpr std::array kDatasets = {
     DatasetEntry{.name = "cifar10", .make = make_cifar10, .preprocessing = padded, .can_augment = true},
     record_entry("flowers", make_flowers),

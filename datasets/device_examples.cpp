@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kMaxRingValues = std::int64_t{1} << 40;
 
-/// What both resident placements share: a ring of entries, and labels with them.
+/// Base of both resident placements: a ring of entries with labels.
 class EntryExamples : public DeviceExamples {
  protected:
   EntryExamples(const std::shared_ptr<const Dataset>& dataset, const PipelineOptions& options, std::int64_t local_batch,
@@ -94,7 +94,7 @@ class ResidentExamples final : public EntryExamples {
   Buffer<float> examples_;
 };
 
-/// Whether the set's images, of `example_bytes` each, may stay in device memory.
+/// True if the set's images, of `example_bytes` each, may stay in device memory.
 bool fits(const Dataset& dataset, std::int64_t example_bytes) {
   return dataset.num_examples() <= kMaxResidentBytes / example_bytes;
 }
@@ -113,7 +113,7 @@ std::int64_t checked_local_batch(const Dataset* dataset, const PipelineOptions& 
   return local_batch;
 }
 
-/// A set's offer is taken at its word except for what would make kernels leave its memory.
+/// Checks the properties of a crop source without which kernels would access memory out of bounds.
 void check_crop_source(const Dataset& dataset, const CropSource& source) {
   TERNGRAD_REQUIRE(dataset.height() == dataset.width() && dataset.channels() == kAugmentedChannels &&
                        dataset.height() <= source.source_size && source.source_size <= kMaxAugmentedSide,

@@ -1,4 +1,4 @@
-// DeviceExamples: training examples in a GPU's memory, for steps that run without the host.
+// DeviceExamples: training examples in GPU memory, for steps that run without the host.
 #pragma once
 
 #include <cstdint>
@@ -13,65 +13,64 @@
 
 namespace terngrad {
 
-/// Where the images of a set are while it is trained on.
+/// Location of a set's images during training.
 enum class ExamplesPlacement {
-  kCropped,   // stored images in device memory, each step's windows taken and distorted there
-  kResident,  // all images, as the net takes them, in device memory
-  kStreamed,  // in the host's memory or files: a Pipeline prepares each step's batch, which is uploaded
+  kCropped,   // stored images in device memory, where windows are cropped and distorted
+  kResident,  // all preprocessed images in device memory
+  kStreamed,  // host memory or files: a Pipeline prepares each step's batch, which is uploaded
 };
 
-/// Largest size of a set's images that are kept in device memory: MNIST takes 0.2 GB, CIFAR-10 0.2 GB, and there is
-/// room for a net on any GPU of data centres. Larger sets are streamed.
+/// Maximum bytes of a set's images in device memory; larger sets are streamed. MNIST and CIFAR-10 take 0.2 GB each. The
+/// limit leaves room for a net on any data center GPU.
 inline constexpr std::int64_t kMaxResidentBytes = std::int64_t{4} << 30;
 
-/// The examples that a Pipeline with the same options gives, bit by bit, in device memory.
+/// Batches in device memory, bit-identical to those of a Pipeline with the same options.
 ///
-/// A burst of steps is prepared by the host, and then each step writes its examples where the net reads them, without
-/// the host: work that is captured once and replayed with the step in device memory. There are max_steps() slots; step
-/// s is in slot s mod max_steps(), so that as many steps are prepared at once as a burst may have.
+/// The host prepares a burst of steps. Then each step copies its examples to the net's input without the host, so the
+/// work can be captured once and replayed with the step number in device memory. Step s is in slot s mod max_steps(),
+/// so a burst has at most max_steps() steps.
 class DeviceExamples {
  public:
   virtual ~DeviceExamples() = default;
   DeviceExamples(const DeviceExamples&) = delete;
   DeviceExamples& operator=(const DeviceExamples&) = delete;
 
-  /// Makes the examples of steps [first_step, first_step + count) available, in the order of the stream, and forgets
-  /// those of other steps in their slots. What is there already stays. Any steps may be asked for, but a streamed set
-  /// is fast only when they follow each other. Not while the stream is captured; it may wait for the work before it.
-  /// @throws InvalidArgument unless 1 <= count <= max_steps() and the steps are below 2^40; whatever Dataset::read
-  /// threw, when the steps before the failed one are available and asking again fails again; DeviceError
+  /// Makes the examples of steps [first_step, first_step + count) available, in stream order, replacing other steps in
+  /// their slots; steps that are prepared already are kept. Steps may be requested in any order, but streamed sets are
+  /// fast for consecutive ones only. Must not be called during stream capture; may wait for earlier work.
+  /// @throws InvalidArgument unless 1 <= count <= max_steps() and the steps are below 2^40; any exception of
+  /// Dataset::read: steps before the failed one are then available, and a retry fails again; DeviceError
   void prepare(std::uint64_t first_step, int count);
 
-  /// Begins to upload, of the steps after those prepared last, what the host has read; they are still to be prepared.
-  /// Those prepared last stay, others are forgotten where they are in the way. The GPU uploads beside the work that it
-  /// has been given; the host neither waits nor allocates. Since the last call of `prepare`, no steps but its own may
-  /// have been submitted.
+  /// Starts uploading steps after the last prepared ones, as far as the host has read them; `prepare` must still be
+  /// called for them. Keeps the last prepared steps, may replace older ones. Uploads run concurrently with submitted
+  /// work; the host neither waits nor allocates. Since the last `prepare`, only its steps may have been submitted.
   /// @throws DeviceError
   virtual void prefetch() {}
 
-  /// Submits the writing of a step's examples into images() and labels(). Can be captured. The step must have been
-  /// prepared: of a step in device memory that has not, whatever its slot holds is written.
-  /// @throws InvalidArgument for a step told by the host that is not prepared
+  /// Submits the copy of a step's examples to images() and labels(). Can be captured. The step must be prepared; this
+  /// is not checked for step numbers in device memory.
+  /// @throws InvalidArgument for a step number in host memory that is not prepared
   void submit(const DeviceStep& step);
 
-  /// Of the step submitted last, in the order of the stream; device memory, the same at every call.
+  /// Examples of the last submitted step, in stream order; the same device memory at every call.
   const float* images() const { return images_.data(); }         // [local_batch(), height, width, channels]
   const std::int32_t* labels() const { return labels_.data(); }  // [local_batch()]
 
-  /// Examples of the local workers in a step, worker after worker.
+  /// Number of the local workers' examples per step, which are stored worker after worker.
   std::int64_t local_batch() const { return labels_.num_elements(); }
   int max_steps() const { return static_cast<int>(held_.size()); }
   virtual ExamplesPlacement placement() const = 0;
 
  protected:
-  /// @param image_values  room in images(), at least those of a batch
+  /// @param image_values  size of images(), at least that of a batch
   DeviceExamples(std::int64_t local_batch, std::int64_t image_values, int max_steps, const Stream& stream);
 
   std::int64_t slot_of(std::uint64_t step) const { return static_cast<std::int64_t>(step % held_.size()); }
-  /// To be called once a step is in its slot.
+  /// Marks a step as present in its slot.
   void hold(std::uint64_t step) { held_[static_cast<std::size_t>(slot_of(step))] = step + 1; }
   bool holds(std::uint64_t step) const { return held_[static_cast<std::size_t>(slot_of(step))] == step + 1; }
-  /// To be called where a step is not there any more.
+  /// Marks a step as no longer present.
   void forget(std::uint64_t step) {
     if (holds(step)) held_[static_cast<std::size_t>(slot_of(step))] = 0;
   }
@@ -81,24 +80,23 @@ class DeviceExamples {
   Buffer<std::int32_t> labels_;
 
  private:
-  /// Called before the slots of a burst are filled, with what `prepare` was given.
+  /// Called before the slots of a burst are filled, with the arguments of `prepare`.
   virtual void begin_burst(std::uint64_t /*first_step*/, int /*count*/) {}
-  /// Fills the slots of `count` steps, which follow each other in the ring, and holds them.
+  /// Fills and marks the slots of `count` steps, which are consecutive in the ring.
   virtual void upload(std::uint64_t first_step, int count) = 0;
   virtual void write(const DeviceStep& step) = 0;
 
   std::vector<std::uint64_t> held_;  // 1 + the step in each slot; 0 = none
 };
 
-/// Puts a set's examples within a GPU's reach: kCropped for sets that offer their stored images (Dataset::crop_source),
-/// else kResident for those that are not augmented, in either case up to kMaxResidentBytes; kStreamed for the rest.
-/// Resident images are all read here, by options.num_threads threads. Streamed ones take 2 max_steps batches of device
-/// memory, as many of the host's page-locked memory, and of its other memory max_steps or options.prefetch_batches, if
-/// that is more, and one: a burst is uploaded during the one before, and prepared by the host during the one before
-/// that.
-/// @param stream  of a GPU; copies of it do all uploads and writes
-/// @throws InvalidArgument for options that Pipeline refuses, max_steps below 1, batches beyond 2^40 values in all, a
-/// CPU's stream; DeviceError, bad_alloc; whatever Dataset::read throws
+/// Chooses the placement: kCropped for sets with a Dataset::crop_source, else kResident for sets without augmentation,
+/// both up to kMaxResidentBytes; else kStreamed. Resident images are read here, by options.num_threads threads.
+/// Streamed sets take 2 max_steps batches of device memory, as many of page-locked host memory, and
+/// max(max_steps, options.prefetch_batches) + 1 batches of other host memory: a burst is uploaded during the previous
+/// one, and prepared by the host during the one before that.
+/// @param stream  a GPU's stream, used for all writes
+/// @throws InvalidArgument for options that Pipeline rejects, max_steps below 1, slots of more than 2^40 values in
+/// total, a CPU's stream; DeviceError, bad_alloc; any exception of Dataset::read
 std::unique_ptr<DeviceExamples> make_device_examples(std::shared_ptr<const Dataset> dataset,
                                                      const PipelineOptions& options, int max_steps,
                                                      const Stream& stream);

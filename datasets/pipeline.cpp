@@ -47,15 +47,15 @@ void check_pipeline_options(const Dataset* dataset, const PipelineOptions& optio
 
 namespace {
 
-/// Values of the images that a thread reads before it asks for more: one large image, several small ones, for which
-/// asking would take as long as reading.
+/// Image values that a thread claims at once: one large image, or several small ones, for which a claim each would take
+/// as long as reading.
 constexpr std::int64_t kClaimedValues = 8192;
 
 }  // namespace
 
-/// A ring of prefetch_batches + 1 slots (one is with the consumer). Step s lives in slot s mod ring size. Threads claim
-/// examples in order, as soon as the slot's former step has been given back, so that all of them work on the batch that
-/// is needed next. Whoever claims examples also tells the data set which ones the step after it has in their places.
+/// A ring of prefetch_batches + 1 slots, one of them held by the consumer. Step s is in slot s mod ring size. Threads
+/// claim examples in order, as soon as the slot is free, so that all work on the next needed batch. A thread that
+/// claims examples also announces those at the same places of the following step to the data set (Dataset::will_read).
 class Pipeline::Impl {
  public:
   Impl(std::shared_ptr<const Dataset> dataset, const PipelineOptions& options)
@@ -77,7 +77,7 @@ class Pipeline::Impl {
     }
   }
 
-  /// All threads hear of the end before the first is waited for.
+  /// Requests all threads to stop before joining the first.
   ~Impl() {
     for (std::jthread& thread : threads_) thread.request_stop();
   }
@@ -88,7 +88,7 @@ class Pipeline::Impl {
     std::unique_lock lock(mutex_);
     Slot& slot = slot_of(next_step_);
     slot_ready_.wait(lock, [&] { return slot.ready_step == next_step_ + 1; });
-    // A failed step stays where it is: asking again fails again.
+    // The stream stays at a failed step, so that later calls fail too.
     if (slot.error) std::rethrow_exception(slot.error);
     return take(slot, std::move(lock));
   }
@@ -104,14 +104,14 @@ class Pipeline::Impl {
   struct Slot {
     std::vector<float> images;
     std::vector<std::int32_t> labels;
-    std::vector<OrderedExample> examples;  // of the step that is being prepared
-    std::size_t num_left = 0;              // of them that are not prepared yet
+    std::vector<OrderedExample> examples;  // examples of the step in preparation
+    std::size_t num_left = 0;              // number of examples not yet prepared
     std::uint64_t ready_step = 0;          // 1 + the step whose batch or error it holds; 0 = none yet
     std::exception_ptr error;
-    std::size_t error_place = 0;  // of the first example that failed
+    std::size_t error_place = 0;  // place of the first example that failed
   };
 
-  /// Examples of a step that a thread prepares.
+  /// A range of a step's examples that one thread prepares.
   struct Claim {
     std::uint64_t step = 0;
     std::size_t begin = 0;
@@ -121,15 +121,15 @@ class Pipeline::Impl {
   PipelineBatch take(const Slot& slot, std::unique_lock<std::mutex> lock) {
     const std::uint64_t step = next_step_++;
     lock.unlock();
-    // Taking step s gives back the slot of step s - 1.
+    // Taking step s frees the slot of step s - 1.
     slot_free_.notify_all();
     return {.step = step, .epoch = order_.epoch(step), .images = slot.images, .labels = slot.labels};
   }
 
   Slot& slot_of(std::uint64_t step) { return slots_[static_cast<std::size_t>(step % slots_.size())]; }
 
-  /// A slot may be filled for `step` once the consumer is past the step that used it before: step + 1 - ring size must
-  /// have been taken, for then the batch before it has been given back.
+  /// True if the slot may be filled for `step`: the consumer has taken step + 1 - ring size, which freed the batch
+  /// before.
   bool is_free_for(std::uint64_t step) const { return step + 1 < next_step_ + slots_.size(); }
 
   void order_of(std::uint64_t step, std::vector<OrderedExample>& examples) {
@@ -137,7 +137,7 @@ class Pipeline::Impl {
   }
 
   void prepare_examples(const std::stop_token& stop) {
-    std::vector<OrderedExample> ahead;  // of the step after the claimed one, in the same places
+    std::vector<OrderedExample> ahead;  // examples at the same places of the following step
     while (true) {
       std::unique_lock lock(mutex_);
       if (!slot_free_.wait(lock, stop, [&] { return is_free_for(next_claim_); })) return;
@@ -171,7 +171,7 @@ class Pipeline::Impl {
     }
   }
 
-  /// The next examples of next_claim_, whose slot is free. The lock is held.
+  /// Claims the next examples of next_claim_, whose slot is free. The caller holds the lock.
   Claim take_claim() {
     Slot& slot = slot_of(next_claim_);
     const std::size_t count = slot.labels.size();
@@ -204,17 +204,17 @@ class Pipeline::Impl {
   std::shared_ptr<const Dataset> dataset_;
   PipelineOptions options_;
 
-  std::mutex mutex_;  // guards what follows; places of a slot belong to the thread that claimed or took them
+  std::mutex mutex_;  // guards the members below, except places of slots, which belong to the thread that claimed them
   BatchOrder order_;
   std::condition_variable slot_ready_;
   std::condition_variable_any slot_free_;
-  std::uint64_t next_claim_ = 0;           // step of the next example that no thread has claimed
+  std::uint64_t next_claim_ = 0;           // step of the next unclaimed example
   std::size_t next_place_ = 0;             // that example's place in the step
-  std::vector<OrderedExample> following_;  // of next_claim_ where none of it is claimed yet, else of the step after it
+  std::vector<OrderedExample> following_;  // examples of next_claim_ if none of them is claimed, else of the next step
   std::uint64_t next_step_ = 0;            // step of the batch that next() returns
   std::vector<Slot> slots_;
 
-  std::vector<std::jthread> threads_;  // last: joined before anything they use goes away
+  std::vector<std::jthread> threads_;  // last: joined before other members are destroyed
 };
 
 Pipeline::Pipeline(std::shared_ptr<const Dataset> dataset, const PipelineOptions& options)

@@ -29,7 +29,7 @@ class WordStream {
   std::uint32_t below(std::uint32_t bound) {
     std::uint64_t product = std::uint64_t{next()} * bound;
     if (static_cast<std::uint32_t>(product) < bound) {
-      // 2^32 mod bound; the division is needed only here, in bound of 2^32 cases.
+      // 2^32 mod bound. The division is needed only here, with probability bound / 2^32.
       const std::uint32_t threshold = (0u - bound) % bound;
       while (static_cast<std::uint32_t>(product) < threshold) product = std::uint64_t{next()} * bound;
     }
@@ -49,7 +49,7 @@ void shuffle(std::vector<std::uint32_t>& order, const DrawKey& key) {
     std::swap(order[i], order[words.below(static_cast<std::uint32_t>(i + 1))]);
 }
 
-/// Readers that take shards in an order, and give their examples in turn.
+/// Readers that open shards in a given order and yield their examples in turn.
 class ShardReaders {
  public:
   ShardReaders(std::span<const std::uint32_t> shards, std::span<const std::uint32_t> first,
@@ -60,12 +60,12 @@ class ShardReaders {
     if (!open_.empty() && open_.back().next == open_.back().end) open_.pop_back();
   }
 
-  /// The next example; there must be one.
+  /// The next example, which must exist.
   std::uint32_t next() {
     if (turn_ >= open_.size()) turn_ = 0;
     Range& reader = open_[turn_];
     const std::uint32_t example = reader.next++;
-    // A reader without a shard to take goes; the one behind it has its turn.
+    // A reader without a further shard is removed; the next reader takes its turn.
     if (reader.next == reader.end && !open_next(reader)) {
       open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(turn_));
     } else {
@@ -79,7 +79,7 @@ class ShardReaders {
     std::uint32_t next = 0;
     std::uint32_t end = 0;
   };
-  /// Takes the next shard with examples. @returns whether there is one
+  /// Opens the next shard that is not empty. @returns false if there is none
   bool open_next(Range& reader) {
     while (taken_ < shards_.size()) {
       const std::uint32_t shard = shards_[taken_++];
@@ -91,9 +91,9 @@ class ShardReaders {
   }
 
   std::span<const std::uint32_t> shards_;
-  std::span<const std::uint32_t> first_;  // example of each shard
+  std::span<const std::uint32_t> first_;  // first example of each shard
   std::span<const std::int64_t> sizes_;
-  std::size_t taken_ = 0;  // shards
+  std::size_t taken_ = 0;  // number of shards opened
   std::vector<Range> open_;
   std::size_t turn_ = 0;
 };
@@ -116,7 +116,7 @@ void window_permutation(std::uint64_t seed, std::uint64_t epoch, std::span<const
   TERNGRAD_REQUIRE(num_readers >= 1 && window >= 1, "[window_permutation] needs at least 1 reader and a window of 1, ",
                    "got ", num_readers, " and ", window);
   std::int64_t num_examples = 0;
-  std::vector<std::uint32_t> first;  // example of each shard
+  std::vector<std::uint32_t> first;  // first example of each shard
   for (const std::int64_t size : shard_sizes) {
     TERNGRAD_REQUIRE(size >= 0 && size <= kMaxShuffledExamples - num_examples,
                      "[window_permutation] shards must have 0 to ", kMaxShuffledExamples, " examples together, got ",

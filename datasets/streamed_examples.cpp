@@ -14,18 +14,18 @@ namespace {
 
 constexpr std::int64_t kVectorValues = 4;  // floats in an access of 128 bits
 
-/// Values from slot to slot, so that every slot is aligned.
+/// Distance of slots in values, rounded up so that every slot is aligned.
 std::int64_t slot_values_of(std::int64_t batch_values) {
   return (batch_values + kVectorValues - 1) / kVectorValues * kVectorValues;
 }
 
-/// The burst after the one that is uploaded is prepared by the host while the GPU is at one.
+/// Raises prefetch_batches to a whole burst, which the host prepares while the GPU computes and uploads earlier ones.
 PipelineOptions burst_options(PipelineOptions options, int max_steps) {
   options.prefetch_batches = std::max(options.prefetch_batches, max_steps);
   return options;
 }
 
-/// Place `index` of memory that is divided into places for `values` values each.
+/// Part `index` of memory that is divided into parts of `values` values.
 template <class T>
 std::span<T> place(std::span<T> memory, std::size_t index, std::int64_t values) {
   const auto count = static_cast<std::size_t>(values);
@@ -49,14 +49,14 @@ StreamedExamples::StreamedExamples(std::shared_ptr<const Dataset> dataset, const
       before_burst_(stream.device()),
       uploaded_step_(static_cast<std::size_t>(num_slots_)) {
   for (std::int64_t slot = 0; slot < num_slots_; ++slot) slot_uploaded_.emplace_back(stream.device());
-  fill_zero(slot_images_.span(), stream_);  // a slot is copied with what rounds it up
+  fill_zero(slot_images_.span(), stream_);  // slots are copied with their padding
 }
 
 StreamedExamples::~StreamedExamples() {
   try {
     copies_.synchronize();
   } catch (const Error&) {
-    // A GPU that has failed copies no more; the first error says why.
+    // A failed GPU copies no more; the first error has been reported.
   }
 }
 
@@ -72,7 +72,7 @@ void StreamedExamples::fill(const PipelineBatch& batch) {
   uploaded_step_[slot] = 0;
   std::ranges::copy(batch.images, images.begin());
   std::ranges::copy(batch.labels, labels.begin());
-  // Steps that read the slot, and the zeros that it begins with.
+  // Wait for the steps that read the slot, and for its initial zeros.
   before_burst_.hold_back(copies_);
   terngrad::upload<float>(images, place(slot_images_.span(), slot, images_.num_elements()).first(images.size()),
                           copies_);
@@ -96,8 +96,8 @@ void StreamedExamples::upload(std::uint64_t first_step, int count) {
   }
 }
 
-// Runs while GPUs may wait for each other: nothing here allocates, waits, or copies from memory that is not
-// page-locked. Slots of the burst under way are not touched, for those of up to max_steps() steps after it are others.
+// Runs while GPUs may wait for each other, so it must not allocate, wait, or copy from pageable memory. It does not
+// touch slots of the current burst, because the next max_steps() steps have other slots.
 void StreamedExamples::prefetch() {
   if (pipeline_ == nullptr) return;
   const std::uint64_t end = burst_end_ + static_cast<std::uint64_t>(max_steps());

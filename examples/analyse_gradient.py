@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # %% [markdown]
-# What codecs do to a gradient: bits, signal to noise, bias, histograms. Cells begin with `# %%`: notebooks of editors show them
-# one by one, and the file runs as a program too.
+# Comparison of codecs on a gradient: bits, signal-to-noise ratio, bias, histograms. Cells begin with `# %%` for editors with
+# notebooks; the file is also a program.
 """Compares codecs on one gradient, and draws signal to noise over bits and what is sent as histograms.
 
     examples/analyse_gradient.py --gradient gradient.npy -o gradient.png
@@ -36,7 +36,7 @@ def load(path, seed):
 
 # %%
 def describe(gradient):
-    """Its statistics; the ratio of the largest element to the deviation is what a scaler of max|g| pays for."""
+    """Prints statistics. A large max|g| / std means that a scaler of max|g| makes codes sparse and noisy."""
     found = terngrad.statistics(gradient)
     print(f"{found.count} elements, mean {found.mean:.3g}, deviation {found.std:.3g}, "
           f"max {found.max_abs / found.std if found.std else 0:.1f} deviations")
@@ -44,7 +44,7 @@ def describe(gradient):
 
 # %%
 def draw(gradient, rows, path):
-    """Signal to noise over bits, and the histogram of what codecs send."""
+    """Plots the signal-to-noise ratio over bits, and histograms of decoded messages."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -54,7 +54,7 @@ def draw(gradient, rows, path):
     rows = sorted(rows, key=lambda row: -row.snr_db)
     for index, row in enumerate(rows):
         left.plot(row.bits_per_element, row.snr_db, "o")
-        # A name below those of codecs that are close by.
+        # Put the name below the names of nearby codecs.
         close = sum(abs(row.snr_db - other.snr_db) < 3 and 0.8 < row.bits_per_element / other.bits_per_element < 1.25
                     for other in rows[:index])
         left.annotate(row.codec, (row.bits_per_element, row.snr_db), xytext=(6, 4 - 12 * close), textcoords="offset points",
@@ -77,7 +77,7 @@ def draw(gradient, rows, path):
 
 # %%
 def describe_run(folder):
-    """The tensors of a run in its last record of them, those of the lowest signal to noise first."""
+    """Prints telemetry of a run's tensors from its last record, in order of signal-to-noise ratio."""
     layers = terngrad.read_run(folder).layers()
     if not layers:
         sys.exit(f"analyse_gradient.py: --run {folder}: the run has no records of tensors (--telemetry_steps)")

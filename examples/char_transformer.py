@@ -21,7 +21,7 @@ import terngrad.torch
 import torch
 
 WIDTH, HEADS, DEPTH, CONTEXT = 128, 4, 5, 64
-GRAMMAR = {  # a word in capitals becomes one of its lines
+GRAMMAR = {  # words in capitals are replaced by one of their lines
     "SENTENCE": ["THING ACTION THING.", "if THING ACTION THING, then SENTENCE", "THING ACTION THING and ACTION THING.",
                  "the NUMBER NOUN of THING ACTION THING."],
     "THING": ["the NOUN", "the QUALITY NOUN", "a QUALITY NOUN", "NUMBER NOUN"],
@@ -33,7 +33,7 @@ GRAMMAR = {  # a word in capitals becomes one of its lines
 
 
 def draw_text(num_characters, seed):
-    """Sentences of the grammar."""
+    """Random sentences of the grammar."""
     draws = random.Random(seed)
 
     def expand(word):
@@ -47,7 +47,7 @@ def draw_text(num_characters, seed):
 
 
 class Transformer(torch.nn.Module):
-    """Predicts each next character of CONTEXT or fewer."""
+    """Predicts the next character after each of up to CONTEXT characters."""
 
     def __init__(self, num_characters):
         super().__init__()
@@ -68,13 +68,13 @@ class Transformer(torch.nn.Module):
         return self.head(self.norm(x))
 
     def loss(self, characters):
-        """Of predicting all but the first, in nats for each character. @param characters  [n, CONTEXT + 1]"""
+        """Mean loss of predicting all characters except the first, in nats. @param characters  [n, CONTEXT + 1]"""
         scores = self(characters[:, :-1])
         return torch.nn.functional.cross_entropy(scores.flatten(0, 1), characters[:, 1:].flatten())
 
 
 def print_layers(model, virtual, gradients):
-    """What worker 0 sent of its gradients in the last step."""
+    """Prints the signal-to-noise ratio of worker 0's message in the last step, per tensor."""
     print("tensor                              elements  codec      bits  SNR, dB")
     for tensor in virtual.exchange.plan():
         if tensor.codec != "fp32":
@@ -111,7 +111,7 @@ def train(options):
 
 
 def rule_word(word):
-    """PATTERN=SPEC, of which SPEC may have = too."""
+    """Parses PATTERN=SPEC, where SPEC may contain =."""
     pattern, equals, spec = word.partition("=")
     if not (pattern and equals and spec):
         raise argparse.ArgumentTypeError(f"'{word}' is not PATTERN=SPEC")

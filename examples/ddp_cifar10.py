@@ -31,8 +31,8 @@ from torch.nn.functional import cross_entropy, interpolate, pad, relu
 
 CLASSES = 10
 IMAGE = (3, 32, 32)
-RECORD_BYTES = 1 + 3 * 32 * 32  # a label and three planes of pixels
-BYTES_OF = {"none": 4, "fp16": 2}  # of an element, where PyTorch sends it
+RECORD_BYTES = 1 + 3 * 32 * 32  # label and three planes of pixels
+BYTES_OF = {"none": 4, "fp16": 2}  # bytes per element that PyTorch sends
 OPENERS = {".bin": open, ".gz": gzip.open, ".xz": lzma.open}
 
 
@@ -76,7 +76,7 @@ class ResNet18(torch.nn.Module):
 
 
 def read_records(path):
-    """(images [n, 3, 32, 32] of uint8, labels [n]) of a file. @raises ValueError for what are no records of CIFAR-10"""
+    """(images uint8 [n, 3, 32, 32], labels [n]) of a file. @raises ValueError for data that are not CIFAR-10 records"""
     with OPENERS[path.suffix](path, "rb") as file:
         records = numpy.frombuffer(file.read(), numpy.uint8)
     if records.size == 0 or records.size % RECORD_BYTES != 0:
@@ -88,7 +88,7 @@ def read_records(path):
 
 
 def read_set(folder, stem):
-    """What all files of a folder hold whose name is `stem` with .bin, .bin.gz or .bin.xz. @raises ValueError if there is none"""
+    """Images and labels of all files in a folder named `stem` with .bin, .bin.gz or .bin.xz. @raises ValueError if none exists"""
     if (folder / "cifar-10-batches-bin").is_dir():
         folder = folder / "cifar-10-batches-bin"
     paths = [path for path in sorted(folder.glob(f"{stem}.bin*")) if path.suffix in OPENERS]
@@ -99,7 +99,7 @@ def read_set(folder, stem):
 
 
 def draw_set(num_examples, seed, of_set):
-    """Images of a pattern for each class, the same in all sets of a seed, in noise. @param of_set  keys labels and noise"""
+    """Synthetic images: a pattern per class, equal in all sets of a seed, plus noise. @param of_set  keys labels and noise"""
     generator = torch.Generator().manual_seed(seed)
     patterns = interpolate(torch.randn(CLASSES, IMAGE[0], 2, 2, generator=generator), scale_factor=16)
     generator.manual_seed((seed << 8) + of_set)
@@ -109,7 +109,7 @@ def draw_set(num_examples, seed, of_set):
 
 
 def normalize(images):
-    """Bytes as floats, about -2 to 2."""
+    """Converts bytes to floats of about -2 to 2."""
     return images.float() / 64 - 2
 
 
@@ -122,7 +122,7 @@ def augment(images, generator):
 
 
 def compress(ddp, codec, **options):
-    """Says how the gradients of a DistributedDataParallel model travel. @returns the state of our hook, None without it"""
+    """Registers the communication hook for a codec. @returns the state of terngrad's hook, None for another hook or none"""
     if codec == "none":
         return None
     if codec == "fp16":
@@ -132,7 +132,7 @@ def compress(ddp, codec, **options):
 
 
 def sent_bytes(model, codec, state):
-    """What a rank sends in a step."""
+    """Bytes that a rank sends per step."""
     if state is not None:
         return state.report().sent_bytes
     size = dist.get_world_size()
@@ -150,7 +150,7 @@ def num_right(scores, labels):
 
 
 def accuracy_on(model, device, images, labels):
-    """With rank 0's statistics of batch norm on all ranks, each of which takes a part of the images."""
+    """Accuracy with rank 0's batch norm statistics; each rank evaluates a part of the images. Collective."""
     for buffer in model.buffers():
         dist.broadcast(buffer, 0)
     model.eval()
@@ -179,7 +179,7 @@ def train(options, device):
     ddp = torch.nn.parallel.DistributedDataParallel(model)
     state = compress(ddp, options.codec, seed=options.seed)
     optimizer = torch.optim.SGD(model.parameters(), lr=options.learning_rate, momentum=0.9, weight_decay=5e-4)
-    generator = torch.Generator().manual_seed((options.seed << 16) + rank)  # each rank draws examples of its own
+    generator = torch.Generator().manual_seed((options.seed << 16) + rank)  # each rank draws other examples
     say(f"{dist.get_world_size()} ranks, {sum(p.numel() for p in model.parameters())} parameters, {len(labels)} examples")
     seconds, losses, right = [], [], 0
     for step in range(1, options.steps + 1):
@@ -191,7 +191,7 @@ def train(options, device):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(loss.item())  # waits for a GPU
+        losses.append(loss.item())  # waits for the GPU
         seconds.append(time.perf_counter() - begin)
         right += num_right(scores, of_batch)
         if step % options.log_steps == 0 or step == options.steps:
@@ -204,7 +204,7 @@ def train(options, device):
 
 
 def codec_word(word):
-    """An argument that is none, fp16, or a codec."""
+    """Parses an argument that is none, fp16, or a codec."""
     if word not in BYTES_OF:
         try:
             terngrad.Codec(word)
@@ -256,7 +256,7 @@ def main(options):
     except ValueError as error:
         print(f"ddp_cifar10.py: error: {error}", file=sys.stderr)
         return 1
-    dist.destroy_process_group()  # after DDP, which is gone with the variables of train(): the other way round it may hang
+    dist.destroy_process_group()  # after DDP, which was destroyed with train()'s variables: the reverse order may hang
     return 0
 
 

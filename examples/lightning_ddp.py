@@ -26,12 +26,12 @@ import terngrad.torch
 
 
 class CompressedDDPStrategy(DDPStrategy):
-    """DDPStrategy with compressed gradients. @param compression  arguments of terngrad.torch.compress"""
+    """DDPStrategy with compressed gradients. @param compression  options of terngrad.torch.compress"""
 
     def __init__(self, compression, **options):
         super().__init__(**options)
         self.compression = compression
-        #: Of the hook, once the training has begun.
+        #: State of the hook, once the training has begun.
         self.hook_state = None
 
     def configure_ddp(self):
@@ -40,7 +40,7 @@ class CompressedDDPStrategy(DDPStrategy):
 
 
 class SavedHook(lightning.Callback):
-    """Keeps the hook's state in Lightning's checkpoints. They are loaded before there is a hook, so it is given its state later."""
+    """Saves the hook's state in Lightning's checkpoints. They are loaded before the hook exists, which gets its state later."""
 
     def __init__(self):
         self.loaded = None
@@ -74,7 +74,7 @@ class Classifier(lightning.LightningModule):
 
 
 class Losses(lightning.Callback):
-    """Prints the loss of rank 0 and the bytes that it sent."""
+    """Prints rank 0's loss and sent bytes."""
 
     def on_train_batch_end(self, trainer, _module, outputs, _batch, batch_index):
         if trainer.is_global_zero:

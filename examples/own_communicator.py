@@ -17,16 +17,16 @@ import sys
 import numpy
 import terngrad
 
-socket.setdefaulttimeout(60)  # seconds: a rank that is gone is an error
+socket.setdefaulttimeout(60)  # seconds, after which a missing rank is an error
 
 
 class SocketCommunicator(terngrad.Communicator):
     def __init__(self, rank, addresses, listener):
-        """@param addresses  (host, port) where each rank listens. @param listener  this rank's socket, which listens already"""
+        """@param addresses  (host, port) of each rank. @param listener  this rank's listening socket"""
         self.rank, self.size, self.peers = rank, len(addresses), {}
         for peer in range(rank):
             self.peers[peer] = socket.create_connection(addresses[peer])
-            self.peers[peer].sendall(bytes([rank]))  # who calls
+            self.peers[peer].sendall(bytes([rank]))  # identifies this rank
         for _ in range(rank + 1, self.size):
             connection, _ = listener.accept()
             self.peers[connection.recv(1)[0]] = connection
@@ -50,7 +50,7 @@ class SocketCommunicator(terngrad.Communicator):
 
     def all_to_all(self, messages):
         incoming = {self.rank: messages[self.rank].copy()}
-        # All ranks take pairs in one order, and of a pair the lower rank sends first: no rank waits for one that waits for it.
+        # Deadlock-free: all ranks process pairs in one order, and the lower rank of a pair sends first.
         for peer in sorted(self.peers):
             if self.rank < peer:
                 self.send(peer, messages[peer])
@@ -78,7 +78,7 @@ def gradient_of(worker, step):
 
 
 def exchange_all(options, workers, communicator=None):
-    """The bits of the means of all steps, and the bytes that were sent in the last. @param workers  of this process"""
+    """Exchanges all steps. @param workers  this process's workers. @returns (bits of all means, bytes sent in the last step)"""
     exchange = terngrad.Exchange(terngrad.Layout.of(gradient_of(0, 0)), options.ranks, options.codec,
                                  algorithm=options.algorithm, communicator=communicator)
     bits = b""

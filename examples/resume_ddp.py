@@ -26,7 +26,7 @@ FEATURES, CLASSES, BATCH = 64, 10, 32
 
 
 class Training:
-    """A rank's training of a small net."""
+    """Training of a small net on one rank."""
 
     def __init__(self, codec):
         torch.manual_seed(1)
@@ -45,22 +45,22 @@ class Training:
             self.optimizer.step()
 
     def save(self, file):
-        """What is not whole has another name: a rank that is killed here leaves the last checkpoint."""
+        """Writes a temporary file and renames it, so that a rank that is killed here keeps the previous checkpoint."""
         torch.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "hook": self.state.state_dict()},
                    f"{file}.part")
         os.replace(f"{file}.part", file)
 
     def load(self, file, with_hook=True):
-        saved = torch.load(file, weights_only=False)  # numpy's arrays too
+        saved = torch.load(file, weights_only=False)  # has numpy arrays, too
         self.model.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
         if with_hook:
             self.state.load_state_dict(saved["hook"])
         else:
-            self.state.step = saved["hook"]["step"]  # the draws of the steps to come, but no residuals
+            self.state.step = saved["hook"]["step"]  # the step keys later draws; residuals are not restored
 
     def bits(self):
-        """Of the parameters, by name."""
+        """The bits of the parameters, by name."""
         return {name: tensor.numpy().tobytes() for name, tensor in self.model.state_dict().items()}
 
 
@@ -83,17 +83,17 @@ def run_second(options, folder, rank):
         resumed.run(rest)
         found[with_hook] = sum(resumed.bits()[name] != bits for name, bits in expected.items())
     print(f"rank {rank}: resumed at step {rest.start} of {rest.stop}, {found[True]} of {len(expected)} tensors differ; without the "
-          f"state of the hook {found[False]}\n", end="", flush=True)  # in one piece, as ranks print at the same time
+          f"state of the hook {found[False]}\n", end="", flush=True)  # one write, since ranks print concurrently
     if found[True]:
         sys.exit(1)
 
 
 def run_rank(rank, options, folder, run):
     torch.set_num_threads(1)
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # whatever this machine calls itself
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # independent of this machine's host name
     dist.init_process_group("gloo", init_method=f"file://{folder}/{run.__name__}", rank=rank, world_size=options.ranks)
     run(options, folder, rank)
-    dist.destroy_process_group()  # after DDP, which is gone with the variables of run(): the other way round it may hang
+    dist.destroy_process_group()  # after DDP, which was destroyed with run()'s variables: the reverse order may hang
 
 
 def parse():

@@ -42,7 +42,7 @@ def initialize(net):
 
 
 def read_batch(folder, name):
-    """Labels [n] and images [n, 3, 32, 32] in [0, 1] of one file of the binary version, packed or not."""
+    """Labels [n] and images [n, 3, 32, 32] in [0, 1] of one file of the binary version, compressed or not."""
     for suffix, opener in (("", open), (".gz", gzip.open), (".xz", lzma.open)):
         path = os.path.join(folder, name + suffix)
         if os.path.exists(path):
@@ -111,7 +111,7 @@ def parse():
 
 
 class Batches:
-    """Examples of this process in a step: those of epochs of its own order."""
+    """This process's examples of each step, from epochs in its own random order."""
 
     def __init__(self, images, labels, options):
         self.images, self.labels = images, labels
@@ -131,7 +131,7 @@ class Batches:
 
 
 def exchanged(net, options):
-    """What to call for the logits, so that the backward pass exchanges gradients as --hook says."""
+    """The module that computes logits and whose backward pass exchanges gradients by --hook."""
     if options.world_size == 1:
         return net
     rank = powersgd_rank(options.hook)
@@ -144,7 +144,7 @@ def exchanged(net, options):
 
 
 def is_reached(accuracy_of_average, options):
-    """Whether rank 0's accuracy is that of --until, on every rank."""
+    """True, on all ranks, if rank 0's accuracy has reached --until."""
     reached = torch.tensor(float(options.rank == 0 and accuracy_of_average >= options.until))
     if options.world_size > 1:
         torch.distributed.broadcast(reached, 0)

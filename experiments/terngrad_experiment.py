@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-# In a checkout recipes and modules are beside this file, installed in share/terngrad.
+# Recipes and modules are beside this file in a checkout, and in share/terngrad if installed.
 HOME = HERE if (HERE / "terngrad_experiments").is_dir() else HERE.parent / "share" / "terngrad"
 sys.path.insert(0, str(HOME))
 

@@ -1,4 +1,4 @@
-// DeviceNet: a Net in a GPU's memory, whose passes are submitted to a stream.
+// DeviceNet: a Net in GPU memory, whose passes are submitted to a stream.
 #pragma once
 
 #include <cstdint>
@@ -15,38 +15,36 @@ namespace terngrad {
 
 /// The training examples of this process's workers, as TrainBatch, in device memory.
 struct DeviceBatch {
-  const float* images = nullptr;         // [num_local_workers * examples_per_worker, height, width, channels]
-  const std::int32_t* labels = nullptr;  // [num_local_workers * examples_per_worker]; one that is not in
-                                         // [0, num_classes) makes its worker's loss NaN
-  DeviceStep step = {};                  // below 2^40
-  WorkerBuffers<float> states = {};      // each worker's own state, in and out; nothing if the net has none
+  const float* images = nullptr;  // [num_local_workers * examples_per_worker, height, width, channels]
+  /// [num_local_workers * examples_per_worker]. A label outside [0, num_classes) makes its worker's loss NaN.
+  const std::int32_t* labels = nullptr;
+  DeviceStep step = {};              // below 2^40
+  WorkerBuffers<float> states = {};  // each worker's own state, in and out; empty if the net has none
 };
 
-/// Called when all that makes the gradient of `segment` has been submitted, of all local workers: what the net's stream
-/// is given from then on finds it final, and the rest of the pass comes after that in the stream. In the order of
-/// Net::gradient_order.
+/// Called when all work for the gradients of `segment` has been submitted, for all local workers: work submitted to the
+/// net's stream in or after the call finds them final. Called in the order of Net::gradient_order.
 using SegmentSubmitted = std::function<void(int segment)>;
 
-/// A Net whose parameters, states, images, labels, gradients and logits are in a GPU's memory; only initial values and,
-/// where the calls of Net are used, losses are host memory. Addresses are aligned as the calls below say. Those calls
-/// wait for the device, take gradients and states that lie at equal distances, and announce segments when all are done.
-/// The calls below only submit work to the stream the net was made for: having run once, they allocate nothing, so they
-/// can be captured into a CUDA graph. Gradients are bitwise repeatable, and those of a worker do not depend on how many
-/// there are.
+/// A Net whose parameters, states, images, labels, gradients and logits are in GPU memory, aligned as the calls below
+/// say. Calls inherited from Net wait for the device, write losses to host memory, take gradients and states at equal
+/// distances, and report segments when all are done. The calls below only submit work to the net's stream; after the
+/// first run they allocate nothing, so they can be captured into a CUDA graph. Gradients are bitwise repeatable, and a
+/// worker's do not depend on the number of workers. Initial values are written to host memory.
 class DeviceNet : public Net {
  public:
-  /// The stream that the net works on.
+  /// The stream that the net submits to.
   virtual Stream& stream() = 0;
   Device device() const override = 0;
-  /// For people: what was found out about this GPU when the net was made, such as layers that need a call per worker.
+  /// Human-readable notes from constructing the net on this GPU, such as layers that need a library call per worker.
   virtual std::vector<std::string> notes() const = 0;
 
   /// As Net::compute_gradients.
   /// @param parameters  [layout().flat_elements()], 64-byte aligned
   /// @param batch       images 16-byte aligned
-  /// @param gradients   of each local worker, [layout().flat_elements()], 64-byte aligned; padding is left as it is
+  /// @param gradients   out, per local worker [layout().flat_elements()], 64-byte aligned; padding is not written
   /// @param losses      [num_local_workers] out, in device memory
-  /// @throws what on_segment throws; the rest of the pass is then not submitted
+  /// @throws any exception of on_segment; the rest of the pass is then not submitted
   virtual void submit_gradients(const float* parameters, const DeviceBatch& batch, WorkerBuffers<float> gradients,
                                 WorkerLoss* losses, const SegmentSubmitted& on_segment = {}) = 0;
 
@@ -59,24 +57,24 @@ class DeviceNet : public Net {
                               float* logits) = 0;
 };
 
-/// Why make_device_net cannot be used in this build; empty if it can.
+/// The reason why make_device_net cannot be used in this build; empty if it can.
 std::string device_nets_unavailable_reason();
 
-/// Which library that computes them this machine lacks, and what to install; empty if it lacks none, and in a build
-/// without. Loads them, which takes a tenth of a second: ask where there is a GPU.
+/// Names a library (cuDNN, cuBLASLt) that this machine lacks, and what to install; empty if all load, and in builds
+/// without CUDA nets. Loads the libraries, which takes 0.1 s: call it only if there is a GPU.
 std::string device_net_libraries_unavailable_reason();
 
-/// The libraries that compute them and their versions, human-readable: bits depend on them. Empty in a build without.
-/// @throws NotSupported if the machine lacks one
+/// Names and versions of the libraries that compute device nets, on which bits depend; human-readable, empty in builds
+/// without CUDA nets. @throws NotSupported if the machine lacks one
 std::string device_net_libraries();
 
-/// The same where none of them need be there: what is loaded when a GPU is chosen has its major version only.
+/// The same without loading libraries: those loaded at run time are given with their major version only.
 std::string device_net_libraries_of_build();
 
 /// Makes a net on the stream's GPU.
-/// @param options  threads have no meaning here
+/// @param options  thread counts are ignored
 /// @throws InvalidArgument as make_net; NotSupported if the build has no cuDNN, the machine lacks a library, the stream
-/// is none of a GPU, or a library has no deterministic way to run a layer
+/// is not a GPU's, or a library has no deterministic algorithm for a layer
 std::unique_ptr<DeviceNet> make_device_net(const NetSpec& spec, const ImageShape& shape, int num_classes,
                                            const NetOptions& options, MathMode math, const Stream& stream);
 std::unique_ptr<DeviceNet> make_device_net(const std::string& name, const ImageShape& shape, int num_classes,

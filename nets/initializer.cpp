@@ -83,7 +83,7 @@ double truncated_normal_quantile(double probability) {
 
 namespace {
 
-/// What draws of probabilities in (0, 1) become.
+/// The initial value for a probability in (0, 1).
 double value_of(const Initializer& initializer, double probability) {
   switch (initializer.kind) {
     case Initializer::Kind::kTruncatedNormal:

@@ -1,4 +1,4 @@
-// What the layers of a net are made for, on every backend.
+// Modes in which layers are created, on every backend.
 #pragma once
 
 namespace terngrad {
@@ -8,7 +8,7 @@ enum class Mode {
   kInference,  // forward only
 };
 
-/// Whether any gradient of a layer's inputs is wanted; the image, for one, has no use for its own.
+/// Selects computing the gradients of a layer's inputs, which are not needed for the image, for example.
 enum class InputGradient { kSkipped, kWanted };
 
 }  // namespace terngrad

@@ -22,7 +22,7 @@ namespace {
 
 struct RegisteredNet {
   const char* name;
-  ImageShape image;  // on which its paper or the original trains it
+  ImageShape image;  // image shape of its paper or of the original code
   int num_classes;
   NetSpec (*spec)(const NetConfig&);
 };
@@ -31,9 +31,9 @@ constexpr ImageShape kMnist = {28, 28, 1};
 constexpr ImageShape kCroppedCifar = {24, 24, 3};
 constexpr ImageShape kCifar = {32, 32, 3};
 constexpr ImageShape kImagenet = {224, 224, 3};
-constexpr int kImagenetClasses = 1001;  // the first is none, as in the original
+constexpr int kImagenetClasses = 1001;  // class 0 is unused, as in the original
 
-/// Every net there is: a new one is one source that describes it and one line here.
+/// All nets. A new one takes a source file with its spec and one line here.
 constexpr std::array kNets = {
     RegisteredNet{"alexnet", kImagenet, kImagenetClasses,
                   [](const NetConfig& config) { return alexnet(config.dropout_keep_prob); }},

@@ -1,4 +1,4 @@
-// Net: what a trainer sees of a neural network.
+// Net: the trainer's interface to a neural network.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace terngrad {
 
-/// Sizes of one input image: rows, columns, channels. Images are stored [height, width, channels], channels fastest.
+/// Shape of one image. Images are stored [height, width, channels], channels fastest.
 struct ImageShape {
   int height = 0;
   int width = 0;
@@ -23,17 +23,18 @@ struct ImageShape {
   friend bool operator==(const ImageShape&, const ImageShape&) = default;
 };
 
-/// How a net is to be run. Results may depend on `threads_per_worker` (oneDNN sums in an order that depends on it), on
-/// `examples_per_worker` and, through draws, on `seed` and a worker's global number; not on how many workers a process
-/// holds (contract B3).
+/// Run-time options of a net. Results depend on `threads_per_worker` (it changes oneDNN's order of summation), on
+/// `examples_per_worker` and, through draws, on `seed` and a worker's global number, but not on the number of workers
+/// in the process (contract B3).
 struct NetOptions {
   int num_local_workers = 1;    // workers whose gradients this process computes
   int examples_per_worker = 1;  // examples in each worker's slice of a training batch
   int threads_per_worker = 1;   // threads that compute one worker's slice
-  int num_threads = 1;          // threads of the process, at least threads_per_worker. With threads_per_worker = 1 that
-                                // many workers run side by side; with more, one worker runs after the other
-  int first_local_worker = 0;   // global number of local worker 0
-  std::uint64_t seed = 1;       // of what is drawn in training (dropout)
+  /// Threads of the process, at least threads_per_worker. With threads_per_worker = 1 that many workers run in
+  /// parallel; with more, workers run sequentially.
+  int num_threads = 1;
+  int first_local_worker = 0;  // global number of local worker 0
+  std::uint64_t seed = 1;      // seed of training draws (dropout)
 };
 
 /// The training examples of this process's workers: worker w owns examples [w * examples_per_worker, (w + 1) *
@@ -41,96 +42,92 @@ struct NetOptions {
 struct TrainBatch {
   std::span<const float> images;         // [num_local_workers * examples_per_worker, height, width, channels]
   std::span<const std::int32_t> labels;  // [num_local_workers * examples_per_worker], in [0, num_classes)
-  std::uint64_t step = 0;                // training step, below 2^40: what is drawn depends on it
-  /// [num_local_workers] pointers to flat buffers [state_layout().flat_elements()], 64-byte aligned, in and out: each
-  /// worker's own state. May be empty if the net has no state.
+  std::uint64_t step = 0;                // training step, below 2^40; keys the draws
+  /// [num_local_workers] each worker's state, flat [state_layout().flat_elements()], 64-byte aligned, in and out. May
+  /// be empty if the net has no state.
   std::span<float* const> states = {};
 };
 
-/// What one worker's slice gave.
+/// Losses of one worker's slice.
 struct WorkerLoss {
   double entropy_loss = 0;    // mean softmax cross-entropy of the logits over the slice, in nats
-  int num_correct = 0;        // examples whose label has the largest logit
-  double auxiliary_loss = 0;  // sum of the auxiliary losses times their weights; the gradient is of both losses' sum
+  int num_correct = 0;        // number of examples whose label has the largest logit
+  double auxiliary_loss = 0;  // weighted sum of the auxiliary losses; the gradient is of entropy_loss + auxiliary_loss
 };
 
-/// What computes nets on the CPU: the library, its version, and the number that it gives to the instructions which it
-/// uses here (DNNL_MAX_CPU_ISA bounds them). The bits of its results depend on all three.
+/// Name and version of the library that computes nets on the CPU, and its number of the instruction set in use (bounded
+/// by DNNL_MAX_CPU_ISA). The bits of results depend on all three.
 std::string cpu_library();
 
-/// Called when the gradient of `segment` of local worker `worker` is final, in the order in which the backward pass
-/// ends them. Calls for one worker come in sequence; calls for different workers may come from different threads at
-/// once.
+/// Called when local worker `worker`'s gradient of `segment` is final, in the order of Net::gradient_order. Calls for
+/// one worker are sequential; calls for different workers may be concurrent, from different threads.
 using SegmentReady = std::function<void(int worker, int segment)>;
 
-/// A classifier with a softmax cross-entropy loss, in training of several classifiers and with smoothed labels where
-/// NetSpec says so. It holds no parameters: they live in one flat buffer that the caller
-/// owns and passes in, laid out as `layout()` says; so do gradients, one flat buffer per local worker. What training
-/// passes leave behind besides gradients, moving statistics, is state: also the caller's, one flat buffer per worker,
-/// laid out as `state_layout()` says.
+/// A classifier with a softmax cross-entropy loss; training adds the auxiliary losses and label smoothing of NetSpec.
+/// The caller owns all tensors, in flat buffers: parameters, one buffer as in `layout()`; gradients, one such buffer
+/// per local worker; and state (moving statistics that training passes update), one buffer as in `state_layout()` per
+/// worker.
 class Net {
  public:
   virtual ~Net() = default;
 
   virtual const std::string& name() const = 0;
   virtual const Layout& layout() const = 0;
-  /// No segments if the net has no state.
+  /// Layout of the state; empty if the net has none.
   virtual const Layout& state_layout() const = 0;
   virtual ImageShape image_shape() const = 0;
   virtual int num_classes() const = 0;
-  /// Where the spans below are, except for initial values and losses, which are in host memory.
+  /// The device of the spans below, except for initial values and losses, which are in host memory.
   virtual Device device() const { return Device::cpu(); }
-  /// Whether weight decay applies to this segment (biases never).
+  /// True if weight decay applies to this segment (never for biases).
   virtual bool is_regularized(int segment) const = 0;
-  /// Every segment once, in the order in which a worker's backward pass ends them: that of SegmentReady. By default the
-  /// layout's, backwards.
+  /// All segments in the order in which a worker's backward pass completes their gradients; by default the layout's
+  /// order reversed.
   virtual std::vector<int> gradient_order() const;
 
-  /// Writes the initial parameters: the draws depend on `seed` and the tensor only (DrawPurpose::kInitializer).
+  /// Writes the initial parameters; draws depend on `seed` and the tensor only (DrawPurpose::kInitializer).
   /// @param parameters  [layout().flat_elements()] out; padding is set to zero
   virtual void initialize(std::uint64_t seed, std::span<float> parameters) const = 0;
   /// Writes the initial state. @param state  [state_layout().flat_elements()] out; padding is set to zero
   virtual void initialize_state(std::span<float> state) const = 0;
 
-  /// Computes each local worker's gradient of its mean loss (weight decay not included), and moves its state on.
+  /// Computes each local worker's gradient of its mean loss (without weight decay), and updates its state.
   /// @param parameters  [flat_elements]
   /// @param gradients   [num_local_workers] pointers to flat buffers [flat_elements], 64-byte aligned; every segment is
-  ///                    overwritten, padding is left as it is. Different workers need different buffers
+  ///                    overwritten, padding is not. Different workers need different buffers
   /// @param losses      [num_local_workers] out
-  /// @throws InvalidArgument for spans of other sizes, a step of 2^40 or more or a label outside [0, num_classes); an
-  ///         exception of on_segment_ready is passed on. Gradients, losses and states are then undefined
-  /// Bitwise repeatable for a fixed threads_per_worker; independent of num_local_workers. One call at a time.
+  /// @throws InvalidArgument for spans of other sizes, a step of 2^40 or more or a label outside [0, num_classes); any
+  ///         exception of on_segment_ready. Gradients, losses and states are then undefined
+  /// Bitwise repeatable for a fixed threads_per_worker, independent of num_local_workers. Not for concurrent calls.
   virtual void compute_gradients(std::span<const float> parameters, const TrainBatch& batch,
                                  std::span<float* const> gradients, std::span<WorkerLoss> losses,
                                  const SegmentReady& on_segment_ready = {}) = 0;
 
-  /// Computes logits of `num_examples` images (any number; evaluation mode: nothing is dropped, moving statistics are
-  /// used). An image's logits depend on it, the parameters and the state only: not on the images beside it, the workers
-  /// or the threads.
-  /// @param state  [state_layout().flat_elements()]: empty where there is none
+  /// Computes logits of any number of images in evaluation mode: without dropout, with moving statistics. An image's
+  /// logits depend on the image, the parameters and the state only, not on other images, workers or threads.
+  /// @param state  [state_layout().flat_elements()]; empty if the net has none
   virtual void predict(std::span<const float> parameters, std::span<const float> state, std::span<const float> images,
                        int num_examples, std::span<float> logits) = 0;
 };
 
-/// What can be chosen about a net that is known by name. Each net uses what it has.
+/// Options of nets that are made by name. Nets ignore options that do not apply.
 struct NetConfig {
-  float dropout_keep_prob = 0.5f;  // of every dropout layer; half as much in auxiliary classifiers
+  float dropout_keep_prob = 0.5f;  // for every dropout layer; half of it in auxiliary classifiers
 };
 
-/// Names that net_spec and make_net accept.
+/// Net names that net_spec and make_net accept.
 std::vector<std::string> net_names();
 
-/// The description of a net that is known by name. @throws InvalidArgument for an unknown name
+/// The spec of the net with that name. @throws InvalidArgument for an unknown name
 NetSpec net_spec(const std::string& name, const NetConfig& config = {});
 
-/// The tensors of the net that is known by this name, on the images that it is meant for: 10 classes for the nets for
-/// MNIST and CIFAR-10, 1001 for those for ImageNet. @throws InvalidArgument for an unknown name
+/// The tensors of the net with that name for its usual images: 10 classes for nets for MNIST and CIFAR-10, 1001 for
+/// ImageNet. @throws InvalidArgument for an unknown name
 Layout net_layout(const std::string& name);
 
-/// Creates a net for images of `shape` and `num_classes` classes: of a description of your own, or by name.
-/// @throws InvalidArgument for an unknown name, a description that plan_net (net_plan.h) refuses, an image shape the
-/// net
-///         cannot take, or impossible options; NotSupported if the backend cannot run a layer
+/// Creates a net for images of `shape` and `num_classes` classes, from a spec or by name.
+/// @throws InvalidArgument for an unknown name, a spec that plan_net (net_plan.h) rejects, an unsuitable image shape or
+///         invalid options; NotSupported if the backend cannot run a layer
 std::unique_ptr<Net> make_net(const NetSpec& spec, const ImageShape& shape, int num_classes, const NetOptions& options);
 std::unique_ptr<Net> make_net(const std::string& name, const ImageShape& shape, int num_classes,
                               const NetOptions& options, const NetConfig& config = {});

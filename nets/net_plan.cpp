@@ -30,7 +30,7 @@ bool depends_on_fans(const Initializer& initializer) {
          initializer.kind == Kind::kFanInUniform;
 }
 
-/// With numbers in place of what depends on the fans of weights [..., in, out].
+/// Replaces initializers that depend on the fans of weights [..., in, out] by concrete ones.
 Initializer with_fans(const Initializer& initializer, std::span<const std::int64_t> shape) {
   double window = 1;
   for (const std::int64_t side : shape.first(shape.size() - 2)) window *= static_cast<double>(side);

@@ -9,13 +9,13 @@
 namespace terngrad {
 namespace {
 
-/// Part `index` of equal ones, one after the other.
+/// Part `index` of consecutive parts of equal size.
 template <class T>
 std::span<T> part_of(std::span<T> values, int index, std::int64_t size) {
   return values.subspan(static_cast<std::size_t>(index * size), static_cast<std::size_t>(size));
 }
 
-/// Uploads values into the beginning of a buffer, which grows to hold them. @returns where they are
+/// Uploads values to the start of a buffer, which grows to hold them. @returns their address
 const float* upload(std::span<const float> values, Buffer<float>& buffer, Stream& stream) {
   const auto count = static_cast<std::int64_t>(values.size());
   if (buffer.num_elements() < count) buffer = Buffer<float>(count, stream.device());
@@ -86,7 +86,7 @@ void OffloadedNet::download(Part& part, const TrainBatch& batch, std::span<float
   for (int w = 0; w < part.num_workers; ++w) {
     const std::size_t worker = part.index_of(w);
     const std::span<float> flat = part_of(part.gradients.span(), w, layout().flat_elements());
-    // Tensor by tensor: what lies between them is the caller's.
+    // Tensor by tensor: padding between them must not be overwritten.
     for (const Segment& tensor : layout().segments()) {
       const auto size = static_cast<std::size_t>(tensor.num_elements);
       copy<float>(flat.subspan(static_cast<std::size_t>(tensor.offset), size),
@@ -108,7 +108,7 @@ void OffloadedNet::compute_gradients(std::span<const float> parameters, const Tr
   for (const std::int32_t label : batch.labels) {
     TERNGRAD_REQUIRE(label >= 0 && label < num_classes(), "[Net] label ", label, " is not in [0, ", num_classes(), ")");
   }
-  // All GPUs are at work before the first one is waited for.
+  // Submit to all GPUs before waiting for the first.
   for (Part& part : parts_) submit(part, parameters, batch);
   for (Part& part : parts_) download(part, batch, gradients, losses);
   for (Part& part : parts_) part.net->stream().synchronize();

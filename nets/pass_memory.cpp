@@ -45,7 +45,7 @@ void PassMemory::place_activations() {
   for (std::size_t l = 0; l < routes_.size(); ++l) {
     if (is_skipped(l)) continue;
     routes_[l].output = activations_.acquire(num_elements(l));
-    if (mode_ == Mode::kTraining) continue;  // backward reads them all
+    if (mode_ == Mode::kTraining) continue;  // backward needs all outputs
     for (const int input : plan_.layers[l].inputs) {
       if (input == kImageIndex) continue;
       const auto producer = static_cast<std::size_t>(input);
@@ -55,7 +55,7 @@ void PassMemory::place_activations() {
 }
 
 void PassMemory::place_gradients() {
-  // The loss writes the logits' gradient whether or not a layer has a use for it.
+  // The loss always writes the logits' gradient.
   routes_.back().output_gradient = gradients_.acquire(num_elements(routes_.size() - 1));
   for (const AuxiliaryLossPlan& loss : plan_.auxiliary_losses) {
     const auto l = static_cast<std::size_t>(loss.layer);

@@ -1,4 +1,4 @@
-// PlannedNet: what every backend's net takes from the plan.
+// PlannedNet: the parts of Net that depend on the plan only, shared by all backends.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 namespace terngrad {
 
-/// Writes initial parameters and state as Net says. @throws InvalidArgument for spans of other sizes
+/// Net::initialize and Net::initialize_state. @throws InvalidArgument for spans of other sizes
 void initialize_parameters(const NetPlan& plan, std::uint64_t seed, std::span<float> parameters);
 void initialize_net_state(const NetPlan& plan, std::span<float> state);
 
 /// Net::gradient_order: layers from the last to the first, the tensors of each in order.
 std::vector<int> backward_order(const NetPlan& plan);
 
-/// Checks the arguments of Net's calls. @throws InvalidArgument, naming the one that is wrong
+/// Checks of the arguments of Net's calls. @throws InvalidArgument, naming the argument
 void check_workers(const NetOptions& options);
 void check_gradients(const NetPlan& plan, const NetOptions& options, std::span<const float> parameters,
                      const TrainBatch& batch, std::span<float* const> gradients, std::span<const WorkerLoss> losses);
 void check_predict(const NetPlan& plan, std::span<const float> parameters, std::span<const float> state,
                    std::span<const float> images, int num_examples, std::span<const float> logits);
 
-/// The part of a net (`Base` is Net or derived from it) that no device has a share in. Initial values are written to
-/// host memory on every backend.
+/// Device-independent part of a net; `Base` is Net or derived from it. Initial values are written to host memory on
+/// every backend.
 template <class Base>
 class PlannedNet : public Base {
  public:

@@ -1,4 +1,4 @@
-// SharedBuffers: memory for values that live one after another, worked out before any of them exists.
+// SharedBuffers: static memory planning for values with disjoint lifetimes.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace terngrad {
 
-/// Which values lie in which buffer. Walk through the program once: `acquire` where a value is first written, `release`
-/// after its last use; then `allocate`, and `data` is where each value goes. A chain of values of which two live at a
-/// time takes two buffers, each as large as the largest it holds.
+/// Assigns values to buffers. Dry-run the program once: `acquire` when a value is first written, `release` after its
+/// last use; then call `allocate`, and `data` gives each buffer's address. A chain of values of which two are live at
+/// a time takes two buffers, each as large as its largest value.
 class SharedBuffers {
  public:
-  /// A buffer for a value of `num_elements`: the smallest free one that holds it, else the largest free one, which
-  /// grows, else a new one.
+  /// Returns a buffer for a value of `num_elements`: the smallest free one that is large enough, else the largest free
+  /// one, which grows, else a new one.
   std::size_t acquire(std::int64_t num_elements);
-  /// Frees the buffer for the values that follow.
+  /// Frees the buffer for later values.
   void release(std::size_t buffer);
 
   /// Allocates all buffers; on the CPU they are filled with zeros.
@@ -25,7 +25,7 @@ class SharedBuffers {
   float* data(std::size_t buffer) { return buffers_[buffer].data(); }
 
   std::int64_t size(std::size_t buffer) const { return sizes_[buffer]; }
-  /// Of all buffers together.
+  /// Total size of all buffers.
   std::int64_t num_elements() const;
 
  private:

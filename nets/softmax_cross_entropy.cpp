@@ -9,7 +9,7 @@
 namespace terngrad {
 namespace {
 
-/// Loss of one example; writes its gradient, times `scale`, if there is room for it.
+/// Loss of one example; writes its gradient times `scale`, unless the gradient span is empty.
 double example_loss(std::span<const float> z, std::size_t label, double smoothing, double scale,
                     std::span<float> gradient) {
   const double max = *std::max_element(z.begin(), z.end());

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that can be checked without a GPU.
+# Runs all checks that do not need a GPU.
 set -euo pipefail
 
 usage() {

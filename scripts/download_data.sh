@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Downloads a public data set, checks it against the published checksums, and puts it where training finds it.
+# Downloads a public data set, verifies published checksums, and stores it where training finds it.
 set -euo pipefail
 
 usage() {
@@ -64,12 +64,12 @@ while (($# > 0)); do
 done
 if [[ -z $dataset ]]; then refuse "which data set? accepted: mnist, cifar10"; fi
 if [[ -n $checksums && ! -r $checksums ]]; then refuse "--checksums $checksums: there is no such file"; fi
-# A folder given by the user is relative to where they are, the default to the repository.
+# The user's folder is relative to the working directory, the default to the repository.
 if [[ -z $data_dir ]]; then data_dir=$(dirname "${BASH_SOURCE[0]}")/../data/$dataset; fi
 
 if ((${#mirrors[@]} == 0)); then
   case $dataset in
-    # The copy that PyTorch uses first: MNIST's home answers on some days only.
+    # PyTorch's mirror first: MNIST's original site is often unavailable.
     mnist) mirrors=(https://ossci-datasets.s3.amazonaws.com/mnist https://yann.lecun.com/exdb/mnist) ;;
     cifar10) mirrors=(https://www.cs.toronto.edu/~kriz) ;;
   esac
@@ -83,7 +83,7 @@ has_md5() { # FILE MD5
   [[ -f $1 ]] && [[ $(md5sum <"$1" | cut -d ' ' -f 1) == "$2" ]]
 }
 
-# md5_of NAME: the checksum that NAME must have.
+# md5_of NAME: the expected checksum of NAME.
 md5_of() {
   local md5
   if [[ -n $checksums ]]; then
@@ -105,8 +105,8 @@ size_of() { # FILE: its bytes, 0 if there is none
   if [[ -f $1 ]]; then stat -c %s "$1"; else echo 0; fi
 }
 
-# download URL PART: fetches what PART lacks, and continues after a broken connection for as long as PART grows. A PART that
-# cannot be completed is kept for another time.
+# download URL PART: fetches the rest of PART, and retries after a broken connection as long as PART grows. An incomplete PART is
+# kept for a later attempt.
 download() {
   local url=$1 part=$2 anew=false before status
   local options=(--fail --location --silent --show-error --connect-timeout 20 --speed-limit 1000 --speed-time 60
@@ -121,8 +121,8 @@ download() {
     fi
     if ((status == 0)); then return; fi
     if (($(size_of "$part") <= before)); then
-      # 33: the server knows no ranges. 22: an HTTP error, such as 416 for a PART that is longer than the file. A fresh
-      # start may help, once.
+      # 33: the server does not support ranges. 22: an HTTP error, such as 416 for a PART longer than the file. Start over
+      # once.
       if $anew || ((before == 0)) || ((status != 22 && status != 33)); then return 1; fi
       anew=true
       rm -f "$part"
@@ -131,7 +131,7 @@ download() {
   done
 }
 
-# fetch NAME: puts NAME in data_dir. Only a file with the right checksum ever gets that name.
+# fetch NAME: downloads NAME to data_dir. Only a file with the right checksum gets that name.
 fetch() {
   local name=$1 md5 base found part=$data_dir/$1.part
   md5=$(md5_of "$name")
@@ -143,14 +143,14 @@ fetch() {
     echo "$name: has another MD5 than $md5, kept as $name.other"
     mv -f "$data_dir/$name" "$data_dir/$name.other"
   fi
-  # An earlier run may have ended between the last byte and the renaming.
+  # An earlier run may have stopped between the last byte and the renaming.
   if has_md5 "$part" "$md5"; then
     mv -f "$part" "$data_dir/$name"
     echo "$name: fetched already"
     return
   fi
   for base in "${mirrors[@]%/}"; do
-    # What an earlier run or another mirror left may be damaged: then a second go starts without it.
+    # A partial file of an earlier run or another mirror may be damaged: the second attempt starts without it.
     for _ in 1 2; do
       echo "$name: fetching from $base"
       if ! download "$base/$name" "$part"; then break; fi
@@ -171,7 +171,7 @@ fetch_mnist() {
   for name in {train-images-idx3,train-labels-idx1,t10k-images-idx3,t10k-labels-idx1}-ubyte.gz; do fetch "$name"; done
 }
 
-# Whether all six files are as they were unpacked. Where nobody noted their checksums, their sizes must do.
+# Succeeds if all six files are unchanged since unpacking, by recorded checksums or, without those, by size.
 cifar10_is_there() {
   local folder=$1 name
   for name in data_batch_{1,2,3,4,5}.bin test_batch.bin; do
@@ -188,7 +188,7 @@ fetch_cifar10() {
     return
   fi
   fetch "$archive"
-  # Unpacked aside and moved file by file, checksums last: an interruption leaves no file that looks complete and is not.
+  # Unpack to a temporary folder and move file by file, checksums last, so that an interruption leaves no incomplete file.
   local aside=$data_dir/cifar-10.part
   rm -rf "$aside"
   mkdir "$aside"

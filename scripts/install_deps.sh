@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the packages that terngrad is built with. Does nothing where they are there already.
+# Installs terngrad's build dependencies. Does nothing if they are installed.
 set -euo pipefail
 
 usage() {
@@ -43,7 +43,7 @@ packages=(
   python3                                               # runs and counts cases of tests; scripts
 )
 
-# What a machine may do without.
+# Optional packages.
 optional=()
 
 environments=()
@@ -91,8 +91,7 @@ fi
 
 is_installed() { [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null || true) == installed ]]; }
 
-# The environment of --formats or --python, unless it is there with these versions. What was installed last is its copy of the
-# list.
+# Creates the environment of --formats or --python, unless it exists and contains a copy of the current list of versions.
 make_environment() {
   local list folder=${XDG_CACHE_HOME:-$HOME/.cache}/terngrad/$1-venv
   list=$(dirname "${BASH_SOURCE[0]}")/dev/$1_requirements.txt
@@ -102,7 +101,7 @@ make_environment() {
   fi
   echo "install_deps.sh: making $folder"
   rm -rf "$folder"
-  # The distribution's Python, as tests have it, whatever else is on the path; for the package with its numpy and PyTorch.
+  # The distribution's Python, as in tests, regardless of PATH; for the package with its numpy and PyTorch.
   local options=()
   if [[ $1 == python ]]; then options=(--system-site-packages); fi
   /usr/bin/python3 -m venv "${options[@]}" "$folder"
@@ -111,7 +110,7 @@ make_environment() {
     echo "install_deps.sh: the packages of $list cannot be installed: continuing without them, what needs them is skipped" >&2
     return
   fi
-  # With the distribution's packages in it, pip would check those too.
+  # With system packages pip would check those, too.
   if [[ $1 != python ]]; then "$folder/bin/python" -m pip check --disable-pip-version-check; fi
   cp "$list" "$folder/installed.txt"
 }
@@ -150,7 +149,7 @@ install_packages() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" </dev/null
 }
 echo "install_deps.sh: installing ${missing[*]} ${missing_optional[*]}"
-# A repository that cannot be reached need not be the one that has these packages.
+# An unreachable repository may not be the one with these packages.
 "${as_root[@]}" apt-get update -q || echo "install_deps.sh: apt-get update failed, continuing with the lists there are" >&2
 if ((${#missing[@]} > 0)); then install_packages "${missing[@]}"; fi
 if ((${#missing_optional[@]} > 0)); then

@@ -28,17 +28,17 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent / "common"))
 import missing_package
 
 SKIPPED = 77
-# Options that a label shows at most.
+# Maximum number of options in a label.
 MOST_OPTIONS = 4
-# What may differ between runs of one group: the seed, places, and what is reported. scripts/dev/option_tables.py writes it.
+# Options that may differ within a group: seed, folders and reporting. Written by scripts/dev/option_tables.py.
 NOT_COMPARED = set(json.loads((pathlib.Path(__file__).resolve().parent / "common/train_options.json").read_text())["not_compared"])
-# By --x: the axis' name, and what it counts per unit.
+# {--x: (name of the axis, divisor for its unit)}.
 AXES = {"step": ("step", 1), "bytes": ("MB sent or received by a worker, the busier direction", 1e6),
         "seconds": ("seconds of steps", 1)}
 
 
 def read_lines(path):
-    """Records of a metrics file; a half-written last line, of a run under way or killed, is no record yet."""
+    """Records of a metrics file, without an incomplete last line of a run in progress or killed."""
     if not path.exists():
         return []
     lines = path.read_text(encoding="utf-8").split("\n")[:-1]
@@ -49,7 +49,7 @@ def read_lines(path):
 
 
 def tensor_sizes(run):
-    """Elements of each tensor, from the header of the newest checkpoint; empty without one."""
+    """Number of elements by tensor, from the header of the newest checkpoint; empty without one."""
     checkpoints = sorted(run.glob("checkpoint-*.safetensors"))
     if not checkpoints:
         return {}
@@ -65,7 +65,7 @@ def tensor_sizes(run):
 
 
 def bytes_of_step(line):
-    """Over the busiest link, in its busier direction, as a record of training has it; None where it does not."""
+    """Bytes per step on the busiest link in its busier direction, from a training record; None if it lacks them."""
     known = [sum(legs.values()) for legs in line.get("wire_bytes_per_worker", {}).values()] + list(line.get("wire_bytes_per_server", {}).values())
     return max(known) if known else None
 
@@ -76,14 +76,14 @@ def seconds_of_step(line, batch_size):
 
 
 class Progress:
-    """What a run has used up at each of its records: {step: total}, 0 at step 0."""
+    """Cumulative consumption (bytes, seconds) of a run at its records: {step: total}, 0 at step 0."""
 
     def __init__(self):
         self.totals = {0: 0}
         self.is_known = True
 
     def add(self, step, per_step):
-        """A record of the steps since the last one. Numbers of a step may be unknown, and so is all that follows then."""
+        """Adds a record for the steps since the last one. If its value is unknown, so are all later totals."""
         last = max(self.totals)
         if step <= last:
             return
@@ -93,7 +93,7 @@ class Progress:
             self.totals[step] = self.totals[last] + (step - last) * per_step
 
     def at(self, step):
-        """The total at a step, on a line between records; None where it is not known."""
+        """The total at a step, interpolated linearly between records; None if unknown."""
         after = min((known for known in self.totals if known >= step), default=None)
         if after is None:
             return None
@@ -105,7 +105,7 @@ class Progress:
 
 
 class Run:
-    """The curves of one run: {name: {step: value}}, and by --x what the run has used up at a step."""
+    """Curves of one run, {name: {step: value}}, and a Progress for each --x."""
 
     def __init__(self, path):
         self.path = path
@@ -118,7 +118,7 @@ class Run:
         self.curves = {}
         self.tensors = {}  # {tensor: {step: fraction of zeros}}
         self.progress = {"bytes": Progress(), "seconds": Progress()}
-        self.notes = {}  # said once
+        self.notes = {}  # printed once
         for line in read_lines(path / "metrics.jsonl") + read_lines(path / "eval" / "metrics.jsonl"):
             self.add(line)
         for note in self.notes:
@@ -129,13 +129,13 @@ class Run:
             self.curves.setdefault(name, {})[step] = value
 
     def put_bits(self, line):
-        """Bits over the busiest link in a step, in its busier direction, for each element of the gradient."""
+        """Records bits per gradient element and step on the busiest link, in its busier direction."""
         if line.get("wire_ratio"):
             workers = self.options.get("num_nodes")
             if workers is None:
                 self.notes["config.json does not say num_nodes: no bits on the wire"] = None
                 return
-            # What a ring moves of fp32 over what was moved.
+            # Bytes of an fp32 ring all-reduce over the actual bytes.
             self.put("bits", line["step"], 64 * (workers - 1) / workers / line["wire_ratio"])
 
     def add(self, line):
@@ -153,13 +153,13 @@ class Run:
             fractions = {name: tensor["zero_fraction"] for name, tensor in line["tensors"].items()}
             for name, fraction in fractions.items():
                 self.tensors.setdefault(name, {})[step] = 100 * fraction
-            # Each element counts alike; without a checkpoint to tell the sizes each tensor does.
+            # Weights by elements; without a checkpoint, which has the sizes, all tensors count equally.
             weights = {name: self.sizes.get(name, 1) for name in fractions}
             total = sum(weights.values())
             self.put("zeros", step, 100 * sum(weights[name] * fractions[name] for name in fractions) / total)
 
     def places(self, steps, x):
-        """Where steps are on the axis, in its unit; None where that is not known."""
+        """Positions of steps on the axis, in its unit; None if unknown."""
         if x == "step":
             return list(steps)
         totals = [self.progress[x].at(step) for step in steps]
@@ -167,14 +167,14 @@ class Run:
 
 
 class Group:
-    """Runs that are one line."""
+    """Runs that are drawn as one line."""
 
     def __init__(self, label, runs):
         self.label = label
         self.runs = runs
 
     def draw(self, axes, name, color, x, dots=False, **style):
-        """Draws one curve where all runs have it, at the mean of their places. True if there is any."""
+        """Draws a curve at the steps that all runs have, at their mean positions. @returns True if there are any"""
         curves = [run.curves.get(name, {}) for run in self.runs]
         steps = sorted(set.intersection(*(set(curve) for curve in curves)))
         of_runs = zip(*(run.places(steps, x) for run in self.runs))
@@ -183,7 +183,7 @@ class Group:
             return False
         values = [[curve[step] for curve in curves] for step, _ in known]
         places = [place for _, place in known]
-        is_marked = dots or len(places) == 1  # a line of one point is none
+        is_marked = dots or len(places) == 1  # a line with one point would be invisible
         axes.plot(places, [sum(v) / len(v) for v in values], color=color, **style, **(marked(places) if is_marked else {}))
         if len(self.runs) > 1:
             axes.fill_between(places, [min(v) for v in values], [max(v) for v in values], color=color, alpha=0.2, lw=0)
@@ -191,7 +191,7 @@ class Group:
 
 
 def labels_of(paths):
-    """Names of the folders, or paths where two have the same name."""
+    """Names of the folders, or paths if names are equal."""
     names = [path.resolve().name for path in paths]
     return names if len(set(names)) == len(names) else [str(path) for path in paths]
 
@@ -203,7 +203,7 @@ def value_text(value):
 
 
 def with_differences(groups, not_compared):
-    """The groups with labels that also say in which options they differ: a number of them."""
+    """The groups with labels that list up to MOST_OPTIONS differing options."""
     options = [group.runs[0].options for group in groups]
     names = [name for name in dict.fromkeys(name for of_run in options for name in of_run) if name not in not_compared]
     differing = [name for name in names if len({json.dumps(of_run.get(name)) for of_run in options}) > 1]
@@ -235,7 +235,7 @@ def group_runs(runs, labels, by_options):
 
 
 def marked(steps):
-    """Style of a curve of single measurements: dots, as long as they do not run together."""
+    """Style of a curve of single measurements: dots, unless they would overlap."""
     return {"marker": "o", "ms": 3} if len(steps) <= 40 else {}
 
 
@@ -266,7 +266,7 @@ def draw_bits(axes, groups, colors, x):
 
 
 def draw_zeros(axes, groups, colors, x):
-    """One run: a line for each tensor. Several: the mean over all elements of each."""
+    """Draws a line per tensor for one run, or the mean over all elements per run for several."""
     axes.set_ylim(-3, 103)
     if len(groups) == 1 and len(groups[0].runs) == 1 and 1 <= len(groups[0].runs[0].tensors) <= 12:
         axes.set_title("Elements sent as zero (worker 0), by tensor")
@@ -321,7 +321,7 @@ def draw(groups, path, x):
 
 
 def draw_rates(path, output):
-    """The numbers of `terngrad_codec inspect --json`. What is exact has no noise, and stands at the upper edge."""
+    """Draws results of `terngrad_codec inspect --json`. Lossless codecs, without noise, are at the upper edge."""
     found = json.loads(path.read_text(encoding="utf-8"))
     if "codecs" not in found:
         sys.exit(f"plot_run.py: {path} is not of terngrad_codec inspect --json: it has no codecs")

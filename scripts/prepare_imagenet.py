@@ -21,18 +21,18 @@ from pathlib import Path, PurePosixPath
 
 
 class PrepareError(Exception):
-    """Input that is not what it should be."""
+    """Invalid input."""
 
 
 def members(archive: tarfile.TarFile):
-    """The regular files of an archive, with the last part of their names."""
+    """The regular files of an archive with their base names."""
     for member in archive:
         if member.isfile():
             yield member, PurePosixPath(member.name).name
 
 
 def write(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
-    """Writes a member to `path`, under a temporary name first; nothing if it is there with its size."""
+    """Writes a member to `path` through a temporary file, unless it exists with the right size."""
     if path.exists() and path.stat().st_size == member.size:
         return
     content = archive.extractfile(member)
@@ -70,14 +70,14 @@ def unpack_validation(source: Path, synsets: Path, out: Path) -> int:
         if len(images) != len(lines):
             raise PrepareError(f"{synsets}: expected a line for each of {len(images)} images, found {len(lines)}")
         folder_of = {name: synset for (_, name), synset in zip(images, lines)}
-        # In the archive's own order, which is the order on the disk.
+        # In the archive's order, for sequential reads.
         for member, name in sorted(images, key=lambda entry: entry[0].offset):
             write(archive, member, out / "validation" / folder_of[name] / name)
     return len(images)
 
 
 def box_lines(name: str, text: bytes) -> list[str]:
-    """The lines of one XML file."""
+    """The CSV lines for one XML file."""
     try:
         root = xml.etree.ElementTree.fromstring(text)
         width, height = (float(root.findtext(f"size/{side}", "")) for side in ("width", "height"))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh checkout to a trained net: installs, builds, trains with ternary gradients, evaluates.
+# Installs dependencies, builds, trains a net with ternary gradients and evaluates it, from a fresh checkout.
 set -euo pipefail
 
 usage() {
@@ -46,7 +46,7 @@ started=$SECONDS
 
 scripts/install_deps.sh
 echo "== build"
-# Code for this machine's processor, and for its GPU, if it has one.
+# Compile for this machine's processor and GPU, if any.
 options=()
 if [[ ! -f build/native/CMakeCache.txt ]]; then
   if [[ -e /dev/nvidia0 ]] || nvidia-smi -L >/dev/null 2>&1; then

@@ -19,7 +19,7 @@ import sys
 sys.path.append(str(pathlib.Path(__file__).resolve().parent / "common"))
 import missing_package
 
-np = terngrad = None  # imported once the arguments are read
+np = terngrad = None  # imported after parsing arguments
 
 
 @functools.cache
@@ -31,7 +31,7 @@ def layouts_of(folder):
 
 
 def elements_of(data, index, record, tensors, num_workers, seed):
-    """fp32 [count]; None for slices of an unknown layout, and for scalers, sums and votes."""
+    """Decodes a record to fp32 [count]; None for an unknown layout, and for scalers, sums and votes."""
     if not tensors or record.code_bytes == 0:
         return None
     tensor = tensors[record.tensor]
@@ -98,5 +98,5 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except BrokenPipeError:
-        sys.stderr.close()  # `| head` has seen enough
+        sys.stderr.close()  # the reader, such as `head`, has closed the pipe
         sys.exit(141)

@@ -55,7 +55,7 @@ while true; do
   esac
   shift
 done
-# Who names labels means them.
+# Explicit labels override the default selection.
 for argument in "$@"; do
   if [[ $argument == -L* || $argument == --label* ]]; then selection=(); fi
 done
@@ -63,39 +63,39 @@ done
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/install_deps.sh --test
 jobs=$(nproc)
-# Some tests mostly wait, for processes and timeouts: with as many tests as processors a third of the time passed idle.
+# Some tests mostly wait for processes and timeouts: with one test per processor a third of the time was idle.
 tests_at_once=$((jobs + (jobs + 1) / 2))
 
 run=()
 if [[ $preset == tsan ]]; then
-  # oneDNN's OpenMP is not instrumented: one thread of it is no source of false reports.
+  # oneDNN's OpenMP is not instrumented; a single thread avoids false reports.
   export OMP_NUM_THREADS=1
-  # Kernels that randomise more address bits than this sanitizer's runtime expects make it refuse to start.
+  # The sanitizer's runtime does not start on kernels that randomise more address bits than it expects.
   if setarch "$(uname -m)" -R true 2>/dev/null; then run=(setarch "$(uname -m)" -R); fi
-  # Before it exits, a program that has made threads sleeps for this long, a second by default, to see those that are
-  # still running race with the end. Threads of ours have ended by then, and the emulation's fibers do not continue.
+  # At exit, programs with threads sleep for this long (default: 1 s) to detect races of running threads with the exit. Our
+  # threads have ended by then, and the emulation's fibers do not run.
   export TSAN_OPTIONS=${TSAN_OPTIONS-atexit_sleep_ms=20}
 fi
 export UBSAN_OPTIONS=${UBSAN_OPTIONS-print_stacktrace=1}
 
-# Let clones in different folders share compilations, and save the preprocessing of what is compiled anew.
+# Let clones in different folders share compiled objects, and avoid preprocessing.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
-# Objects of all presets do not fit into the cache's default of 5 GB; a size that someone chose stays.
+# Objects of all presets exceed the default cache size of 5 GB; a user's setting is kept.
 if [[ -z ${CCACHE_MAXSIZE-} && $(ccache --get-config max_size 2>/dev/null) == 5.0* ]]; then export CCACHE_MAXSIZE=15G; fi
 
 started=$SECONDS
 cmake --preset "$preset" "${configure_options[@]}"
-# With TERNGRAD_TEST_SHARDS=OFF programs list their tests while they are built: the build too runs in the sanitizer's surroundings.
+# With TERNGRAD_TEST_SHARDS=OFF programs list their tests during the build, which therefore runs in the sanitizer's environment.
 if ((${#targets[@]} > 0)); then
   "${run[@]}" cmake --build --preset "$preset" --parallel "$jobs" --target "${targets[@]}"
 fi
 built=$SECONDS
 
-# Cases of a program must pass in any order. That of a commit is always the same, so that a failure can be repeated.
+# Test cases run in random order; the seed depends on the commit, so that a failure can be repeated.
 commit=$(git rev-parse --short=8 HEAD 2>/dev/null || echo 0)
 export TERNGRAD_TEST_SEED=${TERNGRAD_TEST_SEED-$((16#$commit % 99999 + 1))}
 
-# Of the ways in which resume_test makes a run fail, a quick look takes one, by the number of commits.
+# A quick run takes only one of resume_test's kinds of failures, chosen by the number of commits.
 if ((${#selection[@]} > 0)); then
   export TERNGRAD_RESUME_TURN=${TERNGRAD_RESUME_TURN-$(git rev-list --count HEAD 2>/dev/null || echo 0)}
 fi
@@ -107,6 +107,6 @@ status=0
   "${selection[@]}" "$@" || status=$?
 
 echo "test.sh ($preset): $((built - started)) s to build, $((SECONDS - built)) s to test in the order of TERNGRAD_TEST_SEED=$TERNGRAD_TEST_SEED"
-# There is none where ctest refused its arguments.
+# The file is missing if ctest rejected its arguments.
 if [[ -f $results/entries.xml ]]; then python3 tests/support/count_cases.py "$results/entries.xml" "$results/cases" || status=1; fi
 exit "$status"

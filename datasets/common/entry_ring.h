@@ -1,4 +1,4 @@
-// What DeviceExamples keeps in device memory of a set that fits: all its examples, and which of them each step takes.
+// Device memory of resident sets: all examples, and the entries that list each step's examples.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace terngrad::common {
 
-/// The entries of each slot in device memory, from which kernels know the examples of a step.
+/// Ring of entries in device memory, one slot per step: the index, epoch and label of each of its examples.
 class EntryRing {
  public:
   EntryRing(std::shared_ptr<const Dataset> dataset, const PipelineOptions& options, int max_steps, const Device& device)
@@ -27,7 +27,7 @@ class EntryRing {
         staging_(static_cast<std::size_t>(max_steps * order_.local_batch())),
         entries_(max_steps * order_.local_batch(), device) {}
 
-  /// Entries of `count` steps from `first_step` on, into slots from `first_slot` on.
+  /// Uploads the entries of steps [first_step, first_step + count) to slots from `first_slot` on.
   void upload(std::uint64_t first_step, int count, std::int64_t first_slot, Stream& stream) {
     const auto batch = static_cast<std::size_t>(order_.local_batch());
     const std::span<cuda::BatchEntry> staging = std::span(staging_).first(static_cast<std::size_t>(count) * batch);
@@ -48,9 +48,9 @@ class EntryRing {
   Buffer<cuda::BatchEntry> entries_;  // [max_steps, local_batch]
 };
 
-inline constexpr std::int64_t kStagingBytes = std::int64_t{64} << 20;  // of the host, while a set is uploaded
+inline constexpr std::int64_t kStagingBytes = std::int64_t{64} << 20;  // host memory used while a set is uploaded
 
-/// [num_examples, example_values] in device memory; write(index, values) writes one example of them.
+/// Uploads [num_examples, example_values]; write(index, values) writes one example to host memory.
 template <class T, class Write>
 Buffer<T> upload_examples(std::int64_t num_examples, std::int64_t example_values, int num_threads, Stream& stream,
                           const Write& write) {

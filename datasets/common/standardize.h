@@ -1,5 +1,5 @@
-// The arithmetic of draw_augmentation and standardize_crop, one for both backends: datasets/transforms/augmentation.h
-// documents it.
+// Arithmetic of draw_augmentation and standardize_crop, shared by both backends; documented in
+// datasets/transforms/augmentation.h.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace terngrad::common {
 
-/// What a block of draws says of a visit.
+/// The augmentation for a block of draws.
 constexpr Augmentation augmentation_of(const std::array<std::uint32_t, 4>& words, int max_offset) {
   const auto offsets = static_cast<std::uint64_t>(max_offset) + 1;
   const std::uint64_t window = words[0] * (offsets * offsets) >> 32;
@@ -26,7 +26,7 @@ struct WindowSums {
   std::uint64_t second[kAugmentedChannels];
 };
 
-/// result = (p - centre of its channel) * scale, the whole of standardize_crop's formula as one affine map a channel.
+/// standardize_crop as one affine map per channel: result = (p - centre of its channel) * scale.
 struct AffineMap {
   float centre[kAugmentedChannels];
   float scale;
@@ -37,8 +37,9 @@ struct AffineMap {
 //   variance  contrast^2 * sum of (N Q - S^2) / (3 N^2)  within the channels
 //             + (3 * sum of S^2 - (sum of S)^2) / (9 N^2)  between their means
 //   y - M     contrast * (p - centre), centre = S / N + (M - S / N) / contrast
-// Square roots are the caller's, for the compilers' correctly rounded ones are no constexpr.
+// The caller computes square roots, because correctly rounded ones are not constexpr.
 
+/// Variance of the window with `contrast`, in units of p: the formula above.
 constexpr double window_variance(const WindowSums& sums, std::uint64_t pixels, double contrast) {
   std::uint64_t within = 0;
   std::uint64_t total = 0;

@@ -1,4 +1,4 @@
-// Copies of images and labels into a step's batch on a GPU.
+// Copies images and labels to a step's batch on a GPU.
 #include "datasets/cuda/copy_images.h"
 
 #include <cuda_runtime.h>
@@ -12,10 +12,10 @@ namespace terngrad::cuda {
 namespace {
 
 constexpr unsigned kThreads = 128;
-constexpr unsigned kItems = 4;  // loads of a thread under way at once
+constexpr unsigned kItems = 4;  // loads in flight per thread
 constexpr std::int64_t kTile = kThreads * kItems;
-constexpr std::int64_t kMaxBlocksPerImage = 64;  // beyond, a batch fills any GPU
-constexpr std::int64_t kVector = 4;              // floats in an access of 128 bits
+constexpr std::int64_t kMaxBlocksPerImage = 64;  // enough to fill any GPU
+constexpr std::int64_t kVector = 4;              // floats per 128-bit access
 
 /// to[i] = from[i] for tiles `first`, first + stride, ... of `count` values, by all threads of the block.
 template <class T>
@@ -34,8 +34,8 @@ __device__ void copy_tiles(const T* __restrict__ from, T* __restrict__ to, std::
   }
 }
 
-/// Block (x, y) copies every gridDim.y-th tile of example x from tile y on.
-/// @param count  values of type T in an image
+/// Block (x, y) copies every gridDim.y-th tile of example x, starting at tile y.
+/// @param count  values of type T per image
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     gather_images_kernel(const T* examples, std::int64_t count, const BatchEntry* entries, const SlotRing ring,
@@ -55,7 +55,7 @@ void launch_gather(const float* examples, std::int64_t count, const BatchEntry* 
          ring, target);
 }
 
-/// @param count  vectors in a slot
+/// @param count  vectors per slot
 __global__ void __launch_bounds__(kThreads)
     copy_slot_kernel(const float4* images, std::int64_t count, const std::int32_t* labels, const SlotRing ring,
                      const BatchTarget target) {

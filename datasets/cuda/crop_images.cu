@@ -1,5 +1,5 @@
-// Windows of stored images on a GPU, one block per image: integer sums of the window, the affine map that one thread
-// makes of them, and the window through that map.
+// Crops windows of stored images on a GPU, one block per image: integer sums of the window, an affine map computed by
+// one thread, then the mapped window.
 #include "datasets/cuda/crop_images.h"
 
 #include <cuda_runtime.h>
@@ -16,24 +16,24 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 constexpr unsigned kWarps = kThreads / kWarpThreads;
-constexpr unsigned kSums = 2 * kAugmentedChannels;  // of p and p^2, for each channel
-// Dynamic shared memory of a block: static and dynamic together may have 48 KiB unless a kernel asks for more (CUDA C++
-// Programming Guide, compute capabilities), and sums and the map take some 200 bytes.
+constexpr unsigned kSums = 2 * kAugmentedChannels;  // sums of p and p^2 per channel
+// Dynamic shared memory per block: static and dynamic together are limited to 48 KiB by default (CUDA C++ Programming
+// Guide, compute capabilities), and sums and the map take about 200 bytes.
 constexpr int kMaxStagedBytes = 47 * 1024;
-constexpr unsigned kVector = 4;  // floats in a store of 128 bits
+constexpr unsigned kVector = 4;  // floats per 128-bit store
 
 static_assert(std::uint64_t{kMaxAugmentedSide} * kMaxAugmentedSide * 255 * 255 < std::uint64_t{1} << 32,
               "32 bits hold the sums of any window");
 
-/// A window of an image, wherever its bytes are.
+/// A window of an image, in shared or device memory.
 struct DeviceWindow {
-  const std::uint8_t* pixels;  // first of the window's red ones
-  unsigned stride;             // from row to row
-  unsigned plane;              // from channel to channel
+  const std::uint8_t* pixels;  // the window's first red pixel
+  unsigned stride;             // distance of rows
+  unsigned plane;              // distance of channels
   unsigned size;
   bool flip;
 
-  /// Value of the standardized image at `element` of [size, size, 3].
+  /// Element `element` of the standardized image [size, size, 3].
   __device__ float standardized(unsigned element, const common::AffineMap& map) const {
     const unsigned pixel = element / kAugmentedChannels;
     const unsigned channel = element - pixel * kAugmentedChannels;
@@ -45,7 +45,7 @@ struct DeviceWindow {
   }
 };
 
-/// The image's bytes in shared memory, read 16 at a time, or where they are.
+/// The image's bytes: staged in shared memory, read 16 at a time, or in device memory.
 template <bool kStaged>
 __device__ const std::uint8_t* stage(const std::uint8_t* image, unsigned bytes) {
   if constexpr (kStaged) {
@@ -59,7 +59,7 @@ __device__ const std::uint8_t* stage(const std::uint8_t* image, unsigned bytes) 
   }
 }
 
-/// Every thread must call it; thread 0 gets the sums. They are integers: no order changes them.
+/// All threads must call it; thread 0 gets the sums, which are integers and so independent of the order.
 __device__ common::WindowSums sum_window(const DeviceWindow& window) {
   __shared__ unsigned of_warp[kWarps][kSums];
   unsigned sums[kSums] = {};
@@ -91,7 +91,7 @@ __device__ common::WindowSums sum_window(const DeviceWindow& window) {
   return total;
 }
 
-/// Square roots and divisions of doubles are correctly rounded, as the CPU's are.
+/// Double square roots and divisions are correctly rounded, as on the CPU.
 __device__ common::AffineMap map_of(const common::WindowSums& sums, unsigned size, double contrast) {
   const std::uint64_t pixels = std::uint64_t{size} * size;
   return common::standardizing_map(sums, pixels, contrast, __dsqrt_rn(common::window_variance(sums, pixels, contrast)),
@@ -150,7 +150,7 @@ void launch_crop(const CropTask& task, const SlotRing& ring, const BatchTarget& 
 void crop_images(const CropTask& task, const SlotRing& ring, const BatchTarget& target, const Stream& stream) {
   const int bytes = kAugmentedChannels * task.source_size * task.source_size;
   const bool is_staged = bytes <= kMaxStagedBytes && bytes % static_cast<int>(sizeof(uint4)) == 0;
-  const bool is_wide = task.size * task.size % static_cast<int>(kVector) == 0;  // whole vectors in every image
+  const bool is_wide = task.size * task.size % static_cast<int>(kVector) == 0;  // images are whole vectors
   if (is_staged) {
     is_wide ? launch_crop<true, true>(task, ring, target, stream)
             : launch_crop<true, false>(task, ring, target, stream);

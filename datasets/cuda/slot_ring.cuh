@@ -1,4 +1,4 @@
-// Slots of a step, as kernels find them.
+// Device functions to find a step's slot and entries.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 namespace terngrad::cuda {
 
-/// The slot of the step that the ring's DeviceStep says.
+/// The slot of the ring's current step.
 __device__ inline std::int64_t slot_of(const SlotRing& ring) {
   const std::uint64_t step = ring.step.on_device != nullptr ? *ring.step.on_device : ring.step.step;
   return static_cast<std::int64_t>(step % ring.num_slots);

@@ -1,4 +1,4 @@
-// How the CUDA backend finds the examples of a step: a ring of slots in device memory.
+// SlotRing: ring of slots in device memory, by which kernels find the examples of a step.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ struct alignas(16) BatchEntry {
   std::int32_t label;
 };
 
-/// Slots for `num_slots` steps. That of step s is s mod num_slots.
+/// Slots for `num_slots` steps: step s has slot s mod num_slots.
 struct SlotRing {
   std::uint64_t num_slots = 0;
-  std::int64_t batch = 0;  // examples of a step
+  std::int64_t batch = 0;  // examples per step
   DeviceStep step;
 };
 
-/// What a step's examples are written to, in device memory aligned to 16 bytes.
+/// Output buffers of a step, in device memory, 16-byte aligned.
 struct BatchTarget {
   float* images = nullptr;         // [batch, image_elements]
   std::int32_t* labels = nullptr;  // [batch]

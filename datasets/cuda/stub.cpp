@@ -1,4 +1,4 @@
-// Stands in for the CUDA backend in builds without it: there is no device, so nothing else can be reached.
+// Replaces the CUDA backend in builds without it. These functions are unreachable, since there is no device.
 #include "datasets/cuda/copy_images.h"
 #include "datasets/cuda/crop_images.h"
 #include "kernels/runtime/errors.h"

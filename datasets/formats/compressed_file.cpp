@@ -17,12 +17,12 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-/// What an unpacker needs to know besides the bytes.
+/// Arguments of an unpacker besides the bytes.
 struct Limits {
   std::string file;  // for messages
   std::size_t max_bytes = 0;
-  bool only_beginning = false;  // unpack max_bytes and leave the rest, instead of refusing content that has more
-  bool is_told = false;         // max_bytes is what the content's own header says
+  bool only_beginning = false;  // stop after max_bytes instead of rejecting longer content
+  bool is_told = false;         // max_bytes comes from the content's header
 };
 
 [[noreturn]] void throw_too_large(const Limits& limits) {
@@ -37,21 +37,21 @@ bool is_enough(std::size_t content_bytes, const Limits& limits) {
   return limits.only_beginning && content_bytes >= limits.max_bytes;
 }
 
-/// Refuses too long content and drops the room behind it. A data set keeps its files, so the room is given back.
+/// Rejects content that is too long, and frees unused capacity, because data sets keep their files in memory.
 void finish(Bytes& content, const Limits& limits) {
   if (is_enough(content.size(), limits)) content.resize(limits.max_bytes);
   if (content.size() > limits.max_bytes) throw_too_large(limits);
   content.shrink_to_fit();
 }
 
-/// Makes room behind full `content`. One byte more than accepted may be written, so that content of exactly max_bytes
-/// still reaches its end.
+/// Enlarges full `content`, up to one byte more than accepted, so that the end of content of exactly max_bytes is
+/// reached.
 void grow(Bytes& content, std::size_t packed_bytes, const Limits& limits) {
   if (content.size() > limits.max_bytes) throw_too_large(limits);
   content.resize(std::min(limits.max_bytes + 1, std::max(content.size() * 2, packed_bytes + packed_bytes / 2 + 4096)));
 }
 
-/// Ends a zlib stream on every way out.
+/// RAII wrapper of a zlib stream.
 struct InflateStream {
   InflateStream() = default;
   ~InflateStream() { inflateEnd(&z); }
@@ -60,16 +60,15 @@ struct InflateStream {
   z_stream z{};
 };
 
-/// What has been unpacked: the first `num_bytes` of `room`. The room stays as it is from member to member, so that many
-/// small ones cost no more than a large one.
+/// Unpacked content: the first `num_bytes` of `room`, which is kept from member to member, so that many small members
+/// cost no more than a large one.
 struct Unpacked {
   Bytes room;
   std::size_t num_bytes = 0;
 };
 
-/// Unpacks the gzip member of the file `packed` that begins at `position`, appends it to `content` and returns where it
-/// ends.
-/// @param stream  begun, and reset since the member before
+/// Unpacks the gzip member at `position` of the file `packed`, appends it to `content` and returns its end.
+/// @param stream  initialized, and reset after the previous member
 std::size_t unpack_gzip_member(std::span<const std::uint8_t> packed, std::size_t position, const Limits& limits,
                                InflateStream& stream, Unpacked& content) {
   constexpr std::size_t kMaxPiece = std::numeric_limits<uInt>::max();
@@ -101,18 +100,18 @@ std::size_t unpack_gzip_member(std::span<const std::uint8_t> packed, std::size_t
   return position;
 }
 
-/// Refuses bytes behind the last member that begin no other.
+/// Rejects bytes after a member that are not the beginning of another.
 void require_gzip_member(std::span<const std::uint8_t> packed, std::size_t position, const Limits& limits) {
   constexpr std::array<std::uint8_t, 2> kMagic = {0x1f, 0x8b};
   const std::span<const std::uint8_t> rest = packed.subspan(position);
-  // One byte may be the beginning of a truncated member.
+  // A single byte may be the beginning of a truncated member.
   if (std::equal(rest.begin(), rest.begin() + std::min<std::ptrdiff_t>(2, std::ssize(rest)), kMagic.begin())) return;
   TERNGRAD_THROW(DataError, "'", limits.file, "' has trailing bytes: its gzip data end at byte ", position, " of ",
                  packed.size(), ", and what follows is not gzip data");
 }
 
 Bytes unpack_gzip(std::span<const std::uint8_t> packed, const Limits& limits) {
-  constexpr int kGzipWindow = 15 + 16;  // the largest window; 16 = a gzip header and trailer are required
+  constexpr int kGzipWindow = 15 + 16;  // maximum window; + 16: require a gzip header and trailer
   if (packed.empty()) TERNGRAD_THROW(DataError, "'", limits.file, "' is empty, expected gzip data");
   InflateStream stream;
   if (inflateInit2(&stream.z, kGzipWindow) != Z_OK) {
@@ -130,10 +129,10 @@ Bytes unpack_gzip(std::span<const std::uint8_t> packed, const Limits& limits) {
   return std::move(content.room);
 }
 
-/// Memory that unpacking one .xz file may take besides its content: four times what the strongest preset of xz needs.
+/// Memory limit for unpacking a .xz file, besides its content: four times the need of xz's strongest preset.
 constexpr std::uint64_t kXzMemoryBytes = std::uint64_t{256} << 20;
 
-/// Ends a liblzma stream on every way out.
+/// RAII wrapper of a liblzma stream.
 struct XzStream {
   XzStream() = default;
   ~XzStream() { lzma_end(&z); }
@@ -173,7 +172,7 @@ struct XzStream {
 Bytes unpack_xz(std::span<const std::uint8_t> packed, const Limits& limits) {
   if (packed.empty()) TERNGRAD_THROW(DataError, "'", limits.file, "' is empty, expected xz data");
   XzStream stream;
-  // No check and one that cannot be verified are errors, so intact means verified.
+  // Missing and unsupported checksums are errors, so that success means verified.
   constexpr std::uint32_t kFlags = LZMA_CONCATENATED | LZMA_TELL_NO_CHECK | LZMA_TELL_UNSUPPORTED_CHECK;
   lzma_ret status = lzma_stream_decoder(&stream.z, kXzMemoryBytes, kFlags);
   if (status != LZMA_OK) throw_xz_error(status, 0, packed.size(), limits);
@@ -195,7 +194,7 @@ Bytes unpack_xz(std::span<const std::uint8_t> packed, const Limits& limits) {
   return content;
 }
 
-/// One compressed format. A new one is a function and a line here.
+/// One compressed format. A new one takes a function and a line here.
 struct CompressedFormat {
   const char* suffix;
   Bytes (*unpack)(std::span<const std::uint8_t> packed, const Limits& limits);
@@ -235,7 +234,7 @@ std::vector<std::uint8_t> read_beginning_of_data(const std::filesystem::path& pa
   const InputFile file(path);
   const CompressedFormat* format = find_format(path);
   if (format == nullptr) return file.read_beginning(num_bytes);
-  // As many packed bytes may be needed as there are; they are fewer than the content.
+  // May need all packed bytes, which are fewer than the content.
   return format->unpack(file.read_all(), {.file = path.string(), .max_bytes = num_bytes, .only_beginning = true});
 }
 

@@ -1,4 +1,4 @@
-// What image decoders give.
+// DecodedImage: result of image decoders.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,18 @@
 
 namespace terngrad {
 
-/// Limits of every decoder: a forged file of a few bytes must not ask for gigabytes.
+/// Limits of all decoders, so that a small forged file cannot make them allocate gigabytes.
 inline constexpr std::int64_t kMaxImageSide = 32'768;
 inline constexpr std::int64_t kMaxImagePixels = std::int64_t{1} << 26;
 
-/// What an image file says about itself.
+/// Properties in the header of an image file.
 struct ImageHeader {
   int height = 0;
   int width = 0;
-  bool is_grey = false;  // one channel; otherwise it has colours
+  bool is_grey = false;  // one channel; otherwise colours
 };
 
-/// A part of an image, in pixels from the top left.
+/// A rectangle of an image, in pixels from the top left.
 struct ImageBox {
   int top = 0;
   int left = 0;
@@ -29,7 +29,7 @@ struct ImageBox {
   friend bool operator==(const ImageBox&, const ImageBox&) = default;
 };
 
-/// @throws InvalidArgument unless the box has pixels and lies inside an image of these sides
+/// @throws InvalidArgument unless the box is not empty and lies inside an image of these sides
 inline void check_image_box(const char* caller, const ImageBox& box, int height, int width) {
   TERNGRAD_REQUIRE(box.top >= 0 && box.left >= 0 && box.height >= 1 && box.width >= 1 &&
                        box.height <= height - box.top && box.width <= width - box.left,
@@ -37,7 +37,7 @@ inline void check_image_box(const char* caller, const ImageBox& box, int height,
                    ", got ", box.height, " x ", box.width, " from ", box.top, ", ", box.left);
 }
 
-/// An image of bytes.
+/// An 8-bit image.
 struct DecodedImage {
   int height = 0;
   int width = 0;
@@ -45,8 +45,8 @@ struct DecodedImage {
   std::vector<std::uint8_t> pixels;  // [height, width, channels]
 };
 
-/// @throws InvalidArgument unless the image has 1 to kMaxImageSide pixels a side, 1 or 3 channels and a byte for each
-/// of their values
+/// @throws InvalidArgument unless the image has sides of 1 to kMaxImageSide pixels, 1 or 3 channels and a byte for each
+/// value
 inline void check_decoded_image(const char* caller, const DecodedImage& image) {
   TERNGRAD_REQUIRE(image.height >= 1 && image.height <= kMaxImageSide && image.width >= 1 &&
                        image.width <= kMaxImageSide && (image.channels == 1 || image.channels == 3),

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint32_t kMaxSide = 4096;
 
-/// Takes an IDX file apart, field by field.
+/// Reads the fields of an IDX file in order.
 class IdxReader {
  public:
   IdxReader(const std::string& file, std::span<const std::uint8_t> bytes) : file_(file), bytes_(bytes) {}
@@ -45,7 +45,7 @@ class IdxReader {
 
   std::size_t position() const { return position_; }
 
-  /// The rest of the file, which must be `expected` bytes.
+  /// The rest of the file, which must have `expected` bytes.
   std::span<const std::uint8_t> read_rest(const char* what, std::uint64_t expected) {
     const std::span<const std::uint8_t> rest = bytes_.subspan(position_);
     if (rest.size() != expected) {
@@ -62,7 +62,7 @@ class IdxReader {
   std::size_t position_ = 0;
 };
 
-/// An image file's header, yet without pixels.
+/// Reads the header of an image file; the result has no pixels yet.
 IdxImages read_images_header(IdxReader& reader) {
   reader.expect_magic(kIdxImagesMagic);
   const std::uint32_t count = reader.read_count();
@@ -74,7 +74,7 @@ std::uint64_t num_pixels(const IdxImages& images) {
          static_cast<std::uint64_t>(images.width);
 }
 
-/// A label file's header. @returns the number of labels
+/// Reads the header of a label file. @returns the number of labels
 std::uint32_t read_labels_header(IdxReader& reader) {
   reader.expect_magic(kIdxLabelsMagic);
   return reader.read_count();

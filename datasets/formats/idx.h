@@ -23,20 +23,20 @@ inline constexpr std::uint32_t kIdxLabelsMagic = 2049;  // unsigned bytes, 1 dim
 /// Parses an IDX image file: big-endian uint32 magic 2051, count, rows, columns, then count * rows * columns bytes,
 /// image after image, row by row.
 /// @param file  name for messages
-/// @throws DataError, naming file, field, expected and found, if the header is short, the magic is another, count is 0,
-/// rows or columns are not in [1, 4096], or the bytes after the header are fewer or more than they should be
+/// @throws DataError, naming file, field, expected and found value, for a short header, another magic, count 0, rows or
+/// columns outside [1, 4096], or a wrong number of bytes after the header
 IdxImages parse_idx_images(const std::string& file, std::span<const std::uint8_t> bytes);
 
-/// Parses an IDX label file: big-endian uint32 magic 2049 and count, then one byte a label.
-/// @throws DataError as above, and for a label that is not in [0, num_classes)
+/// Parses an IDX label file: big-endian uint32 magic 2049 and count, then one byte per label.
+/// @throws DataError as above, and for a label outside [0, num_classes)
 std::vector<std::uint8_t> parse_idx_labels(const std::string& file, std::span<const std::uint8_t> bytes,
                                            int num_classes);
 
-/// Length of the longer header, an image file's.
+/// Length of the longer header, that of image files.
 inline constexpr std::size_t kIdxHeaderBytes = 16;
 
-/// Lengths of the two files, headers included, by their first kIdxHeaderBytes bytes.
-/// @throws DataError as parse_idx_images and parse_idx_labels for a header that is short or wrong
+/// Total lengths of the two kinds of files, headers included, from their first kIdxHeaderBytes bytes.
+/// @throws DataError as parse_idx_images and parse_idx_labels for a short or invalid header
 std::uint64_t idx_images_bytes(const std::string& file, std::span<const std::uint8_t> beginning);
 std::uint64_t idx_labels_bytes(const std::string& file, std::span<const std::uint8_t> beginning);
 

@@ -43,12 +43,12 @@ const char* kind_name(Feature::KindCase kind) {
   }
 }
 
-/// The features of an Example, of which values are taken by key.
+/// The features of an Example, with access by key.
 class Features {
  public:
   explicit Features(Example& example) : features_(*example.mutable_features()->mutable_feature()) {}
 
-  /// The one value of a key; null if there is none.
+  /// The single value of a key; null if it is missing.
   std::string* bytes(const char* key) {
     Feature* feature = find(key, Feature::kBytesList);
     return feature == nullptr || !is_one(key, feature->bytes_list().value_size())
@@ -67,7 +67,7 @@ class Features {
   }
 
  private:
-  /// A list without values is as good as none, whatever its kind.
+  /// The feature of a key; an empty list of any kind counts as missing.
   Feature* find(const char* key, Feature::KindCase kind) {
     const auto found = features_.find(key);
     if (found == features_.end() || is_empty(found->second)) return nullptr;
@@ -115,7 +115,7 @@ std::vector<BoundingBox> read_boxes(Features& features) {
   std::vector<BoundingBox> boxes;
   for (std::size_t i = 0; i < sides[0].size(); ++i) {
     const BoundingBox box{sides[0][i], sides[1][i], sides[2][i], sides[3][i]};
-    const auto is_inside = [](float min, float max) { return min >= 0 && min <= max && max <= 1; };  // no NaN is
+    const auto is_inside = [](float min, float max) { return min >= 0 && min <= max && max <= 1; };  // false for NaN
     if (!is_inside(box.x_min, box.x_max) || !is_inside(box.y_min, box.y_max)) {
       TERNGRAD_THROW(DataError, "bounding box ", i, ": expected 0 <= min <= max <= 1, found x ", box.x_min, " to ",
                      box.x_max, ", y ", box.y_min, " to ", box.y_max);
@@ -210,7 +210,7 @@ std::string serialize_image_example(const ImageExample& example) {
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
     google::protobuf::io::CodedOutputStream coded(&stream);
-    coded.SetSerializationDeterministic(true);  // maps by key
+    coded.SetSerializationDeterministic(true);  // sorts maps by key
     written.SerializeToCodedStream(&coded);
   }
   return bytes;

@@ -17,9 +17,9 @@ namespace terngrad {
 namespace {
 
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 28;
-constexpr std::size_t kHeaderBytes = std::size_t{1} << 16;  // enough for most: large profiles go beyond
+constexpr std::size_t kHeaderBytes = std::size_t{1} << 16;  // enough for most headers, except with large profiles
 
-/// libpng has no way to leave out pixels.
+/// Decodes the whole image, since libpng cannot skip pixels.
 void decode_png_box(const std::string& file, std::span<const std::uint8_t> bytes, const ImageBox& box,
                     DecodedImage& part) {
   const DecodedImage whole = decode_png(file, bytes, 3);
@@ -83,7 +83,7 @@ ImageHeader read_image_file_header(const std::filesystem::path& path) {
   try {
     return format.read_header(file, beginning);
   } catch (const DataError&) {
-    // The header may just be longer.
+    // The header may be longer: retry with the whole file.
     return format.read_header(file, read_whole(input));
   }
 }

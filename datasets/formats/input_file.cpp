@@ -23,7 +23,7 @@ namespace {
   TERNGRAD_THROW(DataError, "'", path.string(), "' cannot be read: ", std::generic_category().message(error_number));
 }
 
-/// What `path` is; nothing where it does not exist. @throws DataError as path_exists
+/// File type of `path`; nothing if it does not exist. @throws DataError as path_exists
 std::optional<mode_t> kind_of(const std::filesystem::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) return status.st_mode;
@@ -44,7 +44,7 @@ std::optional<mode_t> kind_of(const std::filesystem::path& path) {
 InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
   const std::optional<mode_t> kind = kind_of(path_);
   if (!kind) TERNGRAD_THROW(DataError, "'", path_.string(), "' does not exist");
-  // Before it is opened, for to open a device may do something.
+  // Check before opening: opening a device may have side effects.
   if (!S_ISREG(*kind)) throw_no_file(path_);
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor_ < 0) throw_not_opened(path_, errno);
@@ -56,7 +56,7 @@ InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
   }
   ::close(descriptor_);
   if (error_number != 0) throw_not_read(path_, error_number);
-  throw_no_file(path_);  // replaced between the two looks
+  throw_no_file(path_);  // replaced between the two checks
 }
 
 InputFile::~InputFile() { ::close(descriptor_); }
@@ -68,7 +68,7 @@ std::vector<std::uint8_t> InputFile::read_beginning(std::size_t count) const {
 }
 
 void InputFile::will_read(std::uint64_t offset, std::uint64_t count) const {
-  // Advice: where the system cannot follow it, reading waits as it would have without.
+  // Advice only: errors are ignored.
   ::posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(count), POSIX_FADV_WILLNEED);
 }
 

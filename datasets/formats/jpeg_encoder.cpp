@@ -11,7 +11,7 @@
 namespace terngrad {
 namespace {
 
-/// libjpeg's state, with its errors going to `jump`. Its destructor runs in a frame that no jump leaves.
+/// libjpeg's state; errors jump to `jump`. Its destructor runs in a frame that no jump leaves.
 struct JpegWriter {
   JpegWriter() {
     z.err = jpeg_std_error(&errors);
@@ -32,15 +32,15 @@ struct JpegWriter {
   jpeg_compress_struct z{};
   jpeg_error_mgr errors{};
   std::jmp_buf jump{};
-  unsigned char* bytes = nullptr;  // by malloc
+  unsigned char* bytes = nullptr;  // allocated by malloc
   unsigned long num_bytes = 0;     // NOLINT(google-runtime-int): libjpeg's type
   char message[JMSG_LENGTH_MAX] = "";
 };
 
-/// False, with the message set, if libjpeg gave up, which a jump has ended.
+/// Encodes the image. Returns false, with the message set, after an error of libjpeg.
 bool write(JpegWriter& writer, const DecodedImage& image, int quality) {
   if (setjmp(writer.jump) != 0) {
-    writer.bytes = nullptr;  // once the buffer has grown, libjpeg has freed the one that it told of
+    writer.bytes = nullptr;  // may be dangling: libjpeg frees the old buffer when it grows
     return false;
   }
   jpeg_compress_struct& z = writer.z;
@@ -56,7 +56,7 @@ bool write(JpegWriter& writer, const DecodedImage& image, int quality) {
   jpeg_start_compress(&z, TRUE);
   const std::size_t row_bytes = static_cast<std::size_t>(image.width) * static_cast<std::size_t>(image.channels);
   while (z.next_scanline < z.image_height) {
-    // libjpeg reads the row only.
+    // libjpeg only reads the row.
     auto* row = const_cast<JSAMPLE*>(image.pixels.data() + z.next_scanline * row_bytes);
     jpeg_write_scanlines(&z, &row, 1);
   }

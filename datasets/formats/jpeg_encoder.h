@@ -1,4 +1,4 @@
-// Writing JPEG files, by libjpeg.
+// JPEG encoder, with libjpeg.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace terngrad {
 
-/// A baseline JPEG file of an image of 1 or 3 channels: exact integer transform, chroma of half the rows and columns,
-/// Huffman tables made for the image. Equal images give equal bytes with the same libjpeg.
-/// @param quality  of libjpeg's scale, 1 to 100
-/// @throws InvalidArgument for another image or quality; Error where libjpeg gives up, for lack of memory
+/// Encodes an image with 1 or 3 channels as baseline JPEG: exact integer transform, 4:2:0 chroma subsampling, optimized
+/// Huffman tables. Equal images give equal bytes with the same libjpeg.
+/// @param quality  libjpeg's quality, 1 to 100
+/// @throws InvalidArgument for an invalid image or quality; Error if libjpeg fails, for lack of memory
 std::string encode_jpeg(const DecodedImage& image, int quality);
 
 }  // namespace terngrad

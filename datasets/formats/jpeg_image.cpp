@@ -13,12 +13,12 @@
 namespace terngrad {
 namespace {
 
-constexpr int kMaxScans = 500;  // of a progressive image; encoders write about ten
-// Of a part: chroma of half the width is only interpolated from three columns on, and then as in the whole image.
+constexpr int kMaxScans = 500;  // limit for progressive images; encoders write about ten
+// Minimum columns of a part: libjpeg interpolates subsampled chroma, as in the whole image, only from 3 columns on.
 constexpr JDIMENSION kMinColumns = 16;
-constexpr int kMaxPadBytes = 64;  // between a scan and the next marker; some encoders pad
+constexpr int kMaxPadBytes = 64;  // padding between a scan and the next marker, which some encoders write
 
-/// libjpeg's state, with its errors going to `jump`. Its destructor runs in a frame that no jump leaves.
+/// libjpeg's state; errors jump to `jump`. Its destructor runs in a frame that no jump leaves.
 struct JpegSession {
   JpegSession();
   ~JpegSession() { jpeg_destroy_decompress(&z); }
@@ -29,7 +29,7 @@ struct JpegSession {
   jpeg_error_mgr errors{};
   jpeg_progress_mgr progress{};
   std::jmp_buf jump{};
-  const JOCTET* first_byte = nullptr;  // of the input
+  const JOCTET* first_byte = nullptr;  // start of the input
   char message[JMSG_LENGTH_MAX] = "";
 };
 
@@ -42,15 +42,15 @@ void on_error(j_common_ptr z) {
   jump_out(session);
 }
 
-/// Bytes that libjpeg passed over on its way to a marker. In front of the first scan no pixels get lost; later they may
-/// be coded pixels that it could not use: what a flipped bit leaves over, as the codes behind it are taken for others.
-/// So only a few pass, and only if they are padding: all zeros or all ones.
+/// True if bytes that libjpeg skipped before a marker are harmless. Before the first scan no pixels are lost; later
+/// they may be coded pixels, left over because a flipped bit made libjpeg misread earlier codes. So only a few bytes
+/// are accepted, and only if they are padding: all zeros or all ones.
 bool is_padding(j_common_ptr z) {
   const auto& image = *reinterpret_cast<j_decompress_ptr>(z);
   if (image.input_scan_number == 0) return true;
   const int count = z->err->msg_parm.i[0];
   if (count > kMaxPadBytes) return false;
-  // The last of them was taken from the input just now; bits that the decoder had taken before count too.
+  // The skipped bytes end at the current input position; they include those already in the decoder's bit buffer.
   const auto& session = *static_cast<const JpegSession*>(z->client_data);
   const JOCTET* const end = image.src->next_input_byte;
   const JOCTET* const begin = end - std::min<std::ptrdiff_t>(count, end - session.first_byte);
@@ -58,8 +58,8 @@ bool is_padding(j_common_ptr z) {
   return is_zero || std::all_of(begin, end, [](JOCTET byte) { return byte == 0xff; });
 }
 
-/// Warnings (level -1) of damaged data end the decoding too: libjpeg would make up the missing pixels. Those of odd but
-/// whole files do not.
+/// Turns warnings (level -1) about damaged data into errors, since libjpeg would invent the missing pixels. Ignores
+/// warnings about unusual but complete files.
 void on_message(j_common_ptr z, int level) {
   if (level >= 0) return;
   switch (z->err->msg_code) {
@@ -89,8 +89,8 @@ JpegSession::JpegSession() {
   z.client_data = this;
 }
 
-/// Runs `work`, which calls libjpeg. False, with session.message set, if libjpeg gave up: then `work` was left by a
-/// jump, so it must own nothing.
+/// Runs `work`, which calls libjpeg. Returns false, with session.message set, after an error of libjpeg, which leaves
+/// `work` by a jump: it must not own resources.
 template <class Work>
 bool run(JpegSession& session, const Work& work) {
   if (setjmp(session.jump) != 0) return false;
@@ -136,7 +136,7 @@ bool read_rows(JpegSession& session, J_COLOR_SPACE colours, std::uint8_t* out, s
   });
 }
 
-/// What read_box reads and where to.
+/// Arguments of read_box.
 struct BoxRows {
   ImageBox box;
   std::size_t pixel_bytes = 0;
@@ -144,7 +144,7 @@ struct BoxRows {
   std::uint8_t* out = nullptr;  // [box.height, box.width] pixels
 };
 
-/// Reads the rows of a box; those behind it stay unread.
+/// Reads the rows of a box, but none below it.
 bool read_box(JpegSession& session, J_COLOR_SPACE colours, const BoxRows& rows) {
   return run(session, [&](jpeg_decompress_struct& z) {
     z.out_color_space = colours;
@@ -160,7 +160,7 @@ bool read_box(JpegSession& session, J_COLOR_SPACE colours, const BoxRows& rows) 
         first_column = std::min(first_column, end - std::min(end, kMinColumns));
       }
       JDIMENSION width = end - first_column;
-      jpeg_crop_scanline(&z, &first_column, &width);  // moves the first column to the left, to a whole block
+      jpeg_crop_scanline(&z, &first_column, &width);  // moves the first column left to a block boundary
       if (top > 1) jpeg_skip_scanlines(&z, top - 1);
     }
     std::uint8_t* out = rows.out;
@@ -177,7 +177,7 @@ bool read_box(JpegSession& session, J_COLOR_SPACE colours, const BoxRows& rows) 
   });
 }
 
-/// Inks to light: what is left of white after cyan, magenta or yellow, and black. Adobe's files store light, not ink.
+/// CMYK to RGB: white times (1 - ink) times (1 - black) per channel. Adobe's files store inverted ink.
 void cmyk_to_rgb(bool is_inverted, std::vector<std::uint8_t>& pixels) {
   const unsigned flip = is_inverted ? 0u : 255u;
   std::uint8_t* rgb = pixels.data();

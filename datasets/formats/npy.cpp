@@ -12,7 +12,7 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kMaxDimensions = 32;  // NumPy's own limit
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 48;
 
-/// Reads the header's dictionary: strings, True, False and tuples of numbers, which is all that NumPy writes for plain
+/// Parser of the header's dictionary, with strings, True, False and tuples of numbers: all that NumPy writes for plain
 /// arrays.
 class HeaderParser {
  public:
@@ -159,7 +159,7 @@ std::string_view as_text(std::span<const std::uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// The product, 0 if any factor is; every partial product must stay below the limit.
+/// The product of the sizes, 0 if any is 0. @throws DataError if a partial product exceeds the limit
 std::int64_t count_elements(const std::string& file, const std::vector<std::int64_t>& shape) {
   std::int64_t count = 1;
   for (const std::int64_t side : shape) {
@@ -183,7 +183,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 
 namespace {
 
-/// Parses the header and leaves in `rest` what follows it.
+/// Parses the header. @param rest  out: the bytes after it
 NpyArray take_header(const std::string& file, std::span<const std::uint8_t>& rest) {
   if (as_text(take_bytes(file, rest, kMagic.size(), "magic")) != kMagic) {
     TERNGRAD_THROW(DataError, "[npy] '", file, "' is not a .npy file: it does not begin with \\x93NUMPY");
@@ -247,7 +247,7 @@ std::string npy_beginning(NpyKind kind, std::size_t element_bytes, const std::ve
     TERNGRAD_REQUIRE(side >= 0, "[npy] a shape has a negative side: ", shape_text(shape));
     sides += (sides.empty() ? "" : " ") + std::to_string(side) + ",";
   }
-  // Python's tuple of one number has a comma, those of more need none at the end.
+  // A Python tuple needs a trailing comma only if it has one element.
   if (shape.size() > 1) sides.pop_back();
   const char letter = is_float ? 'f' : kind == NpyKind::kSigned ? 'i' : 'u';
   std::string header = std::string("{'descr': '") + (element_bytes == 1 ? '|' : '<') + letter +

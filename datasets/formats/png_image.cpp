@@ -12,8 +12,7 @@
 namespace terngrad {
 namespace {
 
-/// libpng's state, its input, and the message of the error that ended it. Its destructor runs in a frame that no jump
-/// leaves.
+/// libpng's state, its input, and its error message. Its destructor runs in a frame that no jump leaves.
 struct PngSession {
   PngSession(const std::string& file, std::span<const std::uint8_t> content);
   ~PngSession() { png_destroy_read_struct(&png, &info, nullptr); }
@@ -32,7 +31,7 @@ void on_error(png_structp png, png_const_charp message) {
   png_longjmp(png, 1);
 }
 
-/// Warnings are about chunks that do not touch the pixels: damaged pixels are errors.
+/// Ignores warnings, which concern chunks without pixels: damaged pixels are errors.
 void on_warning(png_structp, png_const_charp) {}
 
 void read_input(png_structp png, png_bytep to, std::size_t count) {
@@ -51,8 +50,8 @@ PngSession::PngSession(const std::string& file, std::span<const std::uint8_t> co
   }
 }
 
-/// Runs `work`, which calls libpng. False, with session.message set, if libpng gave up: then `work` was left by a jump,
-/// so it must own nothing.
+/// Runs `work`, which calls libpng. Returns false, with session.message set, after an error of libpng, which leaves
+/// `work` by a jump: it must not own resources.
 template <class Work>
 bool run(PngSession& session, const Work& work) {
   if (setjmp(png_jmpbuf(session.png)) != 0) return false;
@@ -68,7 +67,7 @@ ImageHeader start(PngSession& session, const std::string& file) {
   const bool ok = run(session, [&](png_structp png, png_infop info) {
     png_set_read_fn(png, &session, read_input);
     png_set_user_limits(png, static_cast<png_uint_32>(kMaxImageSide), static_cast<png_uint_32>(kMaxImageSide));
-    // Texts and profiles of any length are of no use here.
+    // Skip texts and profiles.
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_read_info(png, info);
   });
@@ -84,7 +83,7 @@ ImageHeader start(PngSession& session, const std::string& file) {
           .is_grey = (png_get_color_type(session.png, session.info) & PNG_COLOR_MASK_COLOR) == 0};
 }
 
-/// Has libpng give 8 bits of `channels` channels. The number of bytes in a row that come of it.
+/// Configures output of `channels` channels with 8 bits. @param row_bytes  out: bytes per row
 bool set_output(PngSession& session, int channels, std::size_t& row_bytes) {
   return run(session, [&](png_structp png, png_infop info) {
     png_set_expand(png);  // palettes to colours, fewer bits to 8, transparency to alpha

@@ -11,12 +11,11 @@
 namespace terngrad {
 
 struct TextLine {
-  std::size_t number = 1;  // in the file, from 1
-  std::string_view text;   // without its end, \n or \r\n
+  std::size_t number = 1;  // line number in the file, from 1
+  std::string_view text;   // without \n or \r\n
 };
 
-/// The lines that are not empty, without the byte-order mark of UTF-8 that a file may begin with. They refer to
-/// `content`.
+/// The lines that are not empty, without a leading UTF-8 byte-order mark. They refer to `content`.
 inline std::vector<TextLine> text_lines(std::span<const std::uint8_t> content) {
   std::vector<TextLine> lines;
   std::string_view rest(reinterpret_cast<const char*>(content.data()), content.size());

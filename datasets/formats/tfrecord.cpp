@@ -30,10 +30,10 @@ std::uint32_t masked(std::span<const std::uint8_t> data) {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
-/// What compresses files as a whole that begin so; empty: nothing known.
+/// Name of the compression format of a file with this beginning; empty if unknown.
 std::string compression_of(std::span<const std::uint8_t> beginning) {
   if (beginning[0] == 0x1f && beginning[1] == 0x8b) return "GZIP";
-  // The two bytes of a zlib stream with a window of 32 KiB are a multiple of 31.
+  // The first two bytes of a zlib stream with a window of 32 KiB: a multiple of 31.
   if (beginning[0] == 0x78 && (beginning[0] * 256 + beginning[1]) % 31 == 0) return "ZLIB";
   return "";
 }

@@ -1,4 +1,4 @@
-// labels.txt: what the labels of records stand for.
+// labels.txt: class names of the labels in records.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace terngrad {
 
-/// Names by stored label.
+/// Class names by stored label.
 using LabelNames = std::map<std::int32_t, std::string>;
 
-/// Parses lines `label:name`, as slim writes them; empty lines and \r are passed over.
+/// Parses lines `label:name`, as slim writes them; empty lines and \r are ignored.
 /// @param file  name for messages
-/// @throws DataError, naming file and line, for a line of another form, a label twice or outside [0, 2^20), a file
+/// @throws DataError, naming file and line, for an invalid line, a label that is repeated or outside [0, 2^20), a file
 /// without labels
 LabelNames parse_label_names(const std::string& file, std::span<const std::uint8_t> text);
 
-/// The same of `folder`/labels.txt; nothing if there is no such file.
+/// Parses `folder`/labels.txt; nothing if the file does not exist.
 std::optional<LabelNames> read_label_names(const std::filesystem::path& folder);
 
-/// What parse_label_names reads: ascending, a line each.
+/// Text that parse_label_names reads: one line per label, ascending.
 std::string to_text(const LabelNames& names);
 
 }  // namespace terngrad

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::string_view kMagic = "TGRECIDX";
 constexpr std::uint32_t kVersion = 1;
-constexpr std::size_t kShardBytes = 16;   // of a shard's entry
-constexpr std::size_t kRecordBytes = 16;  // of a record's
+constexpr std::size_t kShardBytes = 16;   // size of a shard's entry
+constexpr std::size_t kRecordBytes = 16;  // size of a record's entry
 constexpr std::size_t kChecksumBytes = 4;
 
 template <class Number>
@@ -25,7 +25,7 @@ void append(std::string& bytes, Number number) {
   for (std::size_t i = 0; i < sizeof(Number); ++i) bytes.push_back(static_cast<char>(number >> (8 * i) & 0xff));
 }
 
-/// Takes numbers off the front of an index file.
+/// Reads the fields of an index file in order.
 class IndexReader {
  public:
   IndexReader(const std::string& name, std::span<const std::uint8_t> bytes) : name_(name), bytes_(bytes) {}
@@ -44,7 +44,7 @@ class IndexReader {
     return value;
   }
   std::size_t num_left() const { return bytes_.size(); }
-  /// Before anything is allocated for them: whether `count` things of `size` bytes can be in what is left.
+  /// Call before allocating. @throws DataError unless `count` entries of `size` bytes fit in the rest of the file
   void require_room(std::uint64_t count, std::size_t size) const {
     if (count > bytes_.size() / size) refuse("is truncated");
   }

@@ -43,7 +43,7 @@ void RecordStore::will_read(std::size_t record) const {
   try {
     reader_of(index_.shard_of(record))->will_read(place.offset, place.length);
   } catch (const DataError&) {
-    // A shard that cannot be opened: read() says so.
+    // read() reports a shard that cannot be opened.
   }
 }
 
@@ -58,7 +58,7 @@ std::vector<std::int64_t> RecordStore::shard_sizes() const {
 
 ImageExample RecordStore::read(std::size_t record) const {
   TERNGRAD_REQUIRE(record < size(), "[records] record must be below ", size(), ", got ", record);
-  // Kept from call to call: an encoded image has some 100 KB.
+  // Reused between calls: an encoded image has about 100 KB.
   static thread_local std::vector<std::uint8_t> data;
   const RecordPlace& of_index = index_.records()[record];
   reader_of(index_.shard_of(record))->read_at(of_index.offset, of_index.length, data);
@@ -78,7 +78,7 @@ std::shared_ptr<const TfRecordReader> RecordStore::reader_of(std::size_t shard) 
   const std::lock_guard lock(mutex_);
   if (readers_[shard] != nullptr) return readers_[shard];
   if (open_.size() == kMaxOpenShards) {
-    // The one that was opened first; a thread that reads it still keeps it open.
+    // Close the shard that was opened first; threads that still read it keep it alive.
     readers_[open_.front()].reset();
     open_.erase(open_.begin());
   }

@@ -1,4 +1,4 @@
-// RecordStore: the records of a subset by their number.
+// RecordStore: random access to the records of a subset.
 #pragma once
 
 #include <cstddef>
@@ -16,36 +16,36 @@
 
 namespace terngrad {
 
-/// Subsets of up to this many bytes that have no index file are indexed when they are opened, which reads them whole.
+/// Subsets without an index file are indexed, by reading them whole, when they are opened, up to this size.
 inline constexpr std::uint64_t kMaxBytesWithoutIndex = std::uint64_t{1} << 30;
 
-/// "train.index" or "validation.index": the index file beside a subset's shards.
+/// The index file beside a subset's shards: train.index or validation.index.
 std::filesystem::path index_path(const std::filesystem::path& folder, Subset subset);
 
-/// Shards with their index. Records are read when they are asked for; nothing of them is kept. Shards are opened when
-/// they are first read, and at most kMaxOpenShards at a time.
+/// Shards with their index. Records are read on demand and not cached. Shards are opened on first use, at most
+/// kMaxOpenShards at a time. Thread-safe.
 class RecordStore {
  public:
   static constexpr std::size_t kMaxOpenShards = 256;
 
-  /// Finds the subset's shards and their index: of the file index_path, or where there is none of the shards.
-  /// @param num_threads  that read shards without an index
-  /// @throws DataError as find_shards, read_index_file and index_shards, and for a subset without an index that is
+  /// Finds the subset's shards, and reads the index file index_path or, if there is none, indexes the shards.
+  /// @param num_threads  threads that index shards
+  /// @throws DataError as find_shards, read_index_file and index_shards, and for a subset without an index file that is
   /// larger than kMaxBytesWithoutIndex
   RecordStore(const std::filesystem::path& folder, Subset subset, int num_threads);
 
   std::size_t size() const { return index_.records().size(); }
-  /// As it is stored.
+  /// The stored label.
   std::int32_t label(std::size_t record) const { return index_.records()[record].label; }
   const RecordIndex& index() const { return index_; }
-  /// "data/train-00003-of-01024, record 17 at byte 1234567": which record of its shard, from 0.
+  /// Shard, number in the shard (from 0) and offset: "data/train-00003-of-01024, record 17 at byte 1234567".
   std::string place(std::size_t record) const;
 
-  /// Asks the system to fetch a record that read() will be called for. Returns at once.
+  /// Prefetch hint for a later read(). Returns at once.
   void will_read(std::size_t record) const;
-  /// Examples of each shard.
+  /// Number of records in each shard.
   std::vector<std::int64_t> shard_sizes() const;
-  /// Reads a record, with its checksums. Safe from several threads.
+  /// Reads a record and verifies its checksums. Thread-safe.
   /// @throws DataError, naming its place, if it cannot be read, is damaged, or has another label than the index
   ImageExample read(std::size_t record) const;
 
@@ -55,8 +55,8 @@ class RecordStore {
   std::vector<std::filesystem::path> shards_;
   RecordIndex index_;
   mutable std::mutex mutex_;
-  mutable std::vector<std::shared_ptr<const TfRecordReader>> readers_;  // by shard, null where it is not open
-  mutable std::vector<std::size_t> open_;  // shards, in the order in which they were opened
+  mutable std::vector<std::shared_ptr<const TfRecordReader>> readers_;  // by shard, null if not open
+  mutable std::vector<std::size_t> open_;                               // shards in the order in which they were opened
 };
 
 }  // namespace terngrad

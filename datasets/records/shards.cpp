@@ -23,7 +23,7 @@ struct ShardFile {
   int num_shards = 1;
 };
 
-/// A number of five digits or more.
+/// Parses a number of at least five digits.
 std::optional<int> parse_number(std::string_view text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -31,7 +31,7 @@ std::optional<int> parse_number(std::string_view text) {
   return is_number ? std::optional(number) : std::nullopt;
 }
 
-/// "00007-of-01024" as the numbers of a file.
+/// Parses "00007-of-01024".
 std::optional<ShardFile> parse_numbers(std::string_view text, ShardNaming naming) {
   const std::size_t at = text.find("-of-");
   if (at == std::string_view::npos) return std::nullopt;
@@ -41,7 +41,7 @@ std::optional<ShardFile> parse_numbers(std::string_view text, ShardNaming naming
   return ShardFile{.path = {}, .naming = naming, .number = *number, .num_shards = *num_shards};
 }
 
-/// A file of the subset called `subset`; nothing for any other.
+/// Parses the name of a shard of `subset`; nothing for other names.
 std::optional<ShardFile> parse_name(std::string_view name, const std::string& subset) {
   constexpr std::string_view kSuffix = ".tfrecord";
   const std::string begin = subset + "-";

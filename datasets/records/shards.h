@@ -1,4 +1,4 @@
-// Shards: the files over which the records of a subset are spread.
+// Shards: the files that contain the records of a subset.
 #pragma once
 
 #include <filesystem>
@@ -9,23 +9,23 @@
 
 namespace terngrad {
 
-/// The shards of a subset in `folder`, in the order of their numbers, by one of these names with SUBSET train, for the
-/// test subset validation or test:
-///   SUBSET-00007-of-01024                 as TensorFlow's ImageNet has them
-///   SET_SUBSET_00001-of-00005.tfrecord    as slim has them, of any SET
-///   SUBSET-NAME.tfrecord                  a single one, of any NAME, as the original's mnist and cifar10
-/// Other files are passed over.
-/// @throws DataError, naming folder and file, if there is none; a number is missing, twice or not below the number of
-/// shards; or files of the subset differ in their number of shards or kind of name
+/// The shards of a subset in `folder`, in the order of their numbers. Names, with SUBSET train, or validation or test
+/// for the test subset:
+///   SUBSET-00007-of-01024                 as in TensorFlow's ImageNet
+///   SET_SUBSET_00001-of-00005.tfrecord    as in slim, with any SET
+///   SUBSET-NAME.tfrecord                  a single shard with any NAME, as in the original's mnist and cifar10
+/// Other files are ignored.
+/// @throws DataError, naming folder and file, if there is no shard; a number is missing, repeated or not below the
+/// number of shards; or files of the subset differ in their number of shards or kind of name
 std::vector<std::filesystem::path> find_shards(const std::filesystem::path& folder, Subset subset);
 
-/// Whether there are files of such a name. @throws DataError if the folder cannot be listed
+/// True if the folder has files with such a name. @throws DataError if the folder cannot be listed
 bool has_shards(const std::filesystem::path& folder, Subset subset);
 
-/// "train-00007-of-01024"; for the test subset validation.
+/// Shard name such as "train-00007-of-01024"; the test subset is called validation.
 std::string shard_name(Subset subset, int number, int num_shards);
 
-/// "train" or "validation".
+/// Name of a subset in shard names: "train" or "validation".
 const char* subset_name(Subset subset);
 
 }  // namespace terngrad

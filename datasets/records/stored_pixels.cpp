@@ -41,7 +41,7 @@ void read_stored_pixels(const RecordStore& store, int height, int width, int cha
       } catch (const DataError& error) {
         TERNGRAD_THROW(DataError, "'", store.place(record), "': ", error.what());
       } catch (const InvalidArgument& error) {
-        // What decoders say about colours where grey is asked for.
+        // Colours although one channel was requested.
         TERNGRAD_THROW(DataError, "'", store.place(record), "': ", error.what());
       }
     }

@@ -22,10 +22,10 @@ namespace {
 constexpr std::size_t kFileBytes = kCifar10FileRecords * kCifar10RecordBytes;
 constexpr const char* kSubfolder = "cifar-10-batches-bin";
 
-/// The files and their records; how a record becomes an image is the derived class's.
+/// Base class with the files and their records; derived classes preprocess.
 class Cifar10 : public Dataset {
  public:
-  /// @param files  checked contents, kCifar10FileRecords records each, the last at most as many
+  /// @param files  checked contents, kCifar10FileRecords records each, the last file may have fewer
   Cifar10(std::vector<std::vector<std::uint8_t>> files, bool is_augmented, int image_size)
       : files_(std::move(files)), is_augmented_(is_augmented), image_size_(image_size) {}
 
@@ -44,7 +44,7 @@ class Cifar10 : public Dataset {
   bool is_augmented() const override { return is_augmented_; }
 
  protected:
-  /// Draws a window with offsets up to max_offset; not augmented the middle one.
+  /// Draws a window with offsets up to max_offset; the centre window without augmentation.
   Augmentation augmentation_of(std::int64_t index, const ExampleVisit& visit, int max_offset) const {
     return is_augmented_ ? draw_augmentation(visit, index, max_offset)
                          : Augmentation{.top = max_offset / 2, .left = max_offset / 2};
@@ -93,7 +93,7 @@ class PaddedCifar10 final : public Cifar10 {
   ByteTables tables_ = make_byte_tables(kCifar10Means, kCifar10Deviations);
 };
 
-/// How to come by the files that `folder` lacks.
+/// Advice for messages: how to get the files that `folder` lacks.
 std::string advice(const std::filesystem::path& folder) {
   const auto holds = [&](const char* name) {
     std::error_code ignored;
@@ -136,7 +136,7 @@ Files read_files(const std::string& data_dir, Subset subset, int num_threads) {
   Files files(paths.size());
   parallel_for(num_threads, static_cast<std::int64_t>(paths.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      // Somewhat more than a file holds, so that a file with trailing bytes is told what it should hold.
+      // The limit is above a file's size, so that the check for trailing bytes reports the expected size.
       files[i] = read_data_file(paths[i], 2 * kFileBytes);
       check_cifar10_records(paths[i].string(), files[i], kCifar10FileRecords);
       files[i].shrink_to_fit();
@@ -145,7 +145,7 @@ Files read_files(const std::string& data_dir, Subset subset, int num_threads) {
   return files;
 }
 
-/// What the set's own files would hold.
+/// Reads records in the format of the set's own files.
 Files read_record_files(const std::string& data_dir, Subset subset, int num_threads) {
   const RecordStore store(data_dir, subset, num_threads);
   Files files;

@@ -16,7 +16,7 @@ namespace {
 
 struct KnownSet {
   const char* name;
-  ImageSetShape shape;  // of the training subset
+  ImageSetShape shape;  // shape of the training subset
 };
 constexpr std::array kKnownSets = {
     KnownSet{"cifar10", {kCifar10CropSize, kCifar10CropSize, 3, 10, 50000}},

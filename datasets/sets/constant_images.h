@@ -1,4 +1,4 @@
-// ConstantImages: a set without data, for measuring speed.
+// ConstantImages: a data set without files, for benchmarks.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace terngrad {
 
-/// What a set looks like from outside.
+/// Shape of a data set.
 struct ImageSetShape {
   int height = 0;
   int width = 0;
@@ -19,12 +19,12 @@ struct ImageSetShape {
   std::int64_t num_examples = 0;
 };
 
-/// Every pixel of every image is 0.5. Labels are uniform in [0, num_classes - 1), the last class left out as in the
-/// original's benchmark mode (one class: all 0): label of example i = draw32(i) * (num_classes - 1) / 2^32 with draws
-/// of {seed, step 0, worker 0, DrawPurpose::kSyntheticData}.
+/// All pixels are 0.5. Labels are uniform in [0, num_classes - 1), without the last class as in the original's
+/// benchmark mode (all 0 for one class): label of example i = draw32(i) * (num_classes - 1) / 2^32 with draws of {seed,
+/// step 0, worker 0, DrawPurpose::kSyntheticData}.
 class ConstantImages final : public Dataset {
  public:
-  /// @throws InvalidArgument unless every number of `shape` is at least 1
+  /// @throws InvalidArgument unless all numbers in `shape` are at least 1
   ConstantImages(std::string name, const ImageSetShape& shape, std::uint64_t seed);
 
   const std::string& name() const override { return name_; }
@@ -35,7 +35,7 @@ class ConstantImages final : public Dataset {
   int num_classes() const override { return shape_.num_classes; }
   /// @throws InvalidArgument if index is not in [0, num_examples())
   std::int32_t label(std::int64_t index) const override;
-  /// @throws InvalidArgument if index is not in [0, num_examples()) or image has not image_elements() values
+  /// @throws InvalidArgument if index is not in [0, num_examples()) or image does not have image_elements() values
   void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override;
   bool is_augmented() const override { return false; }
 
@@ -47,12 +47,12 @@ class ConstantImages final : public Dataset {
   std::uint64_t seed_;
 };
 
-/// Names of the data sets whose shape is known without their files, sorted.
+/// Sorted names of the data sets with a known shape, for make_constant_images.
 std::vector<std::string> constant_image_sets();
 
-/// A ConstantImages with channels, classes and number of training examples of the data set `name`, whose files are not
-/// opened. @param image_size  height and width; 0 = the set's own
-/// @throws InvalidArgument for a set that is not one of constant_image_sets()
+/// A ConstantImages with the channels, classes and number of training examples of the data set `name`, whose files are
+/// not needed. @param image_size  height and width; 0 = the set's own
+/// @throws InvalidArgument for a set that is not in constant_image_sets()
 std::unique_ptr<Dataset> make_constant_images(const std::string& name, int image_size, std::uint64_t seed);
 
 }  // namespace terngrad

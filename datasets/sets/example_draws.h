@@ -1,4 +1,4 @@
-// ExampleDraws: the random numbers that a drawn example is made of.
+// ExampleDraws: random numbers for generating an example.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace terngrad {
 
-/// The draws of one example, one after the other.
+/// The sequence of draws of one example.
 class ExampleDraws {
  public:
   ExampleDraws(const DrawKey& key, std::uint64_t first_block) : key_(key), next_block_(first_block) {}
@@ -24,7 +24,7 @@ class ExampleDraws {
   /// Uniform in [low, high), 24 random bits.
   float uniform(float low, float high) { return low + (high - low) * (static_cast<float>(next() >> 8) * 0x1p-24f); }
   float symmetric(float limit) { return uniform(-limit, limit); }
-  /// Uniform in [0, count), to within count / 2^32.
+  /// Uniform in [0, count), with a bias of at most count / 2^32.
   std::uint32_t below(std::uint32_t count) { return static_cast<std::uint32_t>(std::uint64_t{next()} * count >> 32); }
 
  private:

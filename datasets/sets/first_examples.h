@@ -1,4 +1,4 @@
-// FirstExamples: the beginning of a data set.
+// first_examples: restricts a data set to its first examples.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace terngrad {
 
-/// The first `count` examples of `dataset`, which it owns.
+/// A data set of the first `count` examples of `dataset`.
 /// @throws InvalidArgument unless 1 <= count <= dataset->num_examples()
 std::unique_ptr<Dataset> first_examples(std::unique_ptr<Dataset> dataset, std::int64_t count);
 

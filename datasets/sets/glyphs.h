@@ -5,17 +5,17 @@
 
 namespace terngrad {
 
-/// A point of the glyph plane: x to the right, y down, origin at the middle of the glyph.
+/// A point in the glyph plane: x to the right, y down, origin at the centre of the glyph.
 struct GlyphPoint {
   float x = 0.0f;
   float y = 0.0f;
 };
 
-/// How the points of a stroke are joined.
+/// Interpolation between the points of a stroke.
 enum class StrokeKind {
   kPolyline,    // straight lines
-  kCurve,       // a Catmull-Rom spline through the points
-  kClosedCurve  // the same, from the last point back to the first
+  kCurve,       // Catmull-Rom spline through the points
+  kClosedCurve  // closed Catmull-Rom spline
 };
 
 /// One movement of the pen, through at most kMaxStrokePoints points.
@@ -29,7 +29,7 @@ using Glyph = std::span<const GlyphStroke>;
 inline constexpr int kNumDigits = 10;
 inline constexpr int kMaxStrokePoints = 16;
 
-/// The variants of `digit` (0..9), at least one. Strokes stay inside x in [-0.5, 0.5], y in [-0.75, 0.75].
+/// The variants of `digit` (0..9), at least one. Points are in x [-0.5, 0.5], y [-0.75, 0.75].
 std::span<const Glyph> digit_glyphs(int digit);
 
 }  // namespace terngrad

@@ -1,4 +1,4 @@
-// GreyImages: a set of 8-bit grey images held in memory, preprocessed the way MNIST is.
+// GreyImages: a set of 8-bit grey images in memory, preprocessed like MNIST.
 #pragma once
 
 #include <array>
@@ -18,20 +18,19 @@ struct GreyPixels {
   std::vector<std::uint8_t> labels;
 };
 
-/// Largest height and width that sets of any size can be asked for.
+/// Maximum image_size of sets with scalable images.
 inline constexpr int kMaxImageSize = 1024;
 
-/// @throws InvalidArgument, naming the set, unless image_size is 0 or 1 to kMaxImageSize. For refusing before files are
-/// read.
+/// Call before reading files. @throws InvalidArgument, naming the set, unless image_size is 0 to kMaxImageSize
 void check_image_size(const std::string& name, int image_size);
 
-/// Reads pixel x (0..255) as (x / 255 - 0.5) * 2, in [-1, 1], after a centre crop or pad of height and width to
-/// `image_size`: floor of half the difference is cut off, or padded with x = 0, at the top and left, as TensorFlow's
-/// resize_image_with_crop_or_pad does. Nothing is drawn: training and test subsets are read alike.
+/// Converts pixel x (0..255) to (x / 255 - 0.5) * 2, in [-1, 1], after cropping or padding (x = 0) height and width
+/// about the centre to `image_size`, with floor(difference / 2) at the top and left, like TensorFlow's
+/// resize_image_with_crop_or_pad. No augmentation: training and test images are read alike.
 class GreyImages final : public Dataset {
  public:
-  /// @param image_size  height and width that read() writes, 1 to kMaxImageSize; 0 = the images' own
-  /// @throws InvalidArgument for another image_size, or arrays whose sizes disagree
+  /// @param image_size  height and width of read()'s output, 1 to kMaxImageSize; 0 = the images' own
+  /// @throws InvalidArgument for another image_size, or arrays with inconsistent sizes
   GreyImages(std::string name, GreyPixels grey, int num_classes, int image_size);
 
   const std::string& name() const override { return name_; }
@@ -43,7 +42,7 @@ class GreyImages final : public Dataset {
 
   /// @throws InvalidArgument if index is not in [0, num_examples())
   std::int32_t label(std::int64_t index) const override;
-  /// @throws InvalidArgument if index is not in [0, num_examples()) or image has not image_elements() values
+  /// @throws InvalidArgument if index is not in [0, num_examples()) or image does not have image_elements() values
   void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override;
   bool is_augmented() const override { return false; }
 

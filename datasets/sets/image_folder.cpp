@@ -20,7 +20,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-/// Calls `read`, whose messages name a file, and adds whose file it is.
+/// Calls `read` and prefixes its error messages, which name a file, with the set's name.
 template <class Read>
 auto of_this_set(const Read& read) {
   try {
@@ -65,13 +65,12 @@ class ImageFolder final : public Dataset {
 
   std::string name_ = "folder";
   std::vector<LabelledFile> files_;
-  std::vector<std::string> classes_;  // by label
+  std::vector<std::string> classes_;  // class names by label
   int channels_;
   int image_size_;
 };
 
-/// Whether a name is of a file that systems put among images: hidden ones (.DS_Store, ._x of macOS), and those of
-/// Windows.
+/// True for files that operating systems create among images: hidden ones (.DS_Store, ._x of macOS) and Windows'.
 bool is_passed_over(std::string name) {
   for (char& letter : name) {
     if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
@@ -79,7 +78,7 @@ bool is_passed_over(std::string name) {
   return name.starts_with('.') || name == "thumbs.db" || name == "desktop.ini";
 }
 
-/// What is in a folder, except for names that are passed over, in the byte order of the names.
+/// The entries of a folder in byte order of names, without ignored names.
 std::vector<Path> list_folder(const Path& folder) {
   std::error_code error;
   std::vector<Path> entries;
@@ -118,7 +117,7 @@ std::vector<Path> list_images(const Path& folder) {
   return files;
 }
 
-/// Checks the header of every file. The first (by index) with colours, or the number of files if all are grey.
+/// Checks the header of every file. @returns the index of the first image with colours, or the number of files
 std::int64_t check_headers(const std::vector<LabelledFile>& files, int num_threads) {
   const auto count = static_cast<std::int64_t>(files.size());
   std::atomic<std::int64_t> first_colour = count;

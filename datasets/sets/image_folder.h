@@ -1,4 +1,4 @@
-// The data set `folder`: a user's own JPEG and PNG files, one folder for each class.
+// The data set `folder`: the user's JPEG and PNG files, one folder per class.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,19 @@
 
 namespace terngrad {
 
-/// Opens `options.data_dir` laid out as
+/// Opens `options.data_dir` with files
 ///   train/<class>/<image>   and   test/<class>/<image>
-/// with images in files that end in .jpg, .jpeg or .png, in any case. Classes are the folders of train/ in the byte
-/// order of their names; a class may be missing from test/. Names that begin with a dot are passed over, and Thumbs.db
-/// and desktop.ini, which Windows makes; anything else is refused, so that nothing is left out silently.
+/// that end in .jpg, .jpeg or .png, in any case. Classes are the folders of train/ in byte order of their names; test/
+/// may lack classes. Names that begin with a dot, Thumbs.db and desktop.ini (written by Windows) are ignored; any other
+/// file is an error, so that nothing is skipped silently.
 ///
-/// Opening lists the files and checks the header of each, with `options.num_threads` threads; read() decodes. Images
-/// have one channel if all training images are grey, otherwise three (RGB; a grey one gets three equal channels). They
-/// are resized and cropped as resize_to_square does, to `options.image_size`, which must be given: values are
-/// (x / 255 - 0.5) * 2. EXIF orientation is not applied, transparency is dropped. Nothing is drawn: training and test
-/// subsets are read alike.
-/// @throws InvalidArgument if data_dir is empty, or for a bad image_size or num_threads; DataError, naming the file,
-/// for a folder that is missing or empty, a class in test/ that train/ lacks, a file that is no intact image (by its
-/// header when the set is opened, by its pixels in read()), or a test image with colours where all training images are
-/// grey
+/// Opening lists the files and checks their headers, with `options.num_threads` threads; read() decodes. Images have
+/// one channel if all training images are grey, otherwise three (RGB, equal for grey images). They are resized and
+/// cropped by resize_to_square to `options.image_size`, which is required: values are (x / 255 - 0.5) * 2. EXIF
+/// orientation is not applied, transparency is dropped. No augmentation: training and test images are read alike.
+/// @throws InvalidArgument for an empty data_dir or an invalid image_size or num_threads; DataError, naming the file,
+/// for a folder that is missing or empty, a class in test/ that train/ lacks, a file that is not an intact image (its
+/// header when the set is opened, its pixels in read()), or a test image with colours if all training images are grey
 std::unique_ptr<Dataset> make_image_folder(const DatasetOptions& options);
 
 struct LabelledFile {
@@ -35,13 +33,13 @@ struct LabelledFile {
 
 /// Image files and their classes, by the rules above.
 struct ImageFolderList {
-  std::vector<std::string> classes;  // by label
-  std::vector<LabelledFile> files;   // class after class
+  std::vector<std::string> classes;  // class names by label
+  std::vector<LabelledFile> files;   // sorted by class
 };
 
-/// Lists `folder`/<class>/<image>; images are not opened.
-/// @param classes  those that there may be, in byte order; null: the folders' own names
-/// @throws DataError as make_image_folder for names
+/// Lists `folder`/<class>/<image> without opening images.
+/// @param classes  allowed classes, in byte order; null: all folders are classes
+/// @throws DataError as make_image_folder for missing or unexpected names
 ImageFolderList list_image_folder(const std::filesystem::path& folder,
                                   const std::vector<std::string>* classes = nullptr);
 

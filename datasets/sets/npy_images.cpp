@@ -21,10 +21,10 @@ constexpr std::size_t kMaxArrayBytes = std::size_t{1} << 36;
 constexpr std::int64_t kMaxSide = 4096;
 constexpr std::int64_t kMaxChannels = 64;
 
-/// Images of one kind of element, in the file's bytes.
+/// Images of one element kind, as the bytes of the file.
 struct ArrayPixels {
-  std::vector<std::uint8_t> bytes;  // of the file
-  std::size_t data_offset = 0;      // where the elements begin
+  std::vector<std::uint8_t> bytes;  // content of the file
+  std::size_t data_offset = 0;      // offset of the elements
   std::int64_t count = 0;
   int height = 0;
   int width = 0;
@@ -97,13 +97,13 @@ class NpyImages final : public Dataset {
   std::array<float, 256> values_;  // preprocessed value of each byte
 };
 
-/// Throws `error` with the set's name in front, which messages of the parser have.
+/// Throws `error` with the set's name prefixed.
 [[noreturn]] void throw_of_this_set(const DataError& error) {
   const std::string text = error.what();
   TERNGRAD_THROW(DataError, text.starts_with("[npy]") ? "" : "[npy] ", text);
 }
 
-/// A file's path and what it holds once unpacked.
+/// A file's path and unpacked content.
 struct ArrayFile {
   std::string name;
   std::vector<std::uint8_t> bytes;
@@ -128,18 +128,18 @@ void refuse_non_finite(const std::string& file, const NpyArray& array, std::int6
   }
 }
 
-/// Refuses images as PyTorch keeps them: their rows would be trained on as if they were channels.
+/// Rejects images in PyTorch's order, whose columns would be taken for channels.
 void refuse_channels_first(const std::string& file, const NpyArray& array) {
   const auto is_usual = [](std::int64_t channels) { return channels == 1 || channels == 3 || channels == 4; };
   if (array.shape.size() != 4) return;
-  // Two channels are unusual, but images two pixels wide are more so.
+  // Two channels are unusual, but images two pixels wide even more.
   if (is_usual(array.shape[3]) || array.shape[3] == 2 || !is_usual(array.shape[1])) return;
   TERNGRAD_THROW(DataError, "[npy] '", file, "': field shape: expected [n, height, width, channels], found ",
                  shape_text(array.shape), ", which looks like [n, channels, height, width]; save ",
                  "numpy.ascontiguousarray(images.transpose(0, 2, 3, 1)) instead");
 }
 
-/// n, height, width and channels.
+/// The dimensions n, height, width and channels.
 std::array<std::int64_t, 4> images_shape(const std::string& file, const NpyArray& array) {
   std::array<std::int64_t, 4> shape = {0, 0, 0, 1};
   const std::size_t num_dimensions = array.shape.size();
@@ -174,8 +174,8 @@ ArrayPixels read_pixels(ArrayFile file) {
           .is_float = is_float};
 }
 
-/// Refuses test images of another type or size than the training images, whose header is read for that: bytes and
-/// floats are preprocessed differently, so no accuracy on them would mean anything.
+/// Reads the training images' header and rejects test images of another type or size: bytes and floats are preprocessed
+/// differently, so accuracies would be meaningless.
 void require_like_training_images(const std::string& data_dir, const ArrayFile& test) {
   std::string file = "train_images.npy";
   NpyArray train;
@@ -198,7 +198,7 @@ void require_like_training_images(const std::string& data_dir, const ArrayFile& 
                  " of ", type(train), ", found ", shape_text(image(own)), " of ", type(own));
 }
 
-/// Lines of classes.txt, the last one with or without a newline; 0 if there is no such file.
+/// Number of lines in classes.txt, the last one with or without a newline; 0 if the file does not exist.
 int count_named_classes(const std::string& data_dir) {
   const std::filesystem::path path = std::filesystem::path(data_dir) / "classes.txt";
   if (!path_exists(path)) return 0;
@@ -253,7 +253,7 @@ std::vector<std::int32_t> read_npy_labels(const std::string& file, const NpyArra
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const std::span<const std::uint8_t> element = array.data.subspan(i * array.element_bytes, array.element_bytes);
     const bool negative = array.kind == NpyKind::kSigned && element.back() >= 0x80;
-    std::uint64_t bits = negative ? ~std::uint64_t{0} : 0;  // the sign fills what the element has not
+    std::uint64_t bits = negative ? ~std::uint64_t{0} : 0;  // sign extension
     for (std::size_t byte = element.size(); byte-- > 0;) bits = bits << 8 | element[byte];
     if (negative || bits >= kMaxArrayClasses) {
       const std::string found = negative ? std::to_string(static_cast<std::int64_t>(bits)) : std::to_string(bits);

@@ -7,7 +7,7 @@
 namespace terngrad {
 namespace {
 
-/// Between p1 and p2, at t in [0, 1], of the Catmull-Rom spline through p0, p1, p2, p3.
+/// Point at t in [0, 1] between p1 and p2 of the Catmull-Rom spline through p0, p1, p2, p3.
 float catmull_rom(float p0, float p1, float p2, float p3, float t) {
   const float a = p2 - p0;
   const float b = 2.0f * p0 - 5.0f * p1 + 4.0f * p2 - p3;
@@ -19,7 +19,7 @@ float catmull_rom(float p0, float p1, float p2, float p3, float t) {
 
 void add_stroke(const GlyphStroke& stroke, const GlyphMap& map, float jitter, float radius, ExampleDraws& draws,
                 StrokeCanvas& canvas) {
-  constexpr int kPieces = 3;  // per pair of points; even straight pairs bend
+  constexpr int kPieces = 3;  // per pair of points, also for straight lines, since the map bends them
   std::array<GlyphPoint, kMaxStrokePoints> points;
   const int num_points = static_cast<int>(stroke.points.size());
   if (num_points == 0) return;

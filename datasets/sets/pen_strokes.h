@@ -1,4 +1,4 @@
-// Glyphs as a pen draws them: bent, turned, with a hand that shakes.
+// Drawing glyphs as pen strokes with bends, rotation and jitter.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace terngrad {
 
-/// Where a glyph point lands on the canvas: a quadratic bend, then an affine map.
+/// Map from the glyph plane to the canvas: a quadratic bend, then an affine map.
 struct GlyphMap {
   std::array<float, 6> bend{};
   float xx = 0, xy = 0, yx = 0, yy = 0, shift_x = 0, shift_y = 0;
@@ -22,8 +22,7 @@ struct GlyphMap {
 };
 
 /// Splits a stroke into short straight pieces in the glyph plane and adds them, mapped, to the canvas's path. Two draws
-/// for each pen point move it by up to `jitter` along each axis. IEEE operations that round correctly, in a fixed
-/// order.
+/// per pen point move it by up to `jitter` along each axis. Uses correctly rounded IEEE operations in a fixed order.
 void add_stroke(const GlyphStroke& stroke, const GlyphMap& map, float jitter, float radius, ExampleDraws& draws,
                 StrokeCanvas& canvas);
 

@@ -17,15 +17,15 @@
 namespace terngrad {
 namespace {
 
-/// Which stored labels there may be, and how they become those of a set.
+/// Range of a set's stored labels, and their offset.
 struct LabelRange {
   std::int32_t first = 0;
   std::int32_t last = 0;
-  std::int32_t offset = 0;  // added to a stored label
+  std::int32_t offset = 0;  // added to stored labels
   int num_classes() const { return last + offset + 1; }
 };
 
-/// Calls `open`, whose messages name files, and adds whose files they are.
+/// Calls `open` and prefixes its error messages, which name files, with the set's name.
 template <class Open>
 auto of_set(const char* set, const Open& open) {
   try {
@@ -125,7 +125,7 @@ void check_options(const char* set, const DatasetOptions& options) {
   TERNGRAD_REQUIRE(options.num_threads >= 0, "[", set, "] num_threads must not be negative, got ", options.num_threads);
 }
 
-/// @param labels_of  (the subset's records, names of labels.txt): the range of labels
+/// @param labels_of  returns the LabelRange for (the subset's records, names of labels.txt)
 template <class LabelsOf>
 std::unique_ptr<Dataset> make_record_images(const char* set, const DatasetOptions& options, const LabelsOf& labels_of) {
   check_options(set, options);

@@ -1,4 +1,4 @@
-// The data sets that are read from TFRecord shards: `imagenet`, `flowers` and `records`, a set of one's own.
+// The data sets read from TFRecord shards: `imagenet`, `flowers` and `records` (user-defined sets).
 #pragma once
 
 #include <memory>
@@ -7,22 +7,23 @@
 
 namespace terngrad {
 
-/// Opens the shards in `options.data_dir` (find_shards; RecordStore reads them by their index): records of
-/// parse_image_example, whose images are JPEG or PNG files or raw. Nothing of them is kept in memory.
+/// Opens the shards in `options.data_dir` (find_shards) through a RecordStore: records of parse_image_example with
+/// JPEG, PNG or raw images, which are not kept in memory.
 ///
-/// A record's label is the stored one plus `options.label_offset`. What names classes is the file labels.txt in the
-/// folder, lines `label:name` with the stored label; it may be missing.
-///   imagenet  stored 1 to 1000; 1001 classes, of which 0 is never met, as the original has them. label_offset -1: 1000
-///             classes.
-///   flowers   6 classes as in the original: stored 1 to 5, or 0 to 4 as slim stores them, which become 1 to 5.
+/// A record's label is the stored one plus `options.label_offset`. The optional file labels.txt in the folder names
+/// classes in lines `label:name` with the stored label.
+///   imagenet  stored labels 1 to 1000; 1001 classes, of which 0 does not occur, as in the original. label_offset -1:
+///             1000 classes.
+///   flowers   6 classes as in the original: stored labels 1 to 5, or 0 to 4 as in slim, which become 1 to 5.
 ///             label_offset -1: 5 classes.
-///   records   any; as many classes as labels.txt names, or else as the largest label of the training subset says
+///   records   any stored labels; the number of classes is given by labels.txt, else by the training subset's largest
+///             label
 ///
-/// Images have three channels and `options.image_size` pixels a side, which must be given. `options.preprocessing` is
-/// one of image_preprocessing_names(), auto is `standard` (make_preprocessing).
-/// @throws InvalidArgument for a bad data_dir, image_size, preprocessing, label_offset or num_threads; DataError for
-/// shards, an index or a labels.txt that are missing or damaged or do not go together, and a label out of range, naming
-/// its record. read() throws DataError, naming the record, for one that is damaged
+/// Images have three channels and sides of `options.image_size` pixels, which is required. `options.preprocessing` is
+/// one of image_preprocessing_names(); auto is `standard` (make_preprocessing).
+/// @throws InvalidArgument for an invalid data_dir, image_size, preprocessing, label_offset or num_threads; DataError
+/// for shards, an index or a labels.txt that are missing, damaged or inconsistent, and for a label out of range, naming
+/// its record. read() throws DataError, naming the record, for a damaged record
 std::unique_ptr<Dataset> make_imagenet(const DatasetOptions& options);
 std::unique_ptr<Dataset> make_flowers(const DatasetOptions& options);
 std::unique_ptr<Dataset> make_records(const DatasetOptions& options);

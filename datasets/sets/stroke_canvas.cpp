@@ -9,10 +9,10 @@
 namespace terngrad {
 namespace {
 
-// Larger than any squared distance that paints something.
+// Larger than any squared distance that affects a pixel.
 constexpr float kFarAway = 1e12f;
 
-/// First pixel at or above `low`, and one past the last at or below `high`, inside [0, count].
+/// Index of the first pixel at or above `low`, and one past the last pixel at or below `high`, clamped to [0, count].
 int first_pixel(float low, int count) {
   return static_cast<int>(std::ceil(std::clamp(low, 0.0f, static_cast<float>(count))));
 }
@@ -45,7 +45,7 @@ void StrokeCanvas::add_segment(CanvasPoint from, CanvasPoint to, float reach) {
   const float dx = to.x - from.x;
   const float dy = to.y - from.y;
   const float squared_length = dx * dx + dy * dy;
-  const float inverse = squared_length > 1e-12f ? 1.0f / squared_length : 0.0f;  // shorter is a dot
+  const float inverse = squared_length > 1e-12f ? 1.0f / squared_length : 0.0f;  // shorter ones are dots
   const int x_begin = first_pixel(std::min(from.x, to.x) - reach, width_);
   const int x_end = end_pixel(std::max(from.x, to.x) + reach, width_);
   const int y_begin = first_pixel(std::min(from.y, to.y) - reach, height_);

@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::int64_t kImagePixels = std::int64_t{kSyntheticImageSize} * kSyntheticImageSize;
 
-// How hard the set is. Tuned so that a linear classifier ends at 83 % test accuracy (it must stay below 90 %)
-// while LeNet passes 98.5 % within a few thousand steps: a digit has to be recognised wherever it lies.
+// Difficulty of the set. Tuned so that a linear classifier reaches 83 % test accuracy (it must stay below 90 %)
+// while LeNet exceeds 98.5 % within a few thousand steps: digits have to be recognised at any position.
 // Lengths are in pixels, angles as the tangent of half the angle, the rest relative.
 constexpr float kPixelsPerUnit = 14.0f;  // glyphs are 1.4 units high
 constexpr float kMinScale = 0.75f;
@@ -32,7 +32,7 @@ constexpr float kMaxHalfTurn = 0.16f;  // 2 atan(0.16) = 18 degrees
 constexpr float kMaxShear = 0.3f;
 constexpr float kMaxShift = 2.8f;
 constexpr float kMaxBend = 0.12f;     // coefficients of the quadratic warp, glyph units
-constexpr float kMaxJitter = 0.035f;  // of each pen point, glyph units
+constexpr float kMaxJitter = 0.035f;  // per pen point, glyph units
 constexpr float kMinRadius = 0.7f;
 constexpr float kMaxRadius = 1.7f;
 constexpr float kMinInk = 0.65f;
@@ -42,15 +42,15 @@ constexpr float kMaxClutterInk = 0.7f;
 constexpr float kMaxBackground = 0.12f;
 constexpr float kMaxNoise = 0.18f;  // half width of the triangular noise of the noisiest images
 
-// Philox blocks of one example: shape draws from block 0, noise (16 bits a pixel) from block kNoiseBlock.
+// Philox blocks of one example: shape draws from block 0 on, noise (16 bits per pixel) from block kNoiseBlock on.
 constexpr std::uint64_t kBlocksPerExample = 1024;
 constexpr std::uint64_t kNoiseBlock = 512;
-constexpr std::int64_t kMaxIndex = std::int64_t{1} << 38;  // 48-bit block numbers
+constexpr std::int64_t kMaxIndex = std::int64_t{1} << 38;  // since block numbers have 48 bits
 
 GlyphMap draw_distortion(ExampleDraws& draws) {
   GlyphMap result;
   for (float& coefficient : result.bend) coefficient = draws.symmetric(kMaxBend);
-  // A rotation from the tangent u of half its angle: no sine or cosine, whose last bits differ between libraries.
+  // Rotation computed from the tangent u of half its angle, because sines and cosines differ between libraries.
   const float u = draws.symmetric(kMaxHalfTurn);
   const float cosine = (1.0f - u * u) / (1.0f + u * u);
   const float sine = 2.0f * u / (1.0f + u * u);
@@ -79,7 +79,7 @@ void paint_digit(int digit, ExampleDraws& draws, StrokeCanvas& canvas) {
   canvas.paint(radius, ink);
 }
 
-/// Up to kMaxClutter short faint lines, thin or blunt, anywhere. One in three is a dot.
+/// Paints up to kMaxClutter short faint lines, thin or blunt, anywhere. One in three is a dot.
 void paint_clutter(ExampleDraws& draws, StrokeCanvas& canvas) {
   const std::uint32_t count = draws.below(kMaxClutter + 1);
   for (std::uint32_t i = 0; i < count; ++i) {

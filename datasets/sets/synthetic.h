@@ -1,4 +1,4 @@
-// The built-in data set `synthetic`: procedurally drawn handwritten digits. It needs no download.
+// The built-in data set `synthetic`: procedurally drawn handwritten digits, without files.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@ constexpr std::int32_t synthetic_label(std::int64_t index) { return static_cast<
 /// pixel noise.
 ///
 /// The image is a pure function of (seed, subset, index), drawn with DrawPurpose::kSyntheticData: step = 0 for train, 1
-/// for test; Philox blocks index * 1024 and up. Only IEEE operations that round correctly are used and contraction is
-/// off, so bits are equal on every machine, for any number of threads.
+/// for test; Philox blocks from index * 1024 on. Uses only correctly rounded IEEE operations without contraction, so
+/// bits are equal on every machine, for any number of threads.
 /// @param pixels  [28, 28] out: 0 = background, 255 = full ink
 /// @throws InvalidArgument if pixels has another size or index is not in [0, 2^38)
 void draw_synthetic_digit(std::uint64_t seed, Subset subset, std::int64_t index, std::span<std::uint8_t> pixels);
 
 /// Draws a whole subset with `options.num_threads` threads (60,000 images: about 0.7 s of one core) and keeps it in
-/// memory. Examples are preprocessed as MNIST's (see GreyImages). `options.data_dir` is not used.
-/// @throws InvalidArgument for a bad image_size or num_threads
+/// memory. Examples are preprocessed like MNIST's (see GreyImages). `options.data_dir` is ignored.
+/// @throws InvalidArgument for an invalid image_size or num_threads
 std::unique_ptr<Dataset> make_synthetic(const DatasetOptions& options);
 
 }  // namespace terngrad

@@ -19,26 +19,26 @@ namespace {
 using Colour = std::array<float, 3>;
 
 constexpr int kOwnSize = 224;
-// Philox blocks of one example: shape draws from block 0, noise (a byte a pixel) from block kSynthetic224NoiseBlock.
+// Philox blocks of one example: shape draws from block 0 on, noise (1 byte per pixel) from kSynthetic224NoiseBlock on.
 constexpr std::uint64_t kSynthetic224Blocks = 8192;
 constexpr std::uint64_t kSynthetic224NoiseBlock = 1024;
-constexpr std::int64_t kMaxSynthetic224Index = std::int64_t{1} << 35;  // 48-bit block numbers
+constexpr std::int64_t kMaxSynthetic224Index = std::int64_t{1} << 35;  // since block numbers have 48 bits
 static_assert(std::uint64_t{kMaxSynthetic224Size} * ((kMaxSynthetic224Size + 15) / 16) <=
               kSynthetic224Blocks - kSynthetic224NoiseBlock);
 
-// Lengths in pixels are of the image's side, angles the tangent of half the angle.
-constexpr float kMinHeight = 0.55f;  // of the digit
+// Lengths are relative to the image's side, angles given as the tangent of half the angle.
+constexpr float kMinHeight = 0.55f;  // height of the digit
 constexpr float kMaxHeight = 0.8f;
 constexpr float kGlyphHeight = 1.5f;    // in the glyph plane, with room for the bend
-constexpr float kMaxHalfLean = 0.08f;   // of the digit: 9 degrees
-constexpr float kMaxHalfTilt = 0.035f;  // of the grating: 4 degrees
+constexpr float kMaxHalfLean = 0.08f;   // rotation of the digit: 9 degrees
+constexpr float kMaxHalfTilt = 0.035f;  // rotation of the grating: 4 degrees
 constexpr float kMinPeriod = 1.0f / 16;
 constexpr float kMaxPeriod = 1.0f / 8;
-constexpr float kMaxShake = 0.03f;  // of pen points, in the glyph plane
+constexpr float kMaxShake = 0.03f;  // jitter of pen points, in the glyph plane
 constexpr float kMinPen = 0.05f;    // radius over height
 constexpr float kMaxPen = 0.08f;
-constexpr float kMinContrast = 0.15f;    // half the distance of the grating's colours, in the channel that has most
-constexpr float kMinInkDistance = 0.5f;  // of the digit's colour from their middle, likewise
+constexpr float kMinContrast = 0.15f;    // half the distance of the grating's colours, in the channel with the largest
+constexpr float kMinInkDistance = 0.5f;  // distance of the digit's colour from the grating's mean, likewise
 constexpr float kMaxGrain = 0.08f;       // half width of the noise
 
 /// Cosine and sine of 0, 18, ... 162 degrees.
@@ -53,7 +53,7 @@ constexpr std::array<std::array<float, 2>, 10> kDirections = {{{1.0f, 0.0f},
                                                                {-0.809017f, 0.5877853f},
                                                                {-0.9510565f, 0.309017f}}};
 
-/// Turns a direction by an angle of which u is the tangent of half.
+/// Rotates a direction by an angle whose half has the tangent u.
 std::array<float, 2> turned(std::array<float, 2> direction, float u) {
   const float cosine = (1.0f - u * u) / (1.0f + u * u);
   const float sine = 2.0f * u / (1.0f + u * u);
@@ -64,7 +64,7 @@ Colour draw_colour(ExampleDraws& draws) {
   return {draws.uniform(0.0f, 1.0f), draws.uniform(0.0f, 1.0f), draws.uniform(0.0f, 1.0f)};
 }
 
-/// A colour at least `distance` from `other` in one channel: drawn, and one channel moved where it is nearer.
+/// A random colour, with one channel changed if necessary to be at least `distance` from `other` in some channel.
 Colour draw_distant_colour(const Colour& other, float distance, ExampleDraws& draws) {
   Colour colour = draw_colour(draws);
   const std::uint32_t channel = draws.below(3);
@@ -76,11 +76,11 @@ Colour draw_distant_colour(const Colour& other, float distance, ExampleDraws& dr
 
 /// A wave between two colours: mean + half wave((x cos + y sin) / period + phase).
 struct Grating {
-  float per_x = 0;  // periods for each pixel to the right
-  float per_y = 0;  // and down
+  float per_x = 0;  // periods per pixel to the right
+  float per_y = 0;  // periods per pixel down
   float phase = 0;
   Colour mean{};
-  Colour half{};  // of the difference of the colours
+  Colour half{};  // half of the colours' difference
 };
 
 Grating draw_grating(int direction, float side, ExampleDraws& draws) {
@@ -117,7 +117,7 @@ void paint_glyph(int digit, float side, ExampleDraws& draws, StrokeCanvas& canva
   canvas.paint(radius, 1.0f);
 }
 
-/// The canvas of this thread for images of a size, empty.
+/// This thread's canvas for images of side `size`, cleared.
 StrokeCanvas& empty_canvas(int size) {
   static thread_local int canvas_size = 0;
   static thread_local std::unique_ptr<StrokeCanvas> canvas;
@@ -129,15 +129,15 @@ StrokeCanvas& empty_canvas(int size) {
   return *canvas;
 }
 
-/// 1 at whole numbers, -1 between them. |t| < 2^23.
+/// Triangle wave: 1 at integers, -1 halfway between them. |t| < 2^23.
 float triangle_wave(float t) {
-  // floor(t) through integers, which vectorizes.
+  // floor(t) by integer conversion, which vectorizes.
   const float truncated = static_cast<float>(static_cast<std::int32_t>(t));
   const float floor = truncated - (t < truncated ? 1.0f : 0.0f);
   return 4.0f * std::fabs(t - floor - 0.5f) - 1.0f;
 }
 
-/// Noise of a row of pixels, uniform bytes as -grain to grain, from Philox blocks `block` and up.
+/// Noise for a row of pixels: bytes mapped uniformly to [-grain, grain], from Philox block `block` on.
 void draw_noise(const DrawKey& key, std::uint64_t block, float grain, std::span<float> noise) {
   const float factor = grain * (1.0f / 128.0f);
   for (std::size_t x = 0; x < noise.size(); x += 16, ++block) {
@@ -149,7 +149,7 @@ void draw_noise(const DrawKey& key, std::uint64_t block, float grain, std::span<
   }
 }
 
-/// What is behind the digit, the digit and the noise, from [0, 1] to [-1, 1].
+/// Composes grating, digit and noise and maps [0, 1] to [-1, 1].
 void write_image(const DrawKey& key, std::uint64_t first_block, int size, const Grating& grating, const Colour& ink,
                  float grain, std::span<const float> digit, std::span<float> image) {
   const auto side = static_cast<std::size_t>(size);

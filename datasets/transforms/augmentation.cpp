@@ -11,18 +11,18 @@
 namespace terngrad {
 namespace {
 
-// What the largest word draws is still a contrast that standardize_crop takes.
+// The largest word draws a contrast that standardize_crop accepts.
 static_assert(kMinContrast + (kMaxContrast - kMinContrast) * (static_cast<float>(0xffffffu) * 0x1p-24f) <=
               kMaxContrast);
 
-/// The window's first pixel of each channel.
+/// A window: the first pixel of each channel.
 struct Window {
   std::array<const std::uint8_t*, kAugmentedChannels> planes;
   std::ptrdiff_t stride;
   int size;
 };
 
-/// 32 bits hold the sums of a row, 64 those of any window.
+/// Sums of a row fit into 32 bits, sums of any window into 64.
 common::WindowSums sum_window(const Window& window) {
   common::WindowSums sums{};
   for (std::size_t channel = 0; channel < window.planes.size(); ++channel) {
@@ -48,7 +48,7 @@ common::AffineMap standardizing_map(const Window& window, double contrast) {
                                    std::sqrt(3.0 * static_cast<double>(pixels)));
 }
 
-/// A template, so that the step through a row is a constant and the loop becomes vector code.
+/// A template, so that the step through a row is a constant and the loop vectorizes.
 template <bool kFlip>
 void write_window(const Window& window, const common::AffineMap& map, float* image) {
   const auto [red_centre, green_centre, blue_centre] = map.centre;

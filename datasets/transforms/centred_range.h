@@ -1,12 +1,12 @@
-// Centre crop and centre pad along one axis.
+// Centred crop and padding along one axis.
 #pragma once
 
 #include <algorithm>
 
 namespace terngrad {
 
-/// How `from` source positions map to `to` target positions when both are centred: `count` positions starting at
-/// `source` and `target`. An odd rest is cut off, or padded, at the end.
+/// Maps `from` centred source positions to `to` target positions: `count` positions starting at `source` and `target`.
+/// The odd one of an odd difference is cropped, or padded, at the end.
 struct CentredRange {
   CentredRange(int from, int to)
       : source(std::max(0, (from - to) / 2)), target(std::max(0, (to - from) / 2)), count(std::min(from, to)) {}

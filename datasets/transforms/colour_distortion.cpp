@@ -10,10 +10,10 @@
 namespace terngrad {
 namespace {
 
-constexpr std::size_t kSumLanes = 24;  // eight pixels: compilers make vectors of them
+constexpr std::size_t kSumLanes = 24;  // eight pixels, so that the loop vectorizes
 constexpr std::size_t kSummedAsFloat = 64 * kSumLanes;
 
-/// Mean of each channel: lane i adds values i, i + kSumLanes, ..., 64 of them as floats, these in double.
+/// Mean of each channel: lane i adds values i, i + kSumLanes, ...: 64 of them in float, these partial sums in double.
 std::array<float, 3> channel_means(std::span<const float> image) {
   std::array<double, kSumLanes> sums{};
   for (std::size_t first = 0; first < image.size(); first += kSummedAsFloat) {

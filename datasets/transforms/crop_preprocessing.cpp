@@ -12,7 +12,7 @@
 namespace terngrad {
 namespace {
 
-/// Sides of the whole image, resized.
+/// Sides of the resized image.
 struct ResizedSides {
   int height = 0;
   int width = 0;
@@ -24,7 +24,7 @@ ResizedSides with_shorter_side(const ImageHeader& header, int side) {
   return {.height = resized(header.height), .width = resized(header.width)};
 }
 
-/// Memory that one thread uses again and again.
+/// Reusable buffers of one thread.
 struct CropBuffers {
   ResizeAxis rows;
   ResizeAxis columns;
@@ -66,9 +66,9 @@ class CropPreprocessing : public Preprocessing {
  protected:
   int size() const { return size_; }
 
-  /// @param draws  of a training subset
+  /// The sides that the image is resized to. @param draws  present for training subsets
   virtual ResizedSides resized_sides(const ImageHeader& header, const std::optional<ImageDraws>& draws) const = 0;
-  /// Makes values of 0 to 255 what the net takes.
+  /// Normalizes a row of values 0 to 255 for the net, in place.
   virtual void finish_row(float* row) const = 0;
 
  private:

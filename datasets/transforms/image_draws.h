@@ -1,4 +1,4 @@
-// What the preprocessing of an image draws: words of one visit to one example.
+// ImageDraws: random words for preprocessing an image in one visit.
 #pragma once
 
 #include <array>
@@ -9,15 +9,15 @@
 
 namespace terngrad {
 
-inline constexpr int kImageDrawBlocks = 128;  // blocks of each example
-/// Examples that can draw: their blocks must fit into the 48 bits of a counter.
+inline constexpr int kImageDrawBlocks = 128;  // Philox blocks per example
+/// Maximum number of examples: their blocks must fit into the 48 bits of a counter.
 inline constexpr std::int64_t kMaxDrawnExamples = std::int64_t{1} << 41;
 
 /// Words of Philox with key visit.seed, step visit.epoch, worker 0, DrawPurpose::kAugmentation and block 128 index + j:
-///   j = 0            resizing method and order of colours, flip, brightness, saturation
+///   j = 0            resizing method and order of colour operations, flip, brightness, saturation
 ///   j = 1            hue, contrast, shorter side, not used
 ///   j = 2 + attempt  aspect, height, top, left of a sampled box; a crop takes top and left of attempt 0
-/// A set draws either these or those of datasets/transforms/augmentation.h, which has the same counters.
+/// A data set uses either these draws or those of datasets/transforms/augmentation.h, which has the same counters.
 class ImageDraws {
  public:
   /// @throws InvalidArgument for an index not in [0, kMaxDrawnExamples) or an epoch of more than 40 bits
@@ -33,15 +33,15 @@ class ImageDraws {
   std::uint64_t first_block_;
 };
 
-/// A number of [0, 1) with 24 random bits: word / 2^8 / 2^24.
+/// A number in [0, 1) with 24 random bits: word / 2^8 / 2^24.
 constexpr float uniform_of(std::uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
-/// An integer of [0, count): word * count / 2^32, rounded down.
+/// An integer in [0, count): word * count / 2^32, rounded down.
 constexpr int below_of(std::uint32_t word, int count) {
   return static_cast<int>(std::uint64_t{word} * static_cast<std::uint64_t>(count) >> 32);
 }
 
-/// Bit 31.
+/// A random bit: bit 31.
 constexpr bool coin_of(std::uint32_t word) { return word >> 31 != 0; }
 
 }  // namespace terngrad

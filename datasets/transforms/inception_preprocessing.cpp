@@ -17,14 +17,14 @@ namespace {
 constexpr std::array kDrawnMethods = {ResizeMethod::kBilinear, ResizeMethod::kNearest, ResizeMethod::kBicubic,
                                       ResizeMethod::kArea};
 
-/// What one visit sees of an image.
+/// The part of an image that one visit uses.
 struct BoxView {
   ImageBox box;
   ResizeMethod method = ResizeMethod::kBilinear;
   bool flip = false;
 };
 
-/// Memory that one thread uses again and again.
+/// Reusable buffers of one thread.
 struct BoxBuffers {
   ResizeAxis rows;
   ResizeAxis columns;
@@ -33,13 +33,13 @@ struct BoxBuffers {
 };
 
 ImageBox middle_box(const ImageHeader& header) {
-  // Whole sixteenths: rounds down as in double, where 0.875 is exact.
+  // Sixteenths in integers: rounds down as the double formula, in which 0.875 is exact.
   const int top = header.height / 16, left = header.width / 16;
   return {.top = top, .left = left, .height = header.height - 2 * top, .width = header.width - 2 * left};
 }
 
 void check_objects(const StoredImage& image) {
-  const auto is_range = [](float min, float max) { return min >= 0 && min <= max && max <= 1; };  // no NaN is
+  const auto is_range = [](float min, float max) { return min >= 0 && min <= max && max <= 1; };  // false for NaN
   for (const BoundingBox& box : image.boxes) {
     if (is_range(box.x_min, box.x_max) && is_range(box.y_min, box.y_max)) continue;
     TERNGRAD_THROW(DataError, "'", image.name, "': expected bounding boxes with 0 <= min <= max <= 1, found x ",
@@ -75,7 +75,7 @@ class InceptionPreprocessing : public Preprocessing {
   }
 
  private:
-  /// To values of 0 to 1.
+  /// Resizes to values in [0, 1].
   void resize(const StoredImage& image, const BoxView& view, std::span<float> square) const {
     thread_local BoxBuffers buffers;
     const ImageBox& box = view.box;

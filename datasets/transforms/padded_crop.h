@@ -1,5 +1,5 @@
-// Crops at random places of an image with a border, and the mean and deviation of a whole set: how residual nets for
-// CIFAR-10 are trained.
+// Crops of images with a border, normalized by the data set's means and deviations: the training of residual nets for
+// CIFAR-10.
 #pragma once
 
 #include <array>
@@ -10,19 +10,19 @@
 
 namespace terngrad {
 
-/// What each byte of a channel becomes: (p / 255 - mean) / deviation, computed in double and rounded once.
+/// Table of (p / 255 - mean) / deviation for each byte p and channel, computed in double and rounded once.
 using ByteTables = std::array<std::array<float, 256>, kAugmentedChannels>;
 
-/// @param means, deviations  of each channel, of p / 255 over a set; deviations above 0
+/// @param means, deviations  per channel, of p / 255 over a data set; deviations above 0
 ByteTables make_byte_tables(const std::array<double, kAugmentedChannels>& means,
                             const std::array<double, kAugmentedChannels>& deviations);
 
-/// out[y, x, c] = tables[c][p] with p the byte of the image at row y + top - border and column x + left - border, or of
-/// a flipped image x from the right; 0, which is black, where that lies outside: He et al., "Deep Residual Learning for
-/// Image Recognition", CVPR 2016, section 4.2, whose border of 4 around 32 x 32 gives a crop of 32 offsets 0 to 8.
-/// Equal calls give equal bits on every machine.
+/// out[y, x, c] = tables[c][p] with p the byte of the image at row y + top - border and column x + left - border (x
+/// from the right if flipped), or p = 0 (black) outside the image. He et al., "Deep Residual Learning for Image
+/// Recognition", CVPR 2016, section 4.2: a border of 4 around 32 x 32, so crops of 32 have offsets 0 to 8. Equal calls
+/// give equal bits on every machine.
 /// @param planar        [3, source_size, source_size]: red, green, blue
-/// @param augmentation  offsets in the image with its border; its contrast must be 1
+/// @param augmentation  offsets refer to the image with its border; contrast must be 1
 /// @param image         [size, size, 3] out
 /// @throws InvalidArgument unless the window lies inside the image with its border and the buffers have these sizes
 void padded_crop(std::span<const std::uint8_t> planar, int source_size, int border, const Augmentation& augmentation,

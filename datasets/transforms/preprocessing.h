@@ -1,4 +1,4 @@
-// How stored images become what nets for ImageNet take.
+// Preprocessing: conversion of stored images to the input of ImageNet nets.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +15,25 @@ namespace terngrad {
 inline constexpr int kMinPreprocessedSize = 8;
 inline constexpr int kMaxPreprocessedSize = 512;
 
-/// How a stored image becomes what a net takes. Safe to call from several threads. Equal calls give equal bits on every
-/// machine whose libjpeg decodes alike.
+/// Converts a stored image to a net's input. Thread-safe. Equal calls give equal bits on every machine with the same
+/// libjpeg results.
 class Preprocessing {
  public:
   virtual ~Preprocessing() = default;
 
-  /// Whether run() draws from the visit: true of a training subset.
+  /// True if run() depends on the visit: for training subsets.
   virtual bool is_augmented() const = 0;
 
-  /// @param visit, index  what the draws come from (datasets/transforms/image_draws.h), if is_augmented()
+  /// @param visit, index  key of the draws (datasets/transforms/image_draws.h), if is_augmented()
   /// @param square        [size, size, 3] out: red, green, blue
-  /// @throws DataError, with the image's name, for what is no image or a damaged one, or has boxes that are none;
-  /// InvalidArgument for a square of another size, and, if is_augmented(), an index not below 2^41 or an epoch of more
-  /// than 40 bits
+  /// @throws DataError, with the image's name, for data that are not an image or are damaged, and for invalid bounding
+  /// boxes; InvalidArgument for a square of another size, and, if is_augmented(), an index of 2^41 or more or an epoch
+  /// of more than 40 bits
   virtual void run(const StoredImage& image, const ExampleVisit& visit, std::int64_t index,
                    std::span<float> square) const = 0;
 };
 
-/// With p a pixel of 0 to 255 and x = p / 255:
+/// Creates a preprocessing by name. With p a pixel in 0 to 255 and x = p / 255:
 ///   name       training                                            evaluation            result
 ///   alexnet    all to 256 x 256; crop; flip                        the middle            p - mean
 ///   vgg        shorter side to 256..512; crop; flip                256; the middle       p - mean
@@ -41,15 +41,15 @@ class Preprocessing {
 ///              flip; colours; clamped to [0, 1]                    each side, bilinear
 ///   standard   shorter side to 256 / 224 of size, antialiased;     the middle            2 (x - 1/2)
 ///              crop; flip
-/// The means are 123.68, 116.78 and 103.94. The first three are those of TensorFlow's models, with which TernGrad's
-/// nets for ImageNet were trained; standard is He et al.'s and torchvision's evaluation, with a crop at random for
-/// training. See crop_preprocessing.h and inception_preprocessing.h.
+/// The means are 123.68, 116.78 and 103.94. The first three are those of TensorFlow's models, used to train TernGrad's
+/// ImageNet nets; standard is the evaluation of He et al. and torchvision, with random crops for training. See
+/// crop_preprocessing.h and inception_preprocessing.h.
 /// @param name  alexnet, vgg, inception or standard
-/// @param size  height and width of the result: kMinPreprocessedSize to kMaxPreprocessedSize; of alexnet and vgg to 256
+/// @param size  side of the result: kMinPreprocessedSize to kMaxPreprocessedSize, for alexnet and vgg up to 256
 /// @throws InvalidArgument for another name or size
 std::unique_ptr<Preprocessing> make_preprocessing(const std::string& name, Subset subset, int size);
 
-/// The names that make_preprocessing accepts.
+/// Names that make_preprocessing accepts.
 std::vector<std::string> image_preprocessing_names();
 
 }  // namespace terngrad

@@ -12,10 +12,10 @@
 namespace terngrad {
 namespace {
 
-/// What a side becomes when the shorter side becomes `size`.
+/// New length of a side when the shorter side becomes `size`.
 int resized_side(int side, int shorter, int size) { return static_cast<int>(std::int64_t{side} * size / shorter); }
 
-/// The axis of a side, cut to the `count` pixels in its middle.
+/// The axis of a side, cropped to its `count` central pixels.
 ResizeAxis make_axis(int side, int resized, int count) {
   ResizeAxis axis;
   make_resize_axis(ResizeMethod::kAntialiased,
@@ -33,7 +33,7 @@ void check(const char* caller, const DecodedImage& image, int size) {
   check_decoded_image(caller, image);
 }
 
-/// Calls use_row(y, values) with every row of a resized image, values from 0 to 255.
+/// Calls use_row(y, values) with every row of the resized image, with values in 0 to 255.
 template <class UseRow>
 void for_each_row(const DecodedImage& image, const ResizeAxis& rows, const ResizeAxis& columns, const UseRow& use_row) {
   const ImagePart part{.pixels = image.pixels.data(),

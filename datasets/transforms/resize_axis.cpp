@@ -12,7 +12,7 @@ namespace {
 constexpr double kBicubicA = -0.75;
 constexpr float kBicubicSteps = 1024;
 
-/// The source pixels of one target pixel, without those beyond the edges.
+/// The source pixels of one target pixel, without pixels beyond the edges.
 struct Taps {
   int first = 0;
   std::vector<double> weights;
@@ -28,7 +28,7 @@ float position(const ResizedRange& range, int i) {
   return static_cast<float>(range.from) / static_cast<float>(range.to) * static_cast<float>(i);
 }
 
-/// The kernel for distances of at most 1, and from 1 to 2.
+/// The bicubic kernel for distances of at most 1, and from 1 to 2.
 double near_weight(double x) { return ((kBicubicA + 2) * x - (kBicubicA + 3)) * x * x + 1; }
 double far_weight(double x) { return ((kBicubicA * x - 5 * kBicubicA) * x + 8 * kBicubicA) * x - 4 * kBicubicA; }
 
@@ -62,7 +62,7 @@ void bicubic(const ResizedRange& range, int i, Taps& taps) {
 }
 
 void area(const ResizedRange& range, int i, Taps& taps) {
-  // In units of 1 / to source pixels, so that all is whole.
+  // In units of 1 / to source pixels, so that all quantities are integers.
   const std::int64_t from = range.from, to = range.to;
   const std::int64_t begin = from * i, end = begin + from;
   taps.reset(static_cast<int>(begin / to), static_cast<int>((end + to - 1) / to));
@@ -127,7 +127,7 @@ void make_resize_axis(ResizeMethod method, const ResizedRange& range, ResizeAxis
   axis.weights.assign(count * num_taps, 0.0f);
   for (std::size_t k = 0; k < count; ++k) {
     const Taps& taps = targets[k];
-    const int first = std::min(taps.first, axis.end - axis.taps);  // all taps among the pixels that are needed
+    const int first = std::min(taps.first, axis.end - axis.taps);  // keep all taps inside the needed pixels
     axis.first[k] = first + range.source_first;
     float* const weights = axis.weights.data() + k * num_taps + (taps.first - first);
     for (std::size_t t = 0; t < taps.weights.size(); ++t) weights[t] = static_cast<float>(taps.weights[t]);

@@ -7,7 +7,7 @@
 namespace terngrad {
 namespace {
 
-/// cpu::resize_columns, of one channel.
+/// cpu::resize_columns for one channel.
 void resize_grey_columns(const float* row, const ResizeAxis& columns, float* out) {
   const float* weights = columns.weights.data();
   for (const int first : columns.first) {
@@ -39,7 +39,7 @@ const float* RowResizer::resized_row(int source) {
   float* const out = scratch_.ring.data() + static_cast<std::size_t>(source % rows_.taps) * row_pitch_;
   if (source < next_row_) return out;
   next_row_ = source + 1;
-  // A row of the whole image, of which only the needed columns are filled.
+  // A buffer for a whole row, in which only the needed columns are filled.
   const std::ptrdiff_t begin = std::ptrdiff_t{columns_.begin} * part_.channels;
   const std::uint8_t* const bytes = part_.pixels + std::ptrdiff_t{source - part_.top} * part_.row_bytes +
                                     std::ptrdiff_t{columns_.begin - part_.left} * part_.channels;

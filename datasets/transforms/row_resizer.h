@@ -1,4 +1,4 @@
-// Resizing an image by weights of its columns and rows, a row at a time.
+// RowResizer: resizes an image row by row, by weights of columns and rows.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace terngrad {
 
-/// Pixels of an image in memory, from row `top` and column `left`.
+/// A part of an image in memory, from row `top` and column `left` on.
 struct ImagePart {
   const std::uint8_t* pixels = nullptr;
   std::ptrdiff_t row_bytes = 0;
@@ -18,24 +18,24 @@ struct ImagePart {
   int left = 0;
 };
 
-/// Memory of a RowResizer, which the next one may use again. What it holds means nothing.
+/// Scratch memory of a RowResizer, which may be reused by the next one.
 struct ResizeScratch {
   std::vector<float> source_row;
-  std::vector<float> ring;         // the last rows.taps source rows, resized along the columns
-  std::vector<const float*> rows;  // of the ring, those of a target row
+  std::vector<float> ring;         // the last rows.taps source rows, resized horizontally
+  std::vector<const float*> rows;  // rows of the ring for a target row
 };
 
-/// target[y, x, c] = sum over t of row weight t times (sum over u of column weight u times source pixel), each sum in
-/// the order of the axes, not rounded to bytes in between: equal calls give equal bits on every machine.
+/// target[y, x, c] = sum over t of row weight t times (sum over u of column weight u times source pixel), summed in the
+/// order of the axes, without intermediate rounding to bytes: equal calls give equal bits on every machine.
 class RowResizer {
  public:
-  /// @param part     holds the pixels [rows.begin, rows.end) x [columns.begin, columns.end)
-  /// @param rows     not flipped
-  /// @param scratch  lives as long as this
+  /// @param part     contains the pixels [rows.begin, rows.end) x [columns.begin, columns.end)
+  /// @param rows     must not be flipped
+  /// @param scratch  must outlive this object
   RowResizer(const ImagePart& part, const ResizeAxis& rows, const ResizeAxis& columns, ResizeScratch& scratch);
 
-  /// Values 0 to 255 (kBicubic: beyond, too) of target row `y`, which must not be less than at the call before.
-  /// @param out  [columns.num_targets(), channels]
+  /// Computes target row `y`, which must not decrease from call to call.
+  /// @param out  [columns.num_targets(), channels] values in 0 to 255 (with kBicubic also outside)
   void write_row(int y, float* out);
 
  private:
@@ -45,9 +45,9 @@ class RowResizer {
   const ResizeAxis& rows_;
   const ResizeAxis& columns_;
   std::size_t row_values_;
-  std::size_t row_pitch_;  // of the ring
+  std::size_t row_pitch_;  // distance of the ring's rows
   ResizeScratch& scratch_;
-  int next_row_;  // of the source, not yet in the ring
+  int next_row_;  // the next source row to put into the ring
 };
 
 }  // namespace terngrad

@@ -10,7 +10,7 @@ namespace {
 
 int round_half_even(double x) { return static_cast<int>(std::nearbyint(x)); }
 
-/// Rows and columns [y_min, y_max) x [x_min, x_max).
+/// A box with rows [y_min, y_max) and columns [x_min, x_max).
 struct PixelBox {
   std::int64_t y_min, x_min, y_max, x_max;
   std::int64_t area() const {
@@ -36,7 +36,7 @@ bool shows_any(const ImageBox& box, std::span<const BoundingBox> objects, int he
                      [&](const BoundingBox& object) { return shows(box, in_pixels(object, height, width)); });
 }
 
-/// Words: aspect, height, top, left.
+/// One attempt; nothing if it fails. @param words  draws: aspect, height, top, left
 std::optional<ImageBox> draw_attempt(int height, int width, const std::array<std::uint32_t, 4>& words) {
   const double aspect = kMinBoxAspect + (kMaxBoxAspect - kMinBoxAspect) * static_cast<double>(uniform_of(words[0]));
   const std::int64_t area = std::int64_t{height} * width;

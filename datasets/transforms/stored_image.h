@@ -1,4 +1,4 @@
-// An image as a record or file holds it, and its pixels.
+// StoredImage: an encoded or raw image of a record or file, and access to its pixels.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,22 @@
 
 namespace terngrad {
 
-/// An image as a record or file holds it.
+/// An image in a record or file.
 struct StoredImage {
   std::string name = "";                     // for messages
   std::span<const std::uint8_t> bytes = {};  // a JPEG or PNG file, or pixels [height, width, 3]
-  bool is_raw = false;                       // pixels
-  int height = 0;                            // of a raw image; else the file says it
-  int width = 0;                             // likewise
-  std::span<const BoundingBox> boxes = {};   // what it shows, where that is known
+  bool is_raw = false;                       // true: `bytes` are pixels
+  int height = 0;                            // raw images only
+  int width = 0;                             // raw images only
+  std::span<const BoundingBox> boxes = {};   // known objects in the image
 };
 
-/// @throws DataError, with the image's name, for what is neither a JPEG nor a PNG image, or a raw image that has no or
-/// too many pixels or other than it says
+/// Reads the header. @throws DataError, with the image's name, for data that are neither a JPEG nor a PNG image, and
+/// for a raw image with no, too many or a wrong number of pixels
 ImageHeader read_stored_header(const StoredImage& image);
 
-/// The pixels of a part: those of a raw image where they are, else decoded into `buffer`. Colours; grey ones become
-/// three equal channels.
-/// @param image   of which read_stored_header has been called
+/// The RGB pixels of a box, with equal channels for grey images: a view of a raw image, else decoded into `buffer`.
+/// @param image   an image accepted by read_stored_header
 /// @throws DataError, with the image's name, for damaged pixels
 ImagePart read_stored_part(const StoredImage& image, const ImageBox& box, DecodedImage& buffer);
 

@@ -1,8 +1,8 @@
-// The mean of four workers' gradients, exchanged as ternary codes: what travels, and how far off the mean is.
+// The mean of four workers' gradients, exchanged as ternary codes: prints message sizes and the error of the mean.
 //
 //   cc -std=c99 mean.c $(pkg-config --cflags --libs terngrad) -lm -o mean && ./mean
 //
-// All workers are in this process, and bytes are counted as if each were one of its own. To connect processes, pass a
+// All workers are in this process, and bytes are counted as if each worker were a process. To connect processes, pass a
 // communicator to tg_exchange_create (tg_communicator_custom).
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ enum { NUM_WORKERS = 4, ROWS = 300, COLUMNS = 100, COUNT = ROWS * COLUMNS };
 static float gradients[NUM_WORKERS][COUNT];
 static float mean[COUNT];
 
-// Ends the program with what the library says, unless a call has succeeded.
+// Exits with the library's error message if a call has failed.
 static void check(tg_status status) {
   if (status == TG_OK) return;
   fprintf(stderr, "mean: %s: %s\n", tg_status_name(status), tg_last_error());
@@ -27,7 +27,7 @@ static tg_array array_of(float* values) {
   return array;
 }
 
-// About normal, of deviation 1: the sum of twelve uniform numbers, less its mean.
+// Approximately standard normal: the sum of twelve uniform numbers, minus its mean.
 static float noise(unsigned* state) {
   float sum = -6;
   for (int i = 0; i < 12; ++i) {
@@ -37,7 +37,7 @@ static float noise(unsigned* state) {
   return sum;
 }
 
-// Workers agree in part, as in training: a common signal, and noise of each worker's own.
+// As in training, gradients consist of a common signal and independent noise per worker.
 static void fill_gradients(void) {
   unsigned state = 1;
   for (int i = 0; i < COUNT; ++i) {
@@ -46,7 +46,7 @@ static void fill_gradients(void) {
   }
 }
 
-// |mean - m| / |m|, of the exact mean m.
+// |mean - m| / |m| with the exact mean m.
 static double relative_error(void) {
   double error = 0;
   double norm = 0;
@@ -59,7 +59,7 @@ static double relative_error(void) {
   return sqrt(error / norm);
 }
 
-// Exchanges one step with a codec, and prints what it did.
+// Exchanges one step with a codec, and prints bytes and error.
 static void exchange(const char* options) {
   tg_layout* layout = NULL;
   tg_plan* plan = NULL;

@@ -1,4 +1,4 @@
-"""What a recipe says: an experiment, its cells with the options of their runs, variants and curves."""
+"""Contents of a recipe: an experiment, its cells with the options of their runs, variants and curves."""
 
 import dataclasses
 import fnmatch
@@ -10,8 +10,8 @@ from terngrad_experiments.recipe_fields import RecipeError
 
 METRICS = ("top1", "top5")
 
-# Options of terngrad_train that say how gradients travel: what a cell and its baseline may differ in, and what a variant leaves
-# alone in cells that compress nothing.
+# Compression options of terngrad_train: a cell and its baseline may differ in them, and variants do not change them in cells
+# without compression.
 COMPRESSION = re.compile(r"(codec|scaler).*|grad_bits|clip_factor|clip_scope|block_size|ternary_format|size_to_binarize|"
                          r"quantize_logits|exchange|downlink_codec")
 # Options of terngrad_train that are lists of steps.
@@ -21,20 +21,20 @@ SCALE = re.compile(r"1(/[1-9][0-9]*)?")
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One row or point: the options of its runs. Options and paper values are not to be changed."""
+    """One row or point: the options of its runs. Options and paper values must not be changed."""
 
     experiment: str
     name: str
-    options: dict = dataclasses.field(hash=False)  # of terngrad_train; empty for a cell without runs of its own
+    options: dict = dataclasses.field(hash=False)  # options of terngrad_train; empty for a cell without own runs
     seeds: tuple = ()
     paper: dict | None = dataclasses.field(default=None, hash=False)  # {"top1": 86.56, "confidence": "A"}
     baseline: str | None = None   # short name of a cell of the same experiment, at the same scale
     margin: float | None = None   # percentage points within which a gap counts as none
     assumed: tuple = ()           # choices that the paper does not state
-    needs: tuple = ()             # what is missing before it can run
-    runs_of: tuple = ()           # full names of the cells whose runs it looks at
-    tensors: tuple = ()           # patterns of the tensors that a claim is about
-    command: str | None = None    # that measures it, where terngrad_train does not
+    needs: tuple = ()             # missing requirements for running it
+    runs_of: tuple = ()           # full names of the cells whose runs it uses
+    tensors: tuple = ()           # patterns of a claim's tensors
+    command: str | None = None    # command that measures it instead of terngrad_train
     variant: str | None = None
     scale: str = "1"
 
@@ -58,7 +58,7 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """Options that replace those of cells, if asked for."""
+    """Options that replace options of cells on request."""
 
     name: str
     options: dict = dataclasses.field(hash=False)
@@ -66,8 +66,8 @@ class Variant:
 
 @dataclasses.dataclass(frozen=True)
 class PaperPoint:
-    """What a chart of the paper shows, of one cell if `cell` names it. Without x it holds for the whole axis; low and high are
-    the min and max along it."""
+    """A value in a chart of the paper, for one cell if `cell` names it. Without x it holds for the whole axis, with minimum low
+    and maximum high."""
 
     y: float
     confidence: str
@@ -89,7 +89,7 @@ class Curve:
     cells: tuple     # patterns of short names
     panel: str
     paper: tuple = ()
-    title: str = ""           # of the panel
+    title: str = ""           # title of the panel
     whole_axis: bool = False
 
 
@@ -99,16 +99,16 @@ class Experiment:
     title: str
     kind: str
     source: str = ""
-    metric: str = ""              # "top1" or "top5", of the test set, averaged weights, last step; "" of a model
+    metric: str = ""              # "top1" or "top5", on the test set, averaged weights, last step; "" for a model
     seeds: tuple = ()
     test_examples: int = 0
     margin: float | None = None
-    reading_error: float | None = None  # of paper values that were read off a chart
+    reading_error: float | None = None  # error of paper values read off a chart
     cells: tuple = ()
     variants: tuple = ()
     curves: tuple = ()
     assumed: tuple = ()
-    model: object = None          # a model_recipe.Model, of kind model
+    model: object = None          # a model_recipe.Model, for kind model
 
     def variant_cells(self):
         """Every cell with every variant that changes it."""
@@ -123,7 +123,7 @@ class Experiment:
                      if any(fnmatch.fnmatchcase(cell.short_name, pattern) for pattern in curve.cells))
 
     def paper_points(self, curve):
-        """Those that the curve lists, and over an option the paper values of its cells."""
+        """The points that the curve lists; for a curve over an option also the paper values of its cells."""
         if curve.y not in METRICS:
             return curve.paper
         of_cells = (PaperPoint(cell.paper[curve.y], cell.paper["confidence"], None if curve.whole_axis else cell.options[curve.x],
@@ -137,8 +137,8 @@ def is_compression(option):
 
 
 def moves_momentum(options, baseline):
-    """Whether the momentum of the baseline's optimizer is the workers' before they compress, and as large: then what they train
-    differs in compression only."""
+    """True if DGC's memory has the momentum of the baseline's optimizer, with equal factor: the two then differ in compression
+    only."""
     memory = str(options.get("codec_memory", options.get("codec", "")))
     name, _, keys = memory.partition(":")
     if name != "dgc" or options.get("optimizer") != "gd" or baseline.get("optimizer") != "momentum":
@@ -148,15 +148,15 @@ def moves_momentum(options, baseline):
 
 
 def compresses(options):
-    """Whether any tensor may travel as something else than fp32."""
+    """True if any tensor may be sent in another format than fp32."""
     codec = options.get("codec", "auto")
     by_bits = options.get("grad_bits", 32) != 32
     return bool(options.get("codec_for")) or codec not in ("auto", "fp32") or (codec == "auto" and by_bits)
 
 
 def depends_on_workers(options):
-    """Why the mean that a step applies depends on how its batch is divided over workers; None if, as of fp32 gradients, nothing
-    but the order of its sums does. Layers that look at a whole batch are not known here."""
+    """The option that makes a step's mean depend on how the batch is divided among workers; None if only the order of sums does,
+    as for fp32 gradients. Does not consider layers that use the whole batch (batch norm)."""
     reasons = {"compression": compresses(options), "downlink_codec": options.get("downlink_codec", "fp32") != "fp32",
                "strategy": options.get("strategy") == "async", "reduce": options.get("reduce", "average") != "average",
                "clip_by_global_norm": options.get("clip_by_global_norm", 0) != 0}
@@ -164,8 +164,8 @@ def depends_on_workers(options):
 
 
 def options_with(cell, variant):
-    """The cell's options with a variant's, None where that changes nothing. A cell that compresses nothing takes none of a
-    variant's options of compression, since terngrad_train refuses them there."""
+    """The cell's options with a variant's, None if that changes nothing. A cell without compression does not take a variant's
+    compression options, which terngrad_train would reject."""
     takes_all = compresses(cell.options)
     taken = {name: value for name, value in variant.options.items() if takes_all or not is_compression(name)}
     options = {**cell.options, **taken}
@@ -173,8 +173,8 @@ def options_with(cell, variant):
 
 
 def with_variant(experiment, cell, variant):
-    """`cell` with a variant's options, None where that changes nothing. Its baseline is the baseline's variant, if that is
-    another run than the baseline."""
+    """`cell` with a variant's options, None if that changes nothing. Its baseline is the baseline's variant, if the variant
+    changes the baseline."""
     options = options_with(cell, variant)
     if options is None:
         return None
@@ -193,12 +193,12 @@ def divisor_of(scale):
 
 
 def _scaled_number(value, divisor):
-    """value / divisor, rounded half up, at least 1. 0 stays 0, which stands for something else than a number of steps."""
+    """value / divisor, rounded half up, at least 1. 0 stays 0, since it has a special meaning."""
     return max(1, math.floor(fractions.Fraction(value) / divisor + fractions.Fraction(1, 2))) if value else 0
 
 
 def _scaled_list(name, text, divisor):
-    """Steps separated by commas, each scaled; of evaluations that become equal one.
+    """Comma-separated steps, each scaled, without duplicates for evaluations.
 
     @throws RecipeError for boundaries that become equal: the learning rate would drop less often"""
     steps = [_scaled_number(int(step), divisor) for step in text.split(",")]
@@ -208,8 +208,8 @@ def _scaled_list(name, text, divisor):
 
 
 def scaled(cell, scale):
-    """The cell with a part of its steps: max_steps, those of evaluations, and the decay steps of the learning rate. Batch, rate
-    and workers stay. It is another cell, which the paper says nothing about.
+    """The cell with a fraction of its steps: max_steps, evaluation steps and decay steps of the learning rate are scaled; batch,
+    rate and workers are not. The result has no paper values.
 
     @param scale  "1/30"; "1" is all
     @throws RecipeError for another text, or a cell that is scaled already"""
@@ -221,7 +221,7 @@ def scaled(cell, scale):
     changed = {name: _scaled_number(cell.options[name], divisor) for name in ("max_steps", "eval_steps") if name in cell.options}
     changed |= {name: _scaled_list(name, cell.options[name], divisor) for name in STEP_LISTS if name in cell.options}
     if cell.options.get("learning_rate_decay_type") == "exponential" and "num_epochs_per_decay" in cell.options:
-        # Other schedules have none, and terngrad_train refuses what is not its default. Epochs need not be whole.
+        # Other schedules do not use the option, and terngrad_train rejects it there. Epochs need not be integers.
         changed["num_epochs_per_decay"] = cell.options["num_epochs_per_decay"] / divisor
     return dataclasses.replace(cell, options={**cell.options, **changed}, scale=f"1/{divisor}")
 

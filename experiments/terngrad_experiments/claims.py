@@ -7,7 +7,7 @@ import math
 
 from terngrad_experiments import statistics, tables
 
-# Of a Gaussian clipped at c = 2.5 deviations, exactly: length lost, angle and zeros sent, in %, degrees and %.
+# Exact values for a Gaussian clipped at c = 2.5 deviations: norm lost in %, angle in degrees, zeros in %.
 GAUSSIAN = {"norm_change_percent": 1.13, "angle_degrees": 2.75, "zero_percent": 68.2}
 
 
@@ -21,8 +21,8 @@ class Finding:
 
 
 def runs_of(results, name):
-    """The last result of each seed of a cell, of all its steps where there are any, else of the largest part, and of one kind of
-    device, of CPUs where there are both. @returns (runs, (scale, kind of device))"""
+    """The last result of each seed of a cell, from the largest available scale and one device kind, preferably the CPU.
+    @returns (runs, (scale, device kind))"""
     own = [result for result in results if result["cell"] == name and result["status"] == "done"]
     kinds = {(result["scale"], result.get("backend", "cpu")) for result in own}
     if not kinds:
@@ -32,7 +32,7 @@ def runs_of(results, name):
 
 
 def tensor_means(runs, patterns, number):
-    """Means over steps of `number` for each tensor and run that has it."""
+    """Means over steps of the telemetry `number`, for each tensor and run that has it."""
     return [tensor[number] for run in runs for name, tensor in run.get("tensors", {}).items()
             if tensor.get(number) is not None and any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
 
@@ -48,7 +48,7 @@ def source_text(name, kind, runs):
 
 
 def of_tensors(cell, results, number, convert, unit, what, key):
-    """One finding for each run that the cell looks at."""
+    """One finding per run of the cell."""
     for name in cell.runs_of:
         name = name.partition("~")[0]
         runs, kind = runs_of(results, name)
@@ -92,7 +92,7 @@ def findings_of(cell, results):
 
 
 def bits_findings(cell):
-    """Ratios that follow from the number of values alone; those of real messages are in bench/results."""
+    """Ratios computed from the number of code values; measured ratios of messages are in bench/results."""
     if cell.paper and "downlink_ratio" in cell.paper:
         workers = int(cell.name.rpartition("n")[2])
         lanes = 64 / (64 // math.ceil(math.log2(2 * workers + 1)))
@@ -104,7 +104,7 @@ def bits_findings(cell):
 
 
 def findings(experiment, results):
-    """All that can be said by now, in order of the recipe."""
+    """All findings available so far, in order of the recipe."""
     found = []
     for cell in experiment.cells:
         found.extend(findings_of(cell, results))
@@ -120,7 +120,7 @@ def rows(experiment, results):
 
 
 def notes(experiment, results):
-    """What cannot be said yet and why, and what the paper does not state."""
+    """Notes on findings that are missing, with reasons, and on assumptions that the paper does not state."""
     lines = []
     for cell in experiment.cells:
         if not [*findings_of(cell, results), *bits_findings(cell)]:

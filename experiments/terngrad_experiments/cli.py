@@ -17,7 +17,7 @@ class UsageError(Exception):
 
 
 def parse_seeds(text):
-    """"1-3" or "1,4": a list of seeds."""
+    """Parses a list of seeds, "1-3" or "1,4"."""
     seeds = []
     for part in text.split(","):
         first, is_range, last = part.partition("-")
@@ -31,7 +31,7 @@ def parse_seeds(text):
 
 
 def default_data(home):
-    """The checkout's data/, where scripts/download_data.sh puts them; of an installed driver that of the working directory."""
+    """Default data folder: data/ of the checkout (scripts/download_data.sh), or of the working directory if installed."""
     return home.parent / "data" if (home.parent / "scripts").is_dir() else pathlib.Path("data")
 
 
@@ -46,8 +46,8 @@ def auto_or_positive(text):
 
 
 def add_folders(parser, script, home, is_command=False):
-    """The options that every command takes. Before the command they have their defaults; after it, where `is_command`, none, so
-    that what is not given there leaves what stands before it."""
+    """Adds the options common to all commands. They have defaults before the command, but not after it (`is_command`), so that
+    an option that is missing there does not override one before the command."""
     title = None if is_command else "before or after COMMAND; of an option given twice the later one counts"
     group = parser.add_argument_group("folders", title)
 
@@ -131,7 +131,7 @@ def recorded(options):
 
 
 def of_commit(options, results):
-    """(results, LeftOut) by --same_commit, (results, None) without it."""
+    """(results, LeftOut) with --same_commit, else (results, None)."""
     return (results, None) if options.same_commit is None else commits.of_one(results, options.same_commit)
 
 
@@ -233,7 +233,7 @@ def show_table(options):
 
 
 def say_left_out(left_out):
-    """Where the output itself has no place for it."""
+    """Prints the note on results of other commits, for outputs that cannot contain it."""
     if left_out is not None:
         print(f"terngrad_experiment: {left_out}", file=sys.stderr)
 
@@ -246,7 +246,7 @@ def draw_plot(options):
 
 
 def in_order_of_the_paper(experiments):
-    """Tables of the paper first, its figures, then the others."""
+    """Experiments in order: tables of the paper, its figures, then others."""
     return sorted(experiments, key=lambda name: (not name.startswith("table"), not name.startswith("fig"),
                                                  not experiments[name].source))
 
@@ -256,7 +256,7 @@ def write_report(options):
     named = [experiment_named(experiments, name) for name in options.name or in_order_of_the_paper(experiments)]
     known = recorded(options)
     if not options.name:
-        # What is not of the paper and was not run says nothing.
+        # Omit experiments that are not from the paper and have no results.
         named = [experiment for experiment in named if experiment.source or views.results_for([experiment], known)]
     results, left_out = of_commit(options, views.results_for(named, known))
     page = report.make_page(named, results, left_out, labels.Labels(options.data), experiments)

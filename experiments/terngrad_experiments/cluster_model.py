@@ -1,4 +1,4 @@
-"""Steps of training on a cluster that is not here, from a file that describes it. N workers, a GPU each; a step takes
+"""Predicts training steps on a cluster described by a file. For N workers with a GPU each a step takes
 
     T = S C + E + X + D + U      S = 1 + v e(N)
 
@@ -13,12 +13,13 @@ An exchange between m participants over links of latency a and bandwidth B, of m
     all_gather         (m - 1) (a + up / B)                        no downlink
     servers            2 a + max(m / servers, 1) (up + down) / B
 
-Floats, and lanes of sums, add up in transit: by ring, halving-doubling or tree (Thakur et al., 2005), flat (a ring and a tree cross a
-machine's link once, of halving-doubling its workers share the link), or within each machine first (two_levels). Ternary codes do not add up: the processes, one for
-each machine, send the messages of all their g workers, by all-gather or to servers, one for each machine, whose downlink brings one
-mean. What passes between GPUs and network also takes 2 a + bytes / B of the host link. `bisection_factor` is the part of B left to
-halving-doubling, all-gather and servers, whose messages cross the middle of the network. Codes first agree on scalers: a tree of
-4 bytes a tensor. Buckets are exchanged one after the other while the backward pass continues. Congestion besides is left out.
+Floats and integer lanes are summed in transit: by ring, halving-doubling or tree (Thakur et al., 2005), either flat (rings and trees
+cross a machine's link once; with halving-doubling its workers share the link) or within each machine first (two_levels). Ternary
+codes cannot be summed: the processes, one per machine, send the messages of all their g workers by all-gather, or to servers, one
+per machine, which send one mean back. Traffic between GPUs and network also takes 2 a + bytes / B of the host link.
+`bisection_factor` is the fraction of B available to halving-doubling, all-gather and servers, whose messages cross the bisection of
+the network. Ternary codecs first share scalers: a tree of 4 bytes per tensor. Buckets are exchanged sequentially during the backward
+pass. Other congestion is not modelled.
 """
 
 import dataclasses
@@ -33,10 +34,10 @@ from terngrad_experiments import recipe_fields as fields
 from terngrad_experiments.recipe_fields import Fields, RecipeError
 
 SOURCES = ("measured", "given", "assumed")
-TRUSTED_FACTOR = 4  # beyond that many times the observed workers a result is extrapolated
+TRUSTED_FACTOR = 4  # results beyond this factor times the measured workers count as extrapolated
 MAX_WORKERS = 100_000
 BITS = {"fp32": 32, "bf16": 16, "t2": 2, "t5": 1.6, "tmask": None, "trans": None, "lanes": None}
-NONZERO_FRACTION = 0.318  # of the codes of a Gaussian gradient that is clipped at 2.5 standard deviations
+NONZERO_FRACTION = 0.318  # nonzero codes of a Gaussian gradient clipped at 2.5 standard deviations
 TRANS_OVERHEAD_BITS = 0.03
 IN_TRANSIT = ("ring", "halving_doubling", "tree")
 
@@ -53,7 +54,7 @@ class Link:
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """Seconds as a line over an amount of work."""
+    """Seconds as a linear function of the amount of work."""
 
     fixed: float
     per_unit: float
@@ -74,17 +75,17 @@ class Bucket:
     """Tensors that are exchanged together."""
 
     elements: int
-    plain_elements: int    # in tensors that a ternary codec leaves as fp32
-    tensors: int           # that need a scaler
-    ready_fraction: float  # of the backward pass after which it is ready
+    plain_elements: int    # elements in tensors that a ternary codec sends as fp32
+    tensors: int           # number of tensors with a scaler
+    ready_fraction: float  # fraction of the backward pass after which it is ready
 
 
 @dataclasses.dataclass(frozen=True)
 class Net:
     name: str
-    examples: float  # of a worker
-    compute: Work    # of examples
-    update: Work     # of elements
+    examples: float  # per worker
+    compute: Work    # as a function of examples
+    update: Work     # as a function of elements
     backward: Number
     buckets: tuple
 
@@ -100,7 +101,7 @@ class Net:
 @dataclasses.dataclass(frozen=True)
 class Codec:
     name: str
-    encode: Work  # of elements
+    encode: Work  # as a function of elements
     decode: Work
 
 
@@ -108,11 +109,11 @@ class Codec:
 class Cluster:
     name: str
     machines: int
-    gpus: int              # of a machine
-    measured_workers: int  # the most workers that the numbers were observed with
+    gpus: int              # per machine
+    measured_workers: int  # maximum number of workers in the measurements
     gpu: Link              # between the GPUs of a machine
-    host: Link             # between them and the network
-    network: Link          # of a machine to all others
+    host: Link             # between GPUs and network
+    network: Link          # between a machine and all others
     bisection: Number
     deviation: Number      # v
     calibration: str
@@ -131,7 +132,7 @@ class Cluster:
 @dataclasses.dataclass(frozen=True)
 class Plan:
     exchange: str
-    downlink: str = ""  # none of all_gather
+    downlink: str = ""  # empty for all_gather
     two_levels: bool = False
 
     @property
@@ -141,7 +142,7 @@ class Plan:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A prediction; seconds, bytes of a worker's message."""
+    """A prediction: seconds, and bytes of a worker's message."""
 
     codec: str
     plan: Plan
@@ -158,7 +159,7 @@ class Step:
 
     @property
     def way(self):
-        """"t2 by servers, down bf16"."""
+        """Description such as "t2 by servers, down bf16"."""
         text = f"{self.codec} by {self.plan.name}"
         return f"{text}, down {self.plan.downlink}" if self.plan.downlink and self.plan.exchange not in IN_TRANSIT else text
 
@@ -182,7 +183,7 @@ def _fraction(value):
 
 
 def _points(read, key, units):
-    """[(units, seconds)] of a list of points."""
+    """Reads a list of points as [(units, seconds)]."""
     points = []
     for index, table in enumerate(read.take_tables(key)):
         point = Fields(table, f"{read.place}: {key}[{index}]")
@@ -194,7 +195,7 @@ def _points(read, key, units):
 
 
 def fitted_link(samples):
-    """Least squares of seconds = latency + bytes / bandwidth, weighted by 1 / seconds, as compress/cost/link_model.h."""
+    """Fits seconds = latency + bytes / bandwidth by least squares weighted by 1 / seconds, as compress/cost/link_model.h."""
     weights = [1 / seconds for _, seconds in samples]
     w, wb, wbb, wt, wbt = (sum(weight * size**i * seconds**j for weight, (size, seconds) in zip(weights, samples))
                            for i, j in ((0, 0), (1, 0), (2, 0), (0, 1), (1, 1)))
@@ -292,7 +293,7 @@ def _unique(pairs):
 
 @functools.cache
 def read_cluster(path):
-    """The Cluster of a file. @throws RecipeError that names the file and the key"""
+    """Reads a Cluster from a file. @throws RecipeError naming the file and the key"""
     path = pathlib.Path(path)
     try:
         text = re.sub(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', lambda match: match[1] or " ", path.read_text("utf-8"), flags=re.DOTALL)
@@ -330,7 +331,7 @@ def read_cluster(path):
 # The model.
 
 def bits_per_element(codec, workers):
-    """Of the entropy-coded formats those of NONZERO_FRACTION; lanes hold sums of `workers` codes."""
+    """Bits per element of a codec: for entropy-coded formats at NONZERO_FRACTION; lanes hold sums of `workers` codes."""
     p = NONZERO_FRACTION
     if codec == "tmask":
         return 1 + p
@@ -343,7 +344,7 @@ def bits_per_element(codec, workers):
 
 @functools.cache
 def expected_max_of_normals(count):
-    """The integral of 1 - F(x)^N over x > 0, less that of F(x)^N over x < 0; by Simpson's rule over [0, 12]."""
+    """Integral of 1 - F(x)^N over x > 0, minus that of F(x)^N over x < 0, by Simpson's rule over [0, 12]."""
     def integrand(x):
         tail = math.erfc(x / math.sqrt(2)) / 2
         return -math.expm1(count * math.log1p(-tail)) - tail**count
@@ -353,7 +354,7 @@ def expected_max_of_normals(count):
 
 
 def exchange_seconds(exchange, participants, link, up, down, servers=1):
-    """The table above; 0 of one participant."""
+    """Seconds by the table above; 0 for one participant."""
     m = participants
     if m == 1:
         return 0.0
@@ -364,7 +365,7 @@ def exchange_seconds(exchange, participants, link, up, down, servers=1):
 
 
 def suitable_plans(cluster, codec, workers):
-    """Those that a trainer can run with a codec."""
+    """The plans that a trainer can run with a codec."""
     if codec in ("fp32", "bf16", "lanes"):
         levels = (False, True) if cluster.gpus > 1 and workers > cluster.gpus else (False,)
         return [Plan(exchange, codec, two) for exchange in IN_TRANSIT for two in levels]
@@ -372,7 +373,7 @@ def suitable_plans(cluster, codec, workers):
 
 
 class _Exchange:
-    """One plan of N workers."""
+    """One plan for N workers."""
 
     def __init__(self, cluster, codec, plan, workers):
         self.cluster, self.codec, self.plan, self.workers = cluster, codec, plan, workers
@@ -384,7 +385,7 @@ class _Exchange:
         self.participants = workers if self.machines == 1 or not (plan.two_levels or self.is_coded) else self.machines
 
     def bytes_of(self, bucket):
-        """(up, down)"""
+        """(up, down) bytes of a bucket."""
         plain_bits = 16 if self.codec == "bf16" else 32
         def size(codec):
             bits = bits_per_element(codec, self.workers)
@@ -438,7 +439,7 @@ class _Exchange:
 
 
 def predict(cluster, net, codec, plan, workers):
-    """The Step. @throws ValueError for workers that fill several machines in part"""
+    """Predicts a Step. @throws ValueError for workers on several machines that are not all full"""
     exchange = _Exchange(cluster, codec.name, plan, workers)
     v = cluster.deviation.value
     compute = net.compute.seconds(net.examples) * (1 + v * expected_max_of_normals(workers) if v else 1)
@@ -454,14 +455,14 @@ def predict(cluster, net, codec, plan, workers):
 
 
 def listed_workers(cluster):
-    """1, 2, 4 ... and MAX_WORKERS, beyond one machine rounded down to whole ones."""
+    """1, 2, 4, ... and MAX_WORKERS; beyond one machine rounded down to whole machines."""
     powers = [2**i for i in range(MAX_WORKERS.bit_length()) if 2**i < MAX_WORKERS] + [MAX_WORKERS]
     return sorted({n if n <= cluster.gpus else n - n % cluster.gpus for n in powers})
 
 
 @functools.cache
 def steps_of(cluster, net, workers):
-    """For each codec and downlink the step of the fastest plan."""
+    """The step of the fastest plan for each codec and downlink."""
     steps = []
     for codec in cluster.codecs:
         plans = suitable_plans(cluster, codec.name, workers)
@@ -496,7 +497,7 @@ def short(number):
 
 
 def inputs_text(steps):
-    """"measured: compute; assumed: update, host link"."""
+    """Sources of the inputs, such as "measured: compute; assumed: update, host link"."""
     groups = []
     for source in SOURCES:
         names = dict.fromkeys(name for step in steps for name, of in step.inputs.items() if of == source)
@@ -558,7 +559,7 @@ def to_text(cluster):
 
 
 def to_json(cluster):
-    """Every step as an object; bytes and seconds."""
+    """All steps as objects with bytes and seconds."""
     steps = [{"net": net.name, **dataclasses.asdict(step), "plan": step.plan.name, "downlink": step.plan.downlink or None,
               "seconds": step.seconds, "extrapolated": workers > cluster.trusted_workers}
              for net in cluster.nets for workers in listed_workers(cluster) for step in steps_of(cluster, net, workers)]

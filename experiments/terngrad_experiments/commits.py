@@ -1,5 +1,5 @@
-"""Results of one commit: what a comparison is made of if nothing but options and seeds may explain it. A build of changed files
-is of another commit than a clean one: its name ends by -dirty."""
+"""Selecting results of one commit, so that only options and seeds can explain differences. A build with uncommitted changes
+counts as another commit: its name ends in -dirty."""
 
 import collections
 import dataclasses
@@ -8,7 +8,7 @@ DIRTY = "-dirty"
 
 
 class CommitError(ValueError):
-    """A commit that no result is of, or that several could be."""
+    """A commit without results, or an ambiguous one."""
 
 
 def commit_of(result):
@@ -18,7 +18,7 @@ def commit_of(result):
 
 @dataclasses.dataclass(frozen=True)
 class LeftOut:
-    """What a choice of one commit left out: the number of results by their commit."""
+    """Number of omitted results of other commits, by commit."""
 
     commit: str | None
     counts: dict = dataclasses.field(hash=False)
@@ -32,13 +32,12 @@ class LeftOut:
 
 
 def time_of(result):
-    """When it was recorded. Lines of earlier versions do not say it: these count by the start of their run and, where that is not
-    known either, as before all others."""
+    """Time of recording. Lines of earlier versions lack it: they count by the start of their run, else as before all others."""
     return result.get("recorded") or result.get("started") or ""
 
 
 def newest(results):
-    """The commit of the run that was recorded last, None without runs. Of equal times the later line counts."""
+    """The commit of the last recorded run, None without runs. At equal times the later line counts."""
     if not results:
         return None
     index = max(range(len(results)), key=lambda i: (time_of(results[i]), i))
@@ -46,9 +45,9 @@ def newest(results):
 
 
 def named(results, text):
-    """The commit of runs that `text` is the start of, or that starts `text`; of dirty builds if `text` ends by -dirty.
+    """The recorded commit that begins with `text`, or with which `text` begins; a dirty build if `text` ends in -dirty.
 
-    @throws CommitError without one, and with several"""
+    @throws CommitError if there is none or several"""
     commits = dict.fromkeys(commit_of(result) for result in results)
     start, is_dirty = text.removesuffix(DIRTY), text.endswith(DIRTY)
     found = []
@@ -63,7 +62,7 @@ def named(results, text):
 
 
 def of_one(results, text=""):
-    """(results, LeftOut) of one commit, the newest or, with `text`, that. @throws CommitError"""
+    """(results, LeftOut) of one commit: the newest or the one that `text` names. @throws CommitError"""
     commit = named(results, text) if text else newest(results)
     counts = collections.Counter(commit_of(result) for result in results if commit_of(result) != commit)
     return [result for result in results if commit_of(result) == commit], LeftOut(commit, dict(counts))

@@ -5,12 +5,12 @@ import math
 from terngrad_experiments import histogram_figure, plots, statistics, tables, views
 from terngrad_experiments.cells import Curve
 
-# What is drawn of a recipe that says nothing of curves.
+# Curves of recipes that do not define any.
 DEFAULT_CURVES = (Curve("accuracy", "step", "test_top1", ("*",), "accuracy"), Curve("loss", "step", "train_loss", ("*",), "loss"))
 TITLES = {"test_top1": "test accuracy", "train_loss": "training loss"}
 LABELS = {"test_top1": "top-1, %", "train_loss": "cross-entropy", "zeros": "% of elements"}
 X_LABELS = {"num_nodes": "workers N"}
-UNFINISHED = "unfinished"  # the status of a run that was recorded before its last step
+UNFINISHED = "unfinished"  # status of a run that was recorded before its last step
 
 
 def label_of(y):
@@ -18,14 +18,14 @@ def label_of(y):
 
 
 def panel_title(curves, otherwise=None):
-    """The title that one of the panel's curves has, else what they show."""
+    """The title of one of the panel's curves, else their quantity."""
     kind, _, tensor = curves[0].y.partition("/")
     shown = otherwise or TITLES.get(kind, f"zeros sent of {tensor}")
     return next((curve.title for curve in curves if curve.title), shown)
 
 
 def band_of(curves):
-    """(mean, band) of several curves [[x, y], ...] at the x that all have."""
+    """(mean, band) of several curves [[x, y], ...] at their common x."""
     common = set.intersection(*({x for x, _ in curve} for curve in curves))
     values = {x: [] for x in sorted(common)}
     for curve in curves:
@@ -38,7 +38,7 @@ def band_of(curves):
 
 
 def points_of(result, y):
-    """[x, y] of what a run has recorded over steps, nothing if it has not. @param y  as in curves of recipes"""
+    """Recorded points [x, y] of a run over steps; empty without records. @param y  quantity, as in curves of recipes"""
     kind, _, tensor = y.partition("/")
     if kind == "zeros":
         return [[step, 100 * zeros] for step, zeros in result.get("tensors", {}).get(tensor, {}).get("zeros", ())]
@@ -55,8 +55,8 @@ def on_gpu(backend):
 
 
 def samples(results, cell, scale):
-    """(name, results of each seed) of the runs that a cell is shown by at a scale, those of each kind of device apart. Runs that
-    are not done count only where none is."""
+    """(name, results of each seed) of the runs that represent a cell at a scale, separately for each device kind. Unfinished runs
+    count only if none is finished."""
     names = views.names_at(cell, scale)
     for name in names:
         shown = cell.short_name if len(names) == 1 else name
@@ -68,7 +68,7 @@ def samples(results, cell, scale):
 
 
 def unfinished_text(runs):
-    """What legends and titles add to samples() of runs that are not done."""
+    """Text that legends and titles add for unfinished runs."""
     return ", unfinished" if any(result["status"] == UNFINISHED for result in runs) else ""
 
 
@@ -85,19 +85,19 @@ def curve_series(results, cells, y, scale, styles=None):
 
 
 def styles_of(experiment, results):
-    """A style for each sample that is recorded, the same in all plots of the experiment."""
+    """A style for each recorded sample, equal in all plots of the experiment."""
     cells = experiment.all_cells()
     names = [name for scale in scales_of(cells, results) for cell in cells for name, _ in samples(results, cell, scale)]
     return {name: style for style, name in enumerate(dict.fromkeys(names))}
 
 
 def interval_of(row):
-    """What is drawn around a mean: its 95 % interval, of fewer than three seeds the smallest and the largest."""
+    """Interval around a mean: 95 % confidence, or minimum and maximum for fewer than three seeds."""
     return (row.interval.low, row.interval.high) if row.interval else (min(row.values), max(row.values))
 
 
 def option_series(experiment, curve, rows, style):
-    """What is recorded of a curve over an option, and what the paper has of it."""
+    """Series of a curve over an option: recorded values and those of the paper."""
     name = curve.name.removeprefix(f"{curve.panel}-")
     cells = sorted(experiment.cells_of(curve), key=lambda cell: cell.options[curve.x])
     series = []
@@ -105,7 +105,7 @@ def option_series(experiment, curve, rows, style):
         own = {row.cell: row for row in rows if row.backend == backend and row.values}
         found = [(cell.options[curve.x], own[cell.base_name]) for cell in cells if cell.base_name in own]
         if found:
-            # Broken where a cell was not run.
+            # NaN breaks the line at cells without runs.
             points = [(cell.options[curve.x], own[cell.base_name].mean if cell.base_name in own else math.nan) for cell in cells]
             series.append(plots.Series(f"ours, {name}{on_gpu(backend)}", points=points,
                                      band=[(x, *interval_of(row)) for x, row in found], across=curve.whole_axis,
@@ -114,7 +114,7 @@ def option_series(experiment, curve, rows, style):
     points = experiment.paper_points(curve)
     if points and curve.whole_axis:
         y, error = points[0].y, points[0].error or 0
-        # In the colour of ours, and with another dash.
+        # Same colour as our series, other dash.
         series.append(plots.Series(f"paper, {name}", points=[(0, y)], band=[(0, y - error, y + error)],
                                  style=style + len(plots.COLORS), across=True))
     elif points:
@@ -124,7 +124,7 @@ def option_series(experiment, curve, rows, style):
 
 
 def over_option(experiment, results, curves):
-    """Accuracy over an option: ours with 95 % intervals or, of fewer than three seeds, all seeds; and the paper's."""
+    """Accuracy over an option: ours with 95 % intervals (all seeds for fewer than three), and the paper's."""
     rows = [row for row in tables.make_table(experiment, results).rows if not row.is_scaled]
     series = [one for style, curve in enumerate(curves) for one in option_series(experiment, curve, rows, style)]
     x = curves[0].x
@@ -134,15 +134,15 @@ def over_option(experiment, results, curves):
 
 
 def bytes_of(results, row):
-    """Of a worker and step, the mean over the runs of a row that say it; None if none does."""
+    """Bytes per worker and step, averaged over a row's runs that recorded them; None if none did."""
     runs = tables.results_of(results, row.cell, row.scale, row.backend)
     sent = [run["bytes"]["bytes_per_worker_step"] for run in runs if run["status"] == "done" and run.get("bytes")]
     return statistics.mean(sent) if sent else None
 
 
 def over_bytes(experiment, results, curves):
-    """Accuracy over bytes: a mark for each cell with its interval, those of a curve in one colour. Numbers of seeds are in the
-    title where all have as many."""
+    """Accuracy over bytes: a mark with interval for each cell, in one colour per curve. The title has the number of seeds if it
+    is equal for all."""
     rows = [row for row in tables.make_table(experiment, results).rows if not row.is_scaled and row.values]
     counts = {len(row.values) for row in rows}
     of_all = f", {seeds_text(*counts)}" if len(counts) == 1 else ""
@@ -163,7 +163,7 @@ def over_bytes(experiment, results, curves):
 
 
 def scales_of(cells, results):
-    """Those that are recorded of the runs that cells are shown by, all steps first."""
+    """The recorded scales of the runs that represent cells, all steps first."""
     sources = [source for cell in cells for source in views.sources(cell)]
     found = {result["scale"] for result in results for base, fixed in sources
              if result["cell"] == base and fixed in (None, result["scale"])}
@@ -171,17 +171,17 @@ def scales_of(cells, results):
 
 
 def paper_series(points, styles):
-    """What the paper's chart shows over steps: marks, and what holds for all steps as a line with the band from its min to its
-    max.
+    """Series of the paper's chart over steps: marks, and values that hold for all steps as a line with a band from minimum to
+    maximum.
 
-    @param styles  of ours, by names of samples"""
+    @param styles  styles of our series, by names of samples"""
     series = []
     for point in points:
         name = f"paper, {point.cell}" if point.cell else "paper"
         style = styles.get(point.cell)
         if point.x is None:
             band = None if point.low is None else [(0, point.low, point.high)]
-            # Not the name of a mark, which would be its look.
+            # Another name than that of a mark, which would determine its style.
             series.append(plots.Series(f"{name}, all steps", points=[(0, point.y)], band=band, across=True,
                                      style=None if style is None else style + len(plots.COLORS)))
         else:
@@ -191,7 +191,7 @@ def paper_series(points, styles):
 
 
 def over_steps(experiment, results, curves):
-    """A plot for each scale that is recorded, of all steps with the paper's points."""
+    """A plot for each recorded scale, for all steps with the paper's points."""
     found, styles = [], styles_of(experiment, results)
     cells = [cell for curve in curves for cell in experiment.cells_of(curve)]
     for scale in scales_of(cells, results):
@@ -206,7 +206,7 @@ def over_steps(experiment, results, curves):
 
 
 def plots_of(experiment, results):
-    """All plots of curves for which there is something to draw: those of the recipe; of a recipe without, accuracy and loss."""
+    """All plots with data, for the recipe's curves or else accuracy and loss."""
     panels = {}
     for curve in experiment.curves or DEFAULT_CURVES:
         panels.setdefault(curve.panel, []).append(curve)
@@ -222,7 +222,7 @@ def plots_of(experiment, results):
 
 
 def histograms_of(experiment, results):
-    """A histogram_figure.Row for each curve over values and cell that has histograms of its tensor, those of the first seed."""
+    """A histogram_figure.Row for each curve over values and cell with histograms of its tensor, from the first seed."""
     rows = []
     curves = [curve for curve in experiment.curves if curve.x == "value"]
     for curve, cell in ((curve, cell) for curve in curves for cell in experiment.cells_of(curve)):
@@ -248,7 +248,7 @@ OVER_OPTION = ("Ours: means over the seeds with their 95 % intervals, where ther
 
 
 def caption_of(experiment):
-    """What the marks of its plots mean."""
+    """Explanation of the marks in its plots."""
     curves = experiment.curves or DEFAULT_CURVES
     if curves[0].x == "value":
         return histogram_figure.NOTE
@@ -261,13 +261,13 @@ def caption_of(experiment):
 
 
 def drawings_of(experiment, results):
-    """plots.Drawing of the experiment, each with its legend."""
+    """The experiment's plots.Drawing objects, each with a legend."""
     rows = histograms_of(experiment, results)
     return [plots.drawing([[plot]], 1) for plot in plots_of(experiment, results)] + ([histogram_figure.drawing(rows)] if rows else [])
 
 
 def drawing_of(experiment, results):
-    """One plots.Drawing of all, None if there is nothing to draw. A recipe has curves over values or others."""
+    """One plots.Drawing of all plots, None without data. A recipe has either curves over values or other ones."""
     rows = histograms_of(experiment, results)
     if rows:
         return histogram_figure.drawing(rows)

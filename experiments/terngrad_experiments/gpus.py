@@ -1,11 +1,11 @@
-"""The GPUs that runs are spread over."""
+"""Assignment of GPUs to runs."""
 
 import os
 import subprocess
 
 
 def visible_gpus():
-    """Their numbers or names, as CUDA_VISIBLE_DEVICES has them; else all that nvidia-smi lists; none without either."""
+    """GPU indices or names from CUDA_VISIBLE_DEVICES, else from nvidia-smi; empty without both."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
         return [name.strip() for name in named.split(",") if name.strip()]
@@ -17,13 +17,13 @@ def visible_gpus():
 
 
 class Pool:
-    """Hands each run a GPU, and no GPU to more than `runs_each` at a time."""
+    """Assigns a GPU to each run, at most `runs_each` runs per GPU at a time."""
 
     def __init__(self, names, runs_each=1):
         self.free = list(names) * runs_each
 
     def take(self):
-        """@returns the environment of a run, and what to give back; nothing where there are no GPUs"""
+        """@returns the environment of a run and the GPU to give back, or nothing without GPUs"""
         if not self.free:
             return {}, None
         name = self.free.pop(0)

@@ -1,4 +1,4 @@
-"""Histograms over steps as ridges: a column for each kind of value, one ridge for each step, the first step at the top."""
+"""Ridge plots of histograms over steps: a column per kind of value, a ridge per step, the first step at the top."""
 
 import dataclasses
 import math
@@ -15,20 +15,20 @@ RIDGE = 1.6  # height of a ridge in spacings of ridges
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A tensor of a run; steps are those of histograms.histograms_of()."""
+    """A tensor of a run, with the steps of histograms.histograms_of()."""
 
     title: str
     steps: tuple
 
 
 def outside(row, kind):
-    """The largest fraction of the elements that lies beyond the axis at one of the steps."""
+    """The maximum over steps of the fraction of elements beyond the axis."""
     return max((1 - math.fsum(step[kind]) for step in row.steps if kind in step), default=0.0)
 
 
 def column_title(row, kind):
     title, beyond = COLUMNS[kind], outside(row, kind)
-    # What is less is rounding, or too little to be seen.
+    # Smaller fractions are rounding errors or invisible.
     return f"{title} (up to {100 * beyond:.1f} % beyond)" if beyond > 0.0005 else title
 
 
@@ -45,14 +45,14 @@ def _draw(axes, row, kind, color):
         if highest > 0:
             edges = [step["limit"] * (2 * bucket / NUM_BUCKETS - 1) for bucket in range(NUM_BUCKETS + 1)]
             heights = [base + RIDGE * math.sqrt(fraction / highest) for fraction in step[kind]]
-            # Opaque, so that it hides what is behind it.
+            # Opaque, so that it hides the ridges behind it.
             axes.stairs(heights, edges, baseline=base, fill=True, color="white", zorder=2 + len(row.steps) - base)
             axes.stairs(heights, edges, baseline=base, fill=True, facecolor=color + "4D", edgecolor=color, linewidth=0.9,
                         zorder=2.5 + len(row.steps) - base)
 
 
 def described(row):
-    """A row in words: what is sent, and how the width changes."""
+    """A row in words: the values sent, and the change of the width."""
     first, last = row.steps[0], row.steps[-1]
     zeros = [f"{100 * step['sent'][NUM_BUCKETS // 2]:.0f} %" for step in (first, last) if "sent" in step]
     text = (f"{row.title}: {len(row.steps)} steps from {first['step']:,} to {last['step']:,}, values up to "
@@ -61,7 +61,7 @@ def described(row):
 
 
 def drawing(rows):
-    """Rows below each other as one plots.Drawing. @param rows  at least one, with a step each"""
+    """Rows below each other as one plots.Drawing. @param rows  at least one, each with at least one step"""
     if not rows or not all(row.steps for row in rows):
         raise ValueError("histograms: at least one row with one step is needed")
     with plots.style():

@@ -1,4 +1,4 @@
-"""What is kept of a run's histograms.jsonl: two tensors at a few steps, in buckets of equal width."""
+"""Summary of a run's histograms.jsonl: two tensors at a few steps, in buckets of equal width."""
 
 import json
 import pathlib
@@ -7,12 +7,12 @@ from terngrad_experiments import store
 from terngrad_experiments.record_shape import KINDS, NUM_BUCKETS
 
 MAX_STEPS = 6
-# Of values in that few buckets each is taken as one value, as of ternary codes and of their mean over a few workers.
+# With at most this number of nonempty buckets each counts as a single value, as for ternary codes and their mean.
 MAX_VALUES = 16
 
 
 def lines_of(folder):
-    """Those of the gradient's kinds, one after another, for the file may be large; a torn last one is left out."""
+    """Yields the lines of the gradient's kinds, as the file may be large; skips an incomplete last line."""
     path = pathlib.Path(folder) / "histograms.jsonl"
     if not path.exists():
         return
@@ -27,13 +27,13 @@ def lines_of(folder):
 
 
 def chosen_tensors(sizes):
-    """The largest tensor of a convolution and the largest of the others. @param sizes  number of elements by name"""
+    """The largest convolution tensor and the largest other tensor. @param sizes  number of elements by name"""
     kinds = ([name for name in sizes if name.startswith("conv")], [name for name in sizes if not name.startswith("conv")])
     return [max(names, key=lambda name: sizes[name]) for names in kinds if names]
 
 
 def parts_of(line):
-    """(low, high, count) of the buckets that are not empty, in order; low = high for what is taken as one value."""
+    """(low, high, count) of the nonempty buckets, in order; low = high for single values."""
     limits, counts = line["limits"], line["counts"]
     parts = [(low, high, count) for low, high, count in zip([line["min"], *limits], limits, counts) if count]
     if not parts:
@@ -41,16 +41,15 @@ def parts_of(line):
     parts[-1] = (min(parts[-1][0], line["max"]), line["max"], parts[-1][2])
     if len(parts) > MAX_VALUES:
         return parts
-    # The first and the last bucket have the smallest and the largest value; that of zeros begins at 0.
+    # The first and the last bucket contain the minimum and the maximum; the bucket of zeros begins at 0.
     values = [low if low == 0 or index == 0 else (low + high) / 2 for index, (low, high, _) in enumerate(parts)]
     values[-1] = line["max"]
     return [(value, value, count) for value, (_, _, count) in zip(values, parts)]
 
 
 def rebinned(parts, limit, num_elements):
-    """The fraction of the elements in each of NUM_BUCKETS buckets of equal width from -limit to limit; what lies outside is in
-    none. Within (low, high) counts are spread evenly. Where rounding leaves nothing between low and high, or turns them around,
-    the counts are of one value, that of the smaller magnitude."""
+    """The fraction of elements in each of NUM_BUCKETS buckets of equal width from -limit to limit; others are dropped. Counts are
+    distributed evenly over (low, high). If rounding makes low >= high, they count as one value, the one of smaller magnitude."""
     fractions = [0.0] * NUM_BUCKETS
 
     def place(edge):
@@ -69,8 +68,8 @@ def rebinned(parts, limit, num_elements):
 
 
 def step_of(step, lines):
-    """What is kept of one tensor at one step: the fractions of each kind between -limit and limit, which is the largest magnitude
-    that is sent, clipped or averaged. None if nothing is finite or not 0. @param lines  by kind"""
+    """Summary of one tensor at one step: each kind's fractions between -limit and limit, the largest magnitude that is sent,
+    clipped or averaged. None without finite nonzero values. @param lines  by kind"""
     reach = {kind: max(abs(line["min"]), abs(line["max"])) for kind, line in lines.items() if line["num"]}
     limit = max((reach[kind] for kind in reach if kind != "gradient"), default=reach.get("gradient", 0.0))
     if not limit > 0:
@@ -80,8 +79,8 @@ def step_of(step, lines):
 
 
 def histograms_of(folder):
-    """{tensor: [{"step", "limit", and fractions by kind}]} of a run's folder, empty if it has none. Steps are spread evenly, the
-    first and the last among them."""
+    """{tensor: [{"step", "limit", and fractions by kind}]} of a run's folder, empty without histograms. Steps are evenly spaced,
+    with the first and the last."""
     sizes, steps = {}, {}
     for line in lines_of(folder):
         sizes.setdefault(line["tensor"], line["num"] + line["nonfinite"])

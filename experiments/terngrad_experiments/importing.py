@@ -1,15 +1,15 @@
-"""Runs that were made by hand count too, if their options are a cell's."""
+"""Import of runs that were started by hand, if their options match a cell."""
 
 import sys
 
 from terngrad_experiments import recipes, results, run_folder, store
 
-# Options of terngrad_train under the names that a run's identity has for them.
+# Names in a run's identity for options of terngrad_train, where they differ.
 IDENTITY_NAMES = {"num_nodes": "num_workers"}
-# Options that decide no bits, or that are checked in another way.
+# Options that do not affect bits, or are checked separately.
 NOT_COMPARED = {"seed", "max_steps", "eval_steps", "eval_at", "telemetry_steps", "save_iter", "log_steps", "grad_bits", "codec"}
 CODECS = {"1": "ternary", "16": "bf16", "32": "fp32"}
-# What a run's identity has where nothing is said: what a cell leaves open is meant to be this. Names are the identity's.
+# Default values in a run's identity, which apply to options that a cell does not set. Names are the identity's.
 DEFAULTS = {
     "block_size": 32768, "clip_by_global_norm": 0, "clip_factor": 0, "clip_scope": "shared", "codec_for": "",
     "codec_memory": "none", "compress_from": 0, "dropout_keep_prob": 0.5, "ema_decay": 0.9999, "exchange": "any but vendor", "floating_grad_epoch": 0,
@@ -17,13 +17,13 @@ DEFAULTS = {
     "on_nonfinite": "stop", "pull": "any", "quantize_logits": "false", "reduce": "average", "downlink_codec": "fp32",
     "scaler": "paper", "scaler_scope": "layer", "scaler_sharing": "max", "size_to_binarize": 1, "strategy": "synchronous",
     "ternary_format": "t2"}
-# Options that are keys of a codec's spec or its memory, with the values that they have where a spec is given.
+# Options that are keys of a codec's spec or memory, with their values if a spec is given.
 BESIDE_SPEC = {"block_size": 32768, "clip_factor": 0, "clip_scope": "shared", "codec_memory": "auto", "scaler": "paper",
                "scaler_scope": "layer", "scaler_sharing": "max", "ternary_format": "t2"}
 
 
 def same_value(expected, found):
-    """0.0002 is 2e-4, and true is True."""
+    """Compares values of different notation: 0.0002 equals 2e-4, true equals True."""
     expected = {True: "true", False: "false"}.get(expected, expected) if isinstance(expected, bool) else expected
     try:
         return float(expected) == float(found)
@@ -32,7 +32,7 @@ def same_value(expected, found):
 
 
 def codec_differences(cell, identity, given):
-    """Of the codec and what decides about it. A cell's spec or preset is compared with the text that the run was given."""
+    """Differences in the codec options. A cell's spec or preset is compared with the text passed to the run."""
     spec = cell.options.get("codec")
     if spec is None:
         codec = CODECS.get(str(cell.options.get("grad_bits", 32)))
@@ -50,8 +50,7 @@ def compared_values(config):
 
 
 def differences(cell, config):
-    """The options of `cell` that the config.json of a run contradicts, as text. What the cell leaves open must be the
-    default."""
+    """Differences between a cell and a run's config.json, as texts. Options that the cell does not set must have defaults."""
     found = codec_differences(cell, config["identity"], config.get("options") or {})
     identity = compared_values(config)
     for name, expected in cell.options.items():
@@ -71,7 +70,7 @@ def differences(cell, config):
 
 
 def scale_of(cell, max_steps):
-    """"1", "1/30" or None: which part of the cell's steps the run has."""
+    """The scale "1" or "1/N" of a run with `max_steps` steps; None if it matches no scale."""
     full = int(cell.options["max_steps"])
     if max_steps < 1:
         return None
@@ -81,7 +80,7 @@ def scale_of(cell, max_steps):
 
 
 def find_cell(experiments, config):
-    """(the cell, scaled, of the run's options, or None; why there is none)."""
+    """(the scaled cell that matches a run's options or None, the reason if None)."""
     identity = config["identity"]
     closest = None
     for experiment in experiments.values():
@@ -100,7 +99,7 @@ def find_cell(experiments, config):
 
 
 def import_runs(experiments, folders, into, allow_unfinished=False):
-    """@returns the exit code: 1 if one of the folders is of no cell, or unfinished and not wanted"""
+    """@returns the exit code: 1 if a folder matches no cell, or is unfinished without allow_unfinished"""
     code = 0
     for folder in folders:
         try:

@@ -7,21 +7,21 @@ import pathlib
 
 from terngrad_experiments import recipes, run_folder
 
-# Examples per second of one thread: half of what bench/results/README.md has for two threads of a Xeon, one worker, fp32. Only the
-# order of jobs and the estimates of `list` use them.
+# Examples per second of one thread: half of those for two threads in bench/results/README.md (Xeon, one worker, fp32). Used for
+# the order of jobs and the estimates of `list` only.
 EXAMPLES_PER_SECOND = {"lenet": 5285 / 2, "cifar10_alexnet": 2969 / 2}
-# Where a data set's files are below --data.
+# Data sets without files, and folders of data sets below --data.
 BUILT_IN = ("synthetic", "synthetic224")
 DATA_FOLDERS = {"mnist": ("mnist",), "cifar10": ("cifar10", "cifar-10"), "imagenet": ("imagenet",)}
 
 
 class DataMissing(Exception):
-    """No folder with the files of a data set."""
+    """The folder with the files of a data set is missing."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    cell: recipes.Cell  # scaled, with its variant's options
+    cell: recipes.Cell  # already scaled and with its variant's options
     seed: int
     folder: pathlib.Path
 
@@ -38,7 +38,7 @@ class Job:
         return self.max_steps * int(self.cell.options["batch_size"])
 
     def seconds(self, threads=1):
-        """What the job takes by experience; None for a net without."""
+        """Estimated duration; None for nets without measurements."""
         speed = EXAMPLES_PER_SECOND.get(self.cell.options.get("net"))
         return None if speed is None else self.num_examples / (speed * threads)
 
@@ -52,12 +52,12 @@ class Job:
 
 
 def arguments(job, data, threads, device):
-    """Of terngrad_train, to start the job. @param data  folder of the data set, None for the built-in one"""
+    """Arguments of terngrad_train for the job. @param data  folder of the data set, None for built-in ones"""
     return [*recipes.command_line(job.cell, job.seed, str(job.folder), data), f"--threads={threads}", f"--device={device}"]
 
 
 def folder_name(full_name):
-    """Of a cell, where it names a folder: a scale's slash would be another level."""
+    """Folder name of a cell, without the slash of its scale."""
     return full_name.replace("~1/", "~1-")
 
 
@@ -80,7 +80,7 @@ def data_folder(data, dataset):
 
 
 def expected_data_folder(data, dataset):
-    """data_folder(), or where it would be; None for the built-in set."""
+    """data_folder(), or the folder where the data are expected; None for built-in sets."""
     try:
         return data_folder(data, dataset)
     except DataMissing:
@@ -88,7 +88,7 @@ def expected_data_folder(data, dataset):
 
 
 class RunLock:
-    """Held by the driver that starts a run and inherited by the run itself: it is free when both have ended, however."""
+    """Lock held by the driver that starts a run and inherited by the run: it is released when both have ended."""
 
     def __init__(self, job):
         job.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +96,7 @@ class RunLock:
         self.file = None
 
     def acquire(self):
-        """Does not wait. @returns whether it is held now"""
+        """Tries to lock, without waiting. @returns True if successful"""
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -110,7 +110,7 @@ class RunLock:
         return self.file
 
     def release(self):
-        """Closes the driver's handle; a run that has inherited it keeps the lock."""
+        """Closes the driver's handle; a run that inherited it keeps the lock."""
         if self.file is not None:
             os.close(self.file)
             self.file = None

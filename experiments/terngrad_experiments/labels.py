@@ -1,4 +1,4 @@
-"""The true classes of a data set's test images, from its files: what predictions are right."""
+"""True classes of a data set's test images, read from its files."""
 
 import gzip
 import lzma
@@ -7,10 +7,10 @@ import struct
 
 from terngrad_experiments import jobs
 
-# What the commands read too, in their order.
+# File suffixes in the order in which the commands try them.
 OPENERS = {"": open, ".gz": gzip.open, ".xz": lzma.open}
 IDX_LABELS = 0x801
-# A label and 32 x 32 pixels of three colours.
+# A label and 32 x 32 pixels with three colours.
 CIFAR10_RECORD = 1 + 32 * 32 * 3
 
 
@@ -51,14 +51,14 @@ READERS = {"mnist": mnist, "cifar10": cifar10}
 
 
 class Labels:
-    """Those of the data sets below a folder, each read once."""
+    """Labels of the data sets below a folder, each read once."""
 
     def __init__(self, data):
         self.data = data
         self.known = {}
 
     def of(self, dataset):
-        """One byte for each test image, None for a data set whose labels are in no file that is read here.
+        """One byte per test image; None for data sets whose labels this module cannot read.
 
         @throws LabelsError"""
         if dataset not in READERS:

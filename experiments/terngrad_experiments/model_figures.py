@@ -1,4 +1,4 @@
-"""The figure of a recipe of kind `model`: throughput and gain beside the paper's readings, and our model to 100,000 workers."""
+"""Figures of recipes of kind `model`: throughput and gain with the paper's readings, and our model up to 100,000 workers."""
 
 from terngrad_experiments import cluster_model, model_tables, paper_model, plots
 from terngrad_experiments.page import escape, html_figures, html_list, html_table
@@ -8,7 +8,7 @@ TICKS = [1, 10, 100, 1000, 10000, 100000]
 
 
 def throughput_plot(experiment, cluster):
-    """Lines of the fitted model, hollow markers of the chart."""
+    """Fitted model as lines, the paper's chart as hollow markers."""
     series = []
     for index, net in enumerate(experiment.model.nets):
         for offset, gradients in enumerate(("ternary", "fp32")):
@@ -35,33 +35,33 @@ def gain_plot(experiment, cluster):
 def scaling_plot(recipe, cluster, net, styles):
     """Gain over fp32 up to 100,000 workers, each codec and downlink with its fastest exchange. Gains below LOW are cut off.
 
-    @param styles  by names of ways, the same in all plots"""
+    @param styles  by way_name, equal in all plots"""
     listed = cluster_model.listed_workers(cluster)
     gains = model_tables.gains_over_fp32(cluster, net)
     series = [plots.Series(name, list(zip(listed, of_way)), style=styles[name]) for name, of_way in gains.items()]
     high = max(max(of_way) for of_way in gains.values())
-    # Above the lines there is room for the text of the shade.
+    # Leaves room above the lines for the text of the shade.
     return plots.Plot(f"({recipe.name}) our model, {net.name}", "workers", "times as many images/s as fp32", series, x_log=True,
                     x_ticks=TICKS, y_range=(LOW, high + 0.15 * (high - LOW)), height=320,
                     shade_from=(cluster.trusted_workers, "extrapolated"))
 
 
 def reading_text(model):
-    """How well the chart's bars are known."""
+    """Text on the reading errors of the chart's bars."""
     errors = " and ".join(f"{cluster.error:g} in ({cluster.name})" for cluster in model.clusters)
     inset = ", ".join(dict.fromkeys(f"{cluster.inset_error:g}" for cluster in model.clusters))
     return f"Bars were read to {inset} images/s up to {model.inset_gpus} GPUs, beyond to {errors}. Rms is of ln(model / bar)."
 
 
 def short_bars_text(model):
-    """Which bars are too short to be read well."""
+    """Text listing bars that are too short to be read precisely."""
     short = [(one, [str(gpus) for gpus, weight in zip(model.gpus, one.weights) if weight < 1]) for one in model.readings]
     return " ".join(f"Too short to be read well: the bars of {one.net}, {one.gradients}, on {' and '.join(gpus)} GPUs of "
                     f"({one.cluster})." for one, gpus in short if gpus)
 
 
 def groups(experiment):
-    """[(title, plots, caption)], each for a drawing of two columns."""
+    """[(title, plots, caption)], each for a drawing with two columns."""
     clusters = model_tables.clusters_of(experiment)
     names = dict.fromkeys(name for _, cluster in clusters for name in model_tables.gains_over_fp32(cluster, cluster.nets[0]))
     styles = {name: style for style, name in enumerate(names)}
@@ -81,7 +81,7 @@ def drawing(experiment):
 
 
 def section(experiment):
-    """What a page has of the experiment below its heading."""
+    """HTML of the experiment below its heading."""
     parts = [f"<h3>{escape(title)}</h3>{html_figures([plots.drawing([[plot]], 1) for plot in of_group], caption)}"
              for title, of_group, caption in groups(experiment)]
     for table in model_tables.sections(experiment):

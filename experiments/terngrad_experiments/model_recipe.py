@@ -1,4 +1,4 @@
-"""A recipe of kind `model`: clusters, nets, and what a chart says of them. It has no runs."""
+"""Recipes of kind `model`, which have no runs: clusters, nets, and readings of a chart."""
 
 import dataclasses
 
@@ -10,18 +10,18 @@ GRADIENTS = ("fp32", "ternary")
 
 @dataclasses.dataclass(frozen=True)
 class Net:
-    """Sizes are elements. The last layer travels as fp32."""
+    """A net; sizes are in elements. The last layer is sent as fp32."""
 
     name: str
     parameters: int
     last_layer: int
-    batch: int           # images of a GPU and step that fit the chart
-    batch_stated: int    # that the paper is reported to state
+    batch: int           # images per GPU and step that fit the chart
+    batch_stated: int    # images per GPU and step that the paper is reported to state
 
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """Constants of the model, fitted to the readings of one cluster. Rates of links are those of one direction."""
+    """Constants of the model, fitted to the readings of one cluster. Link rates are per direction."""
 
     step_seconds: dict = dataclasses.field(hash=False)  # {net: seconds of a step on one GPU}
     gpu_gbytes_per_second: float
@@ -29,8 +29,8 @@ class Fit:
     network_gbits_per_second: float
     latency_us: float
     ternarize_gelements_per_second: float
-    network_factor: str  # how often the message crosses the network of i machines: one of FACTORS
-    rms_percent: float   # 100 sqrt(sum of w ln(model / bar)^2 / number of bars), w their weights
+    network_factor: str  # number of times the message crosses the network of i machines: one of FACTORS
+    rms_percent: float   # 100 sqrt(sum of w ln(model / bar)^2 / number of bars) with weights w
     confidence: str
 
 
@@ -48,8 +48,8 @@ class Cluster:
     network: str
     interconnect: str
     confidence: str
-    inset_error: float   # images/s, of readings up to `inset_gpus`
-    error: float         # images/s, of the others
+    inset_error: float   # error in images/s of readings up to `inset_gpus`
+    error: float         # error in images/s of the others
     fit: Fit
 
 
@@ -61,13 +61,13 @@ class Reading:
     net: str
     gradients: str
     images_per_second: tuple
-    weights: tuple       # in a fit; below 1 where a bar is too short to be read well
+    weights: tuple       # weights in the fit; below 1 for bars too short to be read precisely
     confidence: str
 
 
 @dataclasses.dataclass(frozen=True)
 class SpeedUp:
-    """Images/s with ternary gradients over those with fp32, as the text says it."""
+    """Ratio of images/s with ternary and with fp32 gradients, as stated in the paper's text."""
 
     cluster: str
     net: str
@@ -93,7 +93,7 @@ class Model:
         raise KeyError((cluster, net, gradients))
 
     def reading_error(self, cluster, gpus):
-        """Half the width of what a bar may mean, in images/s."""
+        """Reading error of a bar, in images/s (half the width of its interval)."""
         one = next(each for each in self.clusters if each.name == cluster)
         return one.inset_error if gpus <= self.inset_gpus else one.error
 

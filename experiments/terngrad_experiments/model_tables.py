@@ -1,5 +1,5 @@
-"""The tables of a recipe of kind `model`: the chart beside the model, what ternary gradients gain, and what is left of it with
-the bytes that a downlink takes."""
+"""Tables of recipes of kind `model`: the chart compared with the model, the gain of ternary gradients, and the gain that
+remains with the bytes of a real downlink."""
 
 import csv
 import dataclasses
@@ -13,7 +13,7 @@ from terngrad_experiments.model_recipe import GRADIENTS
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / "clusters"
 BAR = ("cluster", "net", "gradients", "gpus", "chart", "model")
 
-# Workers in the table of our own model, where they are listed.
+# Numbers of workers in the table of our own model.
 SHOWN_WORKERS = (8, 64, 512, 4096, 32768, 100000)
 
 
@@ -22,7 +22,7 @@ class Section:
     title: str
     header: tuple
     rows: list
-    is_detail: bool = False  # in pages and JSON only
+    is_detail: bool = False  # shown in pages and JSON only
 
 
 def _images(value):
@@ -35,7 +35,7 @@ def clusters_of(experiment):
 
 
 def throughput_section(experiment, cluster):
-    """The paper's bars of one cluster, and below each row the model's."""
+    """The paper's bars for one cluster, and below each row the model's values."""
     rows = []
     for net in experiment.model.nets:
         for gradients in GRADIENTS:
@@ -48,12 +48,12 @@ def throughput_section(experiment, cluster):
 
 
 def _small_factor(value):
-    """Of what may be far below 1."""
+    """Formats a factor that may be far below 1."""
     return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
 def gains_section(experiment):
-    """Images/s of ternary over those of fp32, on 8 and on all GPUs."""
+    """Ratio of images/s with ternary and with fp32, on 8 and on all GPUs."""
     model, rows = experiment.model, []
     said = {(one.cluster, one.net, one.gpus): one.value for one in model.speed_ups}
     for cluster in model.clusters:
@@ -84,7 +84,7 @@ def downlink_section(experiment):
 
 
 def way_name(step):
-    """"fp32", "t2, downlink bf16", "t2, all-gather"."""
+    """Name of codec and downlink: "fp32", "t2, downlink bf16", "t2, all-gather"."""
     if step.codec in ("fp32", "bf16"):
         return step.codec
     if step.codec == "lanes":
@@ -93,7 +93,7 @@ def way_name(step):
 
 
 def gains_over_fp32(cluster, net):
-    """{way_name: times as many images/s as fp32 for each of listed_workers}, each with its fastest exchange."""
+    """{way_name: speed-up over fp32 for each of listed_workers}, each with its fastest exchange."""
     gains = {}
     for workers in cluster_model.listed_workers(cluster):
         steps = cluster_model.steps_of(cluster, net, workers)
@@ -172,7 +172,7 @@ def _rows(experiment):
 
 
 def to_csv(experiment):
-    """A line for each bar: what the chart has, and the fitted model."""
+    """A line for each bar: chart and fitted model."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(BAR)

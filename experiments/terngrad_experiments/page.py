@@ -37,9 +37,9 @@ details { margin: .5rem 0; } pre { background: var(--row); font-size: .8rem; ove
   th:first-child, td:first-child { min-width: 0; position: static; } tr, figure { break-inside: avoid; }
 }
 """
-# Where the text of a cell may be broken: "-0.04 (-0.22..+0.14) p 0.438, Holm p 1.000" in three.
+# Allowed line breaks in a cell: "-0.04 (-0.22..+0.14) p 0.438, Holm p 1.000" has two.
 BREAKS = re.compile(r"(?<=[,;:)]) ")
-SHORT = 24  # characters; what is no longer stays on one line
+SHORT = 24  # texts up to this number of characters are not broken
 
 
 def escape(text):
@@ -54,7 +54,7 @@ def html_cell(text):
 
 
 def html_table(header, rows, classes=None):
-    """Columns that say nothing, "-" in every row, are left out. @param classes  of rows, "" for none"""
+    """Omits columns with "-" in every row. @param classes  CSS class of each row, "" for none"""
     rows = [list(row) for row in rows]
     shown = [column for column in range(len(header)) if not rows or any(row[column] != "-" for row in rows)]
     head = "".join(f"<th>{escape(header[column])}</th>" for column in shown)
@@ -66,11 +66,11 @@ def html_table(header, rows, classes=None):
 
 
 def html_list(lines):
-    """Notes below a table, nothing without any."""
+    """Notes below a table; empty without notes."""
     return f'<ul class="soft">{"".join(f"<li>{escape(line)}</li>" for line in lines)}</ul>' if lines else ""
 
 
 def html_figures(drawings, caption):
-    """Each plots.Drawing beside the others, and what their marks mean."""
+    """Drawings (plots.Drawing) side by side, with a caption that explains their marks."""
     note = f'<p class="soft">{escape(caption)}</p>' if caption else ""
     return f'<div class="plots">{"".join(drawing.html() for drawing in drawings)}</div>{note}'

@@ -16,7 +16,7 @@ import math
 
 @dataclasses.dataclass(frozen=True)
 class Bits:
-    """Of an element on its way."""
+    """Bits per element of a message."""
 
     up: float
     down: float
@@ -24,11 +24,11 @@ class Bits:
     ternarizes: bool = False
 
 
-CODECS = {"fp32": Bits(32, 32), "bf16": Bits(16, 16, 16), "ternary": Bits(2, 2, ternarizes=True)}  # ternary as the figure counts
+CODECS = {"fp32": Bits(32, 32), "bf16": Bits(16, 16, 16), "ternary": Bits(2, 2, ternarizes=True)}  # ternary as in the figure
 
 
 def step_seconds(cluster, net, bits, gpus):
-    """T. @throws ValueError for GPUs that are neither in one machine nor all of several"""
+    """T. @throws ValueError for GPUs that are neither in one machine nor all GPUs of several"""
     fit, j = cluster.fit, min(gpus, cluster.gpus_per_machine)
     i = gpus // j
     if i * j != gpus:
@@ -45,7 +45,7 @@ def step_seconds(cluster, net, bits, gpus):
 
 
 def bars(model, cluster, net, gradients):
-    """Images per second on each of the figure's numbers of GPUs."""
+    """Images per second for each of the figure's numbers of GPUs."""
     return [net.batch * gpus / step_seconds(cluster, net, CODECS[gradients], gpus) for gpus in model.gpus]
 
 
@@ -58,7 +58,7 @@ def rms_percent(model, cluster):
 
 
 def downlinks(gpus):
-    """{how it is called: Bits}: an uplink of 2 bits, and what a downlink really takes."""
+    """{name: Bits}: an uplink of 2 bits, with the real bits of a downlink."""
     lanes = (2 * gpus).bit_length()
     return {"2 bits, as the chart": CODECS["ternary"], f"sums of {lanes} bits": Bits(2, lanes, ternarizes=True),
             "bf16": Bits(2, 16, ternarizes=True), "fp32": Bits(2, 32, ternarizes=True)}

@@ -12,11 +12,11 @@ import itertools
 import math
 import re
 
-# Okabe and Ito's palette for the colour-blind, without yellow, which is not seen on white, and with black at the end.
+# Okabe and Ito's palette for the colour-blind, without yellow, which is invisible on white, and with black at the end.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#1A1A1A")
 LINES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (7, 2, 1.5, 2)), (0, (3, 1.5)), (0, (5, 2, 1, 2, 1, 2)))
 MARKERS = ("o", "s", "D", "^", "v", "P")
-DPI = 96  # of the pixels in which sizes are given
+DPI = 96  # sizes are given in pixels at this resolution
 
 
 @dataclasses.dataclass
@@ -24,8 +24,8 @@ class Series:
     """A line over points (x, y), broken where one is not finite, with a band (x, low, high), or with `bars` an error bar at each x.
 
     Series of equal style (0 and up) look alike, those len(COLORS) apart have equal colour; None takes the first one that is free.
-    marker: None, "hollow" or "filled". error: half the length of error bars at points. across: the y of the one point, with its
-    band, is drawn across the whole axis."""
+    marker: None, "hollow" or "filled". error: half the length of error bars at points. across: draws the y of the single point,
+    and its band, across the whole axis."""
     name: str
     points: list = dataclasses.field(default_factory=list)
     band: list | None = None
@@ -39,7 +39,7 @@ class Series:
 
 @dataclasses.dataclass
 class Plot:
-    """Axes and their series. shade_from: (x, text): from x on the ground is shaded, and the text says why."""
+    """Axes and their series. shade_from: (x, text): shades the background from x on, labelled with the text."""
     title: str
     x_label: str
     y_label: str
@@ -50,7 +50,7 @@ class Plot:
     x_ticks: list | None = None
     shade_from: tuple | None = None
     width: int = 640
-    height: int = 400  # without the legend
+    height: int = 400  # pixels, without the legend
 
 
 @contextlib.contextmanager
@@ -65,13 +65,13 @@ def style():
 
 
 def new_figure(width, height):
-    """In pixels; within `style()`."""
+    """Creates a figure of a size in pixels; call within `style()`."""
     from matplotlib.figure import Figure
     return Figure(figsize=(width / DPI, height / DPI), dpi=DPI, layout="constrained")
 
 
 def to_svg(figure, digest="", text=""):
-    """@param digest  of what is drawn, text: a description; both go into the file's metadata"""
+    """@param digest  digest of the data. @param text  description. Both are stored in the file's metadata"""
     out = io.StringIO()
     with style():
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "terngrad_experiment", "Description": f"{text} [{digest}]"})
@@ -79,18 +79,18 @@ def to_svg(figure, digest="", text=""):
 
 
 def digest_in(svg):
-    """What to_svg() was given; "" for other drawings."""
+    """The digest passed to to_svg(); "" for other drawings."""
     found = re.search(r"\[([0-9a-f]{16})\]", svg)
     return found[1] if found else ""
 
 
 def digest_of(*values):
-    """Of plain values and dataclasses: 16 hexadecimal digits."""
+    """Digest of plain values and dataclasses: 16 hexadecimal digits."""
     return hashlib.sha256(repr(values).encode()).hexdigest()[:16]
 
 
 def looks_of(plots):
-    """Name of a series to its look: the style of any of that name, else the first free one in the order of appearance."""
+    """{name of a series: look}: the style of any series with the name, else the first free one, in order of appearance."""
     series = [one for plot in plots for one in plot.series]
     looks = {one.name: one.style for one in reversed(series) if one.style is not None}
     for one in series:
@@ -125,7 +125,7 @@ def _draw_series(axes, one, look):
 
 
 def draw(axes, plot, looks):
-    """@throws ValueError, naming the series, for values that a logarithmic axis has no place for"""
+    """@throws ValueError, naming the series, for values that a logarithmic axis cannot show"""
     for one in plot.series:
         values = [*([] if one.across or not plot.x_log else [x for x, _ in one.points]), *([y for _, y in one.points] if plot.y_log else [])]
         if any(value <= 0 for value in values):
@@ -138,7 +138,7 @@ def draw(axes, plot, looks):
         if not one.across:
             _draw_series(axes, one, looks[one.name])
     if any(one.across for one in plot.series):
-        axes.set_xlim(axes.get_xlim())  # what goes across ends where the others do
+        axes.set_xlim(axes.get_xlim())  # series across the axis end where others do
         for one in plot.series:
             if one.across:
                 _draw_series(axes, one, looks[one.name])
@@ -156,7 +156,7 @@ def draw(axes, plot, looks):
 
 
 def _handles(plots, looks):
-    """{name: handle} of the legend."""
+    """{name: handle} for the legend."""
     from matplotlib.lines import Line2D
     found = {}
     for one in (one for plot in plots for one in plot.series):
@@ -172,7 +172,7 @@ def _handles(plots, looks):
 
 
 def stacked(groups, columns):
-    """A figure of groups of plots from top to bottom, each in that many columns with a legend of its own. Within `style()`.
+    """A figure of groups of plots from top to bottom, each in `columns` columns with its own legend. Call within `style()`.
 
     @throws ValueError as draw(), and for no plots"""
     if not groups or not all(groups):
@@ -203,14 +203,14 @@ def stacked(groups, columns):
 
 
 def described(plots):
-    """What is drawn, in words."""
+    """Description of the plots in words."""
     return " ".join(f"{plot.title}: {plot.y_label} over {plot.x_label}, of {', '.join(dict.fromkeys(one.name for one in plot.series))}."
                     for plot in plots)
 
 
 @dataclasses.dataclass(frozen=True)
 class Drawing:
-    """A figure with what it shows in words, and the digest of what is drawn."""
+    """A figure with a description in words and a digest of its data."""
 
     figure: object
     text: str
@@ -220,7 +220,7 @@ class Drawing:
         return to_svg(self.figure, self.digest, self.text)
 
     def html(self):
-        """An img element; wide ones scroll on narrow screens."""
+        """An img element; wide images scroll on narrow screens."""
         data = base64.b64encode(self.svg().encode()).decode()
         wide = ' class="wide"' if self.figure.get_figwidth() * DPI > 800 else ""
         return (f'<figure{wide}><img alt="{html.escape(self.text)}" data-digest="{self.digest}" '
@@ -236,7 +236,7 @@ class Drawing:
 
 
 def drawing(groups, columns):
-    """Of groups of plots, as stacked()."""
+    """A Drawing of groups of plots, as stacked()."""
     plots = [plot for group in groups for plot in group]
     with style():
         return Drawing(stacked(groups, columns), described(plots), digest_of(groups, columns))

@@ -7,14 +7,14 @@ import math
 from terngrad_experiments import statistics
 from terngrad_experiments.statistics import chi_square_p_value
 
-# Equal deviations are rejected by mistake in as many of the tables.
+# Significance level: probability of rejecting equal deviations by mistake.
 LEVEL = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
 class Pooling:
-    """What is known of the deviations of `num_cells` cells. deviation: None if they are not pooled. ratio: the largest over the
-    smallest. p: of Bartlett's test of equal ones. All are None with fewer than two cells of two seeds."""
+    """Deviations of `num_cells` cells. deviation: pooled one, None if not pooled. ratio: largest over smallest. p: of Bartlett's
+    test of equal deviations. All are None with fewer than two cells of two seeds."""
 
     num_cells: int
     deviation: statistics.Deviation | None = None
@@ -23,10 +23,10 @@ class Pooling:
 
 
 def bartlett(variances, degrees_of_freedom):
-    """p of Bartlett's test (1937) of equal variances of normal samples: chi-square with one degree of freedom less than samples.
-
-    @param variances           of two samples or more; one that is 0 beside others makes p 0
-    @param degrees_of_freedom  of each"""
+    """p of Bartlett's test (1937) of equal variances of k normal samples: chi-square with k - 1 degrees of freedom.
+    
+    @param variances           of at least two samples; p is 0 if some but not all are 0
+    @param degrees_of_freedom  of each sample"""
     if len(variances) < 2 or len(variances) != len(degrees_of_freedom):
         raise ValueError(f"Bartlett's test needs two variances or more and their degrees of freedom, not {len(variances)} and "
                          f"{len(degrees_of_freedom)}")
@@ -42,16 +42,16 @@ def bartlett(variances, degrees_of_freedom):
 
 
 def effective_freedom(cells):
-    """Degrees of freedom of a variance pooled over cells whose runs of one seed may rise and fall together, as runs with equal
-    initial weights and data order do.
+    """Degrees of freedom of a variance pooled over cells whose runs of one seed may be correlated, since they have equal initial
+    weights and data order.
 
-    By Satterthwaite (1946) of the layout of cells by seeds: the pooled variance is (M + (k - 1) R) / k with the mean squares M
-    between the n seeds and R of the rest, of n - 1 and (k - 1)(n - 1) degrees of freedom. That is k (n - 1) for independent cells
-    and n - 1 for cells that differ by a constant. Of seeds that not all cells have nothing is known; they count in proportion.
-    M and R are estimates themselves, of few seeds, so where runs of a seed correlate 95 % intervals cover less: of 14 cells of
-    three seeds about 92 to 95 % in simulations, 93 % at a correlation of 0.7 and 92 % at 0.9.
+    By Satterthwaite (1946) for the layout of k cells by n seeds: the pooled variance is (M + (k - 1) R) / k with the mean squares
+    M between seeds and R of the residuals, with n - 1 and (k - 1)(n - 1) degrees of freedom. That is k (n - 1) for independent
+    cells and n - 1 for cells that differ by a constant. Seeds that not all cells have count in proportion. M and R are estimated
+    from few seeds, so with correlated runs 95 % intervals cover less: for 14 cells of three seeds about 92 to 95 % in
+    simulations, 93 % at a correlation of 0.7 and 92 % at 0.9.
 
-    @param cells  of {seed: value}, two values or more each"""
+    @param cells  list of {seed: value}, each with at least two values"""
     nominal = sum(len(cell) - 1 for cell in cells)
     seeds = sorted(set.intersection(*map(set, cells)))
     if len(seeds) < 2 or len(cells) < 2:
@@ -69,12 +69,12 @@ def effective_freedom(cells):
 
 
 def pool(cells, resolution=0.0, level=LEVEL):
-    """One deviation of all cells, sqrt(sum of (n - 1) s^2 / sum of (n - 1)), unless Bartlett's test rejects equal ones.
-
-    @param level       of the test
-    @param cells       of {seed: value}; those with fewer than two values are left out
-    @param resolution  values are multiples of it: in the test a deviation is at least that of rounding, resolution / sqrt(12), or
-                       a few equal values would decide it"""
+    """Pooled deviation of all cells, sqrt(sum of (n - 1) s^2 / sum of (n - 1)), unless Bartlett's test rejects equal ones.
+    
+    @param level       significance level of the test
+    @param cells       list of {seed: value}; cells with fewer than two values are ignored
+    @param resolution  values are multiples of it: in the test a deviation is at least that of rounding, resolution / sqrt(12), so
+    that a few equal values do not decide it"""
     cells = [cell for cell in cells if len(cell) >= 2]
     if len(cells) < 2:
         return Pooling(len(cells))

@@ -19,8 +19,7 @@ class PredictionsError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Seed:
-    """Discordant images: those that only the cell's run classifies correctly, those that only the baseline's does; and p of these
-    counts."""
+    """Numbers of images that only the cell's run and that only the baseline's run classifies correctly, and p of these counts."""
 
     seed: int
     only_cell: int
@@ -30,32 +29,31 @@ class Seed:
 
 @dataclasses.dataclass(frozen=True)
 class SameImages:
-    """McNemar's test of each seed. Over seeds only signs are counted: they share the images, and are no independent samples of
-    them."""
+    """McNemar's test of each seed. Over seeds only signs are counted, since they share the images and are not independent."""
 
     seeds: tuple
-    signs: statistics.SignTest  # positive: seeds that favour the cell
+    signs: statistics.SignTest  # positive: number of seeds that favour the cell
 
 
 def path_of(out, cell, seed):
-    """Where predictions of a run are, below the folder of its results. @param cell  full name"""
+    """Path of a run's predictions, below the folder of its results. @param cell  full name"""
     return pathlib.Path(out) / "predictions" / jobs.folder_name(cell) / f"seed-{seed}.npy"
 
 
 def digest_of(path):
-    """Of a file: 16 hexadecimal digits of its SHA-256."""
+    """Digest of a file: 16 hexadecimal digits of its SHA-256."""
     return hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()[:16]
 
 
 def fields_of(path, out):
-    """What a result has of its predictions, nothing without the file. @param out  folder of the results file"""
+    """Fields of a result for its predictions; empty without the file. @param out  folder of the results file"""
     if not path.exists():
         return {}
     return {"predictions": str(path.relative_to(out)), "predictions_sha256": digest_of(path)}
 
 
 def read_npy(path):
-    """The int32 values of a NumPy array of one dimension. @throws PredictionsError for another file"""
+    """Reads a one-dimensional int32 NumPy array. @throws PredictionsError for another file"""
     path = pathlib.Path(path)
     try:
         content = path.read_bytes()
@@ -79,9 +77,9 @@ def read_npy(path):
 
 
 def checked(result, labels, metric="top1"):
-    """The predictions of a run, which must be those that were recorded and make its accuracy. @throws PredictionsError"""
+    """The predictions of a run, checked against recorded digest and accuracy. @throws PredictionsError"""
     path = result["predictions"]
-    # Lines of earlier versions have no digest.
+    # Results of earlier versions have no digest.
     if (recorded := result.get("predictions_sha256")) is not None and (found := digest_of(path)) != recorded:
         raise PredictionsError(f"no predictions: {path} is of another run, sha256 {found} in place of {recorded}")
     predicted = read_npy(path)
@@ -95,13 +93,13 @@ def checked(result, labels, metric="top1"):
 
 
 def has(run):
-    """Whether the predictions that a result names are there; recorded results may have gone without."""
+    """True if the file of predictions that a result names exists; recorded results may lack it."""
     return "predictions" in run and pathlib.Path(run["predictions"]).exists()
 
 
 def compare(runs, baselines, labels):
-    """(SameImages of the seeds that both have usable predictions of, None if there are none; what is wrong with those of other
-    seeds, a text each).
+    """(SameImages of the seeds for which both have valid predictions, None if there are none; texts of the problems with other
+    seeds).
 
     @param runs, baselines  results by seed"""
     seeds, problems = [], []
@@ -121,9 +119,9 @@ def compare(runs, baselines, labels):
 
 
 def compare_if_possible(runs, baselines, dataset, labels):
-    """(SameImages or None, what is wrong with seeds or labels, a text each). Without predictions there is nothing to say.
+    """(SameImages or None, texts of problems with seeds or labels), (None, []) without predictions.
 
-    @param labels  a labels.Labels, None to leave it"""
+    @param labels  a labels.Labels; None: no comparison"""
     if labels is None or not any(has(runs[seed]) and has(baselines[seed]) for seed in set(runs) & set(baselines)):
         return None, ()
     try:

@@ -1,4 +1,4 @@
-"""The commands that the driver starts: where they are, of which commit, and which options they know."""
+"""The commands that the driver starts: folder, commit and options."""
 
 import json
 import pathlib
@@ -8,11 +8,11 @@ import subprocess
 
 
 class ProgramError(Exception):
-    """A command that is missing or does not answer."""
+    """A command is missing or does not respond."""
 
 
 def default_folder(script):
-    """Where the commands are: beside an installed driver, else in a build folder of the checkout."""
+    """Folder of the commands: beside an installed driver, else a build folder of the checkout."""
     script = pathlib.Path(script).resolve()
     root = script.parent.parent
     for folder in (script.parent, root / "build/release/bin", root / "build/ci/bin"):
@@ -30,7 +30,7 @@ class Programs:
         return (self.folder / name).exists()
 
     def path(self, name):
-        """@throws ProgramError if it is not there"""
+        """Path of a command. @throws ProgramError if it does not exist"""
         path = self.folder / name
         if not self.has(name):
             raise ProgramError(f"{path} is not there; build it, or name its folder with --programs")
@@ -47,11 +47,11 @@ class Programs:
         return done.stdout
 
     def commit(self):
-        """Of terngrad_train, "unknown" if it does not say."""
+        """Commit of terngrad_train, "unknown" if it does not print one."""
         found = re.search(r"\(([0-9a-f]{7,40})(-dirty)?\)", self.output("terngrad_train", "--version"))
         return found.group(1) + (found.group(2) or "") if found else "unknown"
 
     def options(self, name="terngrad_train"):
-        """The names of its options, aliases included."""
+        """Names of a command's options, aliases included."""
         listed = json.loads(self.output(name, "--list_options_json"))["options"]
         return {each for option in listed for each in (option["name"], *option["aliases"])}

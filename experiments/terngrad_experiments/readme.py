@@ -1,4 +1,4 @@
-"""The README's table of results and its figures, made from recorded results so that they cannot drift apart."""
+"""Generates the README's table of results and its figures from recorded results."""
 
 import json
 import pathlib
@@ -14,10 +14,10 @@ WIRE = "bench/results/wire-bytes/results.json"
 SPEED = "bench/results/pytorch-cpu.json"
 HOOKS = "bench/results/hooks/results.json"
 RATES = {"100mbit": "100 Mbit/s", "1gbit": "1 Gbit/s", "none": "no limit"}
-# Bars of the figure: rows and trainings of the record, of which the faster counts.
+# Bars of the figure: (row, training) of the record, of which the fastest counts.
 TRAININGS = {"fp32": (("fp32", "fp32"), ("vendor-fp32", "fp32")), "bf16": (("bf16", "bf16"), ("vendor-bf16", "bf16")), "ternary": (("t2", "ternary"), ("t5", "ternary")),
              "top-k, 1 %": (("topk-1", "topk-1"),),             "PowerSGD, rank 4": (("powersgd-4", "powersgd-4"),)}
-# Columns of the table, each the fastest of the rows named.
+# Columns of the table: the fastest of the given rows.
 BARS = {"ternary": ("t2", "t5"), "fp32, our exchange or MPI's": ("fp32", "vendor-fp32"), "PyTorch DDP (Gloo), fp32": ("ddp-fp32",),
         "PyTorch DDP (Gloo), fp16": ("ddp-fp16",)}
 
@@ -27,19 +27,19 @@ def read_json(root, name):
 
 
 def steps_per_second(links, rate, names):
-    """The fastest of the rows of these names at a rate of the link."""
+    """The fastest of the rows with these names at a rate of the link."""
     return max(row["steps_per_s"] for row in links["rows"] if row["rate"] == rate and row["row"] in names)
 
 
 def hook_rates(hooks, name):
-    """"0.25 steps/s; 1.09 steps/s", of a hook at 100 Mbit/s and 1 Gbit/s."""
+    """Rates of a hook at 100 Mbit/s and 1 Gbit/s: "0.25 steps/s; 1.09 steps/s"."""
     rates = [next(row["steps_per_s"] for row in hooks["rows"] if (row["rate"], row["hook"]) == (rate, name))
              for rate in ("100mbit", "1000mbit")]
     return "; ".join(f"{each:.2f} steps/s" for each in rates)
 
 
 def accuracy_text(results, cell, scale):
-    """"99.30 +- 0.04 %", of the last result of each seed on CPUs."""
+    """Accuracy "99.30 +- 0.04 %" from the last result of each seed on CPUs."""
     values = list(tables.samples_of(tables.results_of(results, cell, scale, "cpu"), "top1").values())
     return f"{statistics.mean(values):.2f} ± {statistics.sample_deviation(values):.2f} %"
 
@@ -98,7 +98,7 @@ def _results(root, name):
 
 
 def codec_points(root):
-    """[(name, MB of a worker and step, mean accuracy, interval or None of a single seed)] of the recipe codecs."""
+    """[(name, MB per worker and step, mean accuracy, interval or None for a single seed)] of the recipe codecs."""
     experiment = recipes.load_all(pathlib.Path(root) / "experiments/recipes")["codecs"]
     results = _results(root, "codecs")
     rows = [row for row in tables.make_table(experiment, results).rows if not row.is_scaled and row.values and row.backend == "cpu"]
@@ -108,13 +108,13 @@ def codec_points(root):
 
 
 def median_half_width(points):
-    """Of the intervals that there are."""
+    """Median half width of the existing intervals."""
     widths = sorted((interval[1] - interval[0]) / 2 for *_, interval in points if interval)
     return widths[len(widths) // 2]
 
 
 def pareto_front(points):
-    """Those that no other one beats in both bytes and accuracy, by bytes."""
+    """The points that no other point beats in both bytes and accuracy, sorted by bytes."""
     front, best = [], -1.0
     for point in sorted(points, key=lambda each: (each[1], -each[2])):
         if point[2] > best:
@@ -124,7 +124,7 @@ def pareto_front(points):
 
 
 def _place_labels(figure, axes, points):
-    """Writes each name where it covers no mark and no other name; a thin line leads to names that stand off."""
+    """Places each name so that it covers no mark and no other name; thin lines lead to distant names."""
     renderer = figure.canvas.get_renderer()
     marks = [axes.transData.transform(point[1:3]) for point in points]
     taken = []
@@ -149,10 +149,10 @@ def _place_labels(figure, axes, points):
 
 
 def codecs_drawing(root):
-    """Accuracy over bytes of every codec, each mark with its name beside it."""
+    """Accuracy over bytes of every codec, with names beside the marks."""
     points = sorted(codec_points(root))
     accuracies = sorted(accuracy for _, _, accuracy, _ in points)
-    # The axis begins where the data are: what lies three interquartile ranges below the middle half is a note.
+    # Points more than three interquartile ranges below the first quartile become a note instead of stretching the axis.
     low, high = accuracies[len(accuracies) // 4], accuracies[3 * len(accuracies) // 4]
     shown = [point for point in points if point[2] >= low - 3 * (high - low)]
     with plots.style():
@@ -183,8 +183,8 @@ def codecs_drawing(root):
 
 
 def times_to_accuracy(root):
-    """{rate: {name: seconds, None where it was not measured}}: the fastest row of each name. Without a limit, where only steps were
-    timed, the same steps times those."""
+    """{rate: {name: seconds, None if not measured}}: the fastest row of each name. For the unlimited rate, where only steps were
+    timed, the number of steps times their duration."""
     trained = read_json(root, TIMES)["rates"]
     steps = {(row["row"], row["training"]): row["steps"] for rows in trained.values() for row in rows}
     free = {row["row"]: 1 / row["steps_per_s"] for row in read_json(root, LINKS)["rows"]
@@ -196,7 +196,7 @@ def times_to_accuracy(root):
 
 
 def overview_drawing(root):
-    """Seconds to an accuracy on each link, and where compression loses to fp32."""
+    """Seconds to an accuracy on each link, with marks where compression loses to fp32."""
     times, target = times_to_accuracy(root), 100 * read_json(root, TIMES)["top1"]
     with plots.style():
         figure = plots.new_figure(960, 290)
@@ -221,7 +221,7 @@ def overview_drawing(root):
 
 
 def with_table(text, lines):
-    """The README with the table in place of what is between the marks. @throws ValueError without them"""
+    """The README with the table between the marks replaced. @throws ValueError without the marks"""
     if text.count(BEGIN) != 1 or text.count(END) != 1:
         raise ValueError(f"README.md: needs one line '{BEGIN}' and one '{END}'")
     before, rest = text.split(BEGIN)
@@ -229,8 +229,8 @@ def with_table(text, lines):
 
 
 def update(root, check=False):
-    """Writes all, or with `check` @returns the files that differ from what the records say. Drawings are compared by the digest of
-    what they draw, because their bytes depend on the version of matplotlib."""
+    """Writes all files, or with `check` @returns the files that are out of date. Drawings are compared by digests of their data,
+    because their bytes depend on the version of matplotlib."""
     root = pathlib.Path(root)
     readme = root / "README.md"
     text = with_table(readme.read_text(encoding="utf-8"), table_lines(root))

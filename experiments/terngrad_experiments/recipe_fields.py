@@ -1,28 +1,28 @@
-"""Reading one table of a recipe: every key has a kind, and a key that nobody takes is refused."""
+"""Reading one table of a recipe: every key has a kind, and unknown keys are rejected."""
 
 import math
 import re
 
-# Without the characters of patterns (/ @ ~ * ?), so that a pattern never is part of a name.
+# Excludes the characters of patterns (/ @ ~ * ?).
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 CONFIDENCES = ("A", "B", "C", "D")
 REQUIRED = object()
 
 
 class RecipeError(ValueError):
-    """A recipe or a pattern that cannot be used, in one line that names the file, the cell and the key."""
+    """An invalid recipe or pattern; the message is one line that names the file, the cell and the key."""
 
     def __init__(self, message):
         super().__init__(" ".join(str(message).split()))
 
 
 def shown(value):
-    """A value for a message, cut to 60 characters."""
+    """A value for error messages, cut to 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-# Each kind takes a value and returns it; ValueError says what is accepted.
+# Kinds: functions that check a value and return it; their ValueError says what is accepted.
 
 def text(value):
     if not isinstance(value, str) or not value.strip():
@@ -71,7 +71,7 @@ def one_of(choices):
 
 
 def list_of(kind, least=1):
-    """A tuple of at least that many values of a kind, none of them twice."""
+    """Kind: a tuple of at least `least` distinct values of a kind."""
     def check(value):
         if not isinstance(value, list) or len(value) < least:
             raise ValueError(f"expected a list of at least {least}")
@@ -125,6 +125,6 @@ class Fields:
         return table
 
     def finish(self):
-        """Refuses what nobody took."""
+        """@throws RecipeError for keys that were not taken"""
         if self._left:
             self.fail(next(iter(self._left)), f"is unknown; accepted: {', '.join(self._taken)}")

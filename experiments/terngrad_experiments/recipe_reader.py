@@ -1,4 +1,4 @@
-"""Reads a recipe, one TOML file for a table or figure, and refuses what is unknown, missing or does not fit."""
+"""Reads and validates a recipe, one TOML file for a table or figure."""
 
 import dataclasses
 import fnmatch
@@ -12,16 +12,16 @@ from terngrad_experiments import recipe_fields as fields
 from terngrad_experiments.cells import METRICS, STEP_LISTS, Cell, Curve, Experiment, PaperPoint, Variant
 from terngrad_experiments.recipe_fields import Fields, RecipeError
 
-# In this order experiments are listed, and a run made by hand is looked for.
+# Order in which experiments are listed, and searched for the cell of an imported run.
 KINDS = ("table", "figure", "model", "claims")
-# What a claim of the paper's text may be about; a value or [low, high]. top1_gap: first of `runs_of` minus the second, in
-# points. Ratios are bits of fp32 over bits sent.
+# Quantities of claims in the paper's text, each a value or [low, high]. top1_gap: first of `runs_of` minus second, in
+# percentage points. Ratios are bits of fp32 over bits sent.
 CLAIMS = ("norm_change_percent", "angle_degrees", "zero_percent", "top1_gap", "uplink_ratio", "downlink_ratio")
-# The paper itself has other dropout and decay with ternary gradients.
+# Options that the paper itself changes with ternary gradients.
 REGULARIZATION = ("dropout_keep_prob", "weight_decay")
-# Given by the driver, so that one recipe serves every seed, place and machine.
+# Options set by the driver, so that a recipe does not depend on seed, folders and machine.
 OF_DRIVER = ("seed", "train_dir", "data_dir", "resume", "threads", "device", "config", "help", "version")
-# Other names of options, which would hide that two cells differ.
+# Aliases of options are rejected, because they would hide differences between cells.
 ALIASES = {"dataset_name": "dataset"}
 NEEDED_OPTIONS = ("dataset", "batch_size", "max_steps")
 
@@ -67,7 +67,7 @@ def _check_options(read, options):
 
 
 def _claimed(value):
-    """A number or [low, high]."""
+    """Kind: a number or [low, high]."""
     if isinstance(value, list):
         low, high = map(fields.number, value) if len(value) == 2 else (1, 0)
         if low > high:
@@ -137,9 +137,9 @@ def _check_unique(place, key, items):
 
 
 def _check_baseline(place, experiment, cell):
-    """@throws RecipeError if it is missing, or differs in more than compression, dropout and decay. The number of workers may
-    differ, at the same total batch, where what the baseline trains does not depend on it, and the optimizer where its momentum
-    is the workers'."""
+    """@throws RecipeError if the baseline is missing or differs in more than compression, dropout and decay. The number of
+    workers may differ, at the same total batch, if the baseline's training does not depend on it, and the optimizer if the
+    workers' memory has its momentum."""
     if cell.baseline is None:
         return
     place = f"{place}: cell '{cell.short_name}': 'baseline'"
@@ -230,7 +230,7 @@ def _read_head(table, file):
     read = Fields(table, place)
     name, title = read.take("name", fields.name), read.take("title", fields.text)
     kind = read.take("kind", fields.one_of(KINDS), "table")
-    # A model has no runs that these could be of.
+    # Models have no runs.
     has_runs = kind != "model"
     head = _Head(place, name, title, kind, read.take("source", fields.text, ""),
                  read.take("metric", fields.one_of(METRICS)) if has_runs else "",
@@ -244,7 +244,7 @@ def _read_head(table, file):
 
 
 def _named(table, index):
-    """A table of an array for messages: its name, or its number if it has none."""
+    """A table of an array in messages: its name, or its index if it has none."""
     return f"'{table['name']}'" if isinstance(table.get("name"), str) else index
 
 
@@ -309,6 +309,6 @@ def read_toml(path):
 
 
 def load(path):
-    """The experiment of one file. @throws RecipeError"""
+    """Reads the experiment of one file. @throws RecipeError"""
     path = pathlib.Path(path)
     return _read_experiment(read_toml(path), path.name)

@@ -1,4 +1,4 @@
-"""The recipes of a folder, and the cells that a pattern names.
+"""Recipes of a folder, and selection of cells by patterns.
 
 A recipe is one TOML file for a table or figure (recipe_reader.py). Names of cells are experiment/cell[@variant][~1/N], where
 ~1/N is a run of an N-th of the steps. Accuracies and zeros of the paper are percentages.
@@ -39,8 +39,8 @@ def _matching(experiments, experiment, cell, variant):
 
 
 def match(experiments, pattern):
-    """Cells by a glob over "table1/b128-n2-ternary"; "table1" is "table1/*". Variants only with "@variant", itself a glob;
-    "~1/30" scales what is found. A cell that looks at runs of others stands for these, unless it needs something more.
+    """Cells by a glob over names such as "table1/b128-n2-ternary"; "table1" means "table1/*". "@variant", itself a glob, selects
+    variants; "~1/30" scales the cells. A cell that uses runs of others is replaced by these, unless it has missing requirements.
 
     @param experiments  as load_all returns
     @returns a list without repetitions, empty if nothing matches
@@ -54,12 +54,12 @@ def match(experiments, pattern):
         for run in runs:
             run = scaled(run, scale)
             found.setdefault(run.full_name, run)
-    divisor_of(scale)  # refused even where nothing matches
+    divisor_of(scale)  # rejects an invalid scale even if nothing matches
     return list(found.values())
 
 
 def _is_cell_with_runs(experiments, name):
-    """Whether this is the full name of a cell, and no pattern."""
+    """True if `name` is the full name of a cell with runs rather than a pattern."""
     try:
         *parts, scale = _split(name)
         return [scaled(cell, scale).full_name for cell in _matching(experiments, *parts) if cell.options] == [name]

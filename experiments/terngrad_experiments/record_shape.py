@@ -1,16 +1,16 @@
-"""What the fields of a recorded result hold. Every line is held against it when it is read, so what shows results relies on it."""
+"""Schema of recorded results, against which every line is checked when it is read, so that other modules can rely on it."""
 
 import math
 
 
-# Histograms are of worker 0's gradient as it is, clipped and sent, and of the mean over workers.
+# Kinds of histograms: worker 0's gradient, the clipped one and the sent one, and the mean over workers.
 KINDS = ("gradient", "clipped", "sent", "mean")
-# An odd number, so that zeros are in the middle of one.
+# Odd, so that zero is at the centre of a bucket.
 NUM_BUCKETS = 63
 
 
 class Shape:
-    """`words`: what is wrong with a value itself, None for nothing. `problem`: the same with its place, and of what is in it."""
+    """`words`: the problem with a value itself, None if valid. `problem`: the same with its place, including nested values."""
 
     or_none = False
 
@@ -24,12 +24,12 @@ class Shape:
         return next((each for each in found if each is not None), None)
 
     def parts(self, value):
-        """(place in it, shape, item) of what is in a value."""
+        """(place, shape, item) of the values nested in `value`."""
         return ()
 
 
 class Number(Shape):
-    """A finite number. @param smallest  that is accepted"""
+    """A finite number. @param smallest  minimum"""
 
     def __init__(self, kind=float, or_none=False, smallest=-math.inf):
         self.kind, self.or_none, self.smallest = kind, or_none, smallest
@@ -80,7 +80,7 @@ class ListOf(Shape):
 
 
 class MapOf(Shape):
-    """An object with names that are not known beforehand."""
+    """An object with arbitrary names."""
 
     def __init__(self, item):
         self.item = item
@@ -93,7 +93,7 @@ class MapOf(Shape):
 
 
 class Fields(Shape):
-    """An object with names that are known; others are passed over, as later versions may write them."""
+    """An object with known names; others are ignored, as later versions may write them."""
 
     def __init__(self, required, optional=None, or_none=False):
         self.required, self.known, self.or_none = required, {**(optional or {}), **required}, or_none
@@ -128,7 +128,7 @@ RUN = Fields({"steps": COUNT, "max_steps": COUNT, "final": FINAL, "curves": MapO
 
 
 def problem_of(result):
-    """What is wrong with a result, in words; None for a sound one."""
+    """The problem with a result, in words; None for a valid one."""
     problem = RECORD.problem(result)
     if problem is None and result["status"] in ("done", "unfinished"):
         problem = RUN.problem(result)

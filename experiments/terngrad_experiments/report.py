@@ -1,5 +1,5 @@
-"""One HTML page of what is recorded: tables, plots, per-layer zeros, bytes, the commands that repeat each row, what failed and what
-was assumed. SVG and CSS within it, no script, nothing from the network; reads in light, dark and print."""
+"""One HTML page of all recorded results: tables, plots, per-layer zeros, bytes, the commands that repeat each row, failures and
+assumptions. Self-contained: embedded SVG and CSS, no script, nothing from the network; for light, dark and print."""
 
 import pathlib
 import shlex
@@ -14,7 +14,7 @@ MAX_BYTES = 4_000_000
 
 
 class ReportError(Exception):
-    """A page that cannot be made."""
+    """The page cannot be generated."""
 
 
 def claims_section(experiment, results):
@@ -24,7 +24,7 @@ def claims_section(experiment, results):
 
 
 def table_section(experiment, results, labels, experiments):
-    """Rows and notes; what needs the files of the data sets is of class `labels`."""
+    """Rows and notes; parts that need the files of the data sets have the CSS class `labels`."""
     table = tables.make_table(experiment, results, labels=labels, experiments=experiments)
     if not table.rows:
         return "<p>It has no runs.</p>"
@@ -52,7 +52,7 @@ def same_images_section(table):
 
 
 def counted(experiment, results):
-    """{(cell, scale, backend): the last result of each seed} of the runs that its tables and figures look at, by cell."""
+    """{(cell, scale, backend): the last result of each seed} of the runs that the experiment's tables and figures use."""
     names = list(views.names_of([experiment]))
     found = {(result["cell"], result["scale"], result.get("backend", "cpu")) for result in results if result["cell"] in names}
     return {key: tables.results_of(results, *key) for key in sorted(found, key=lambda key: (names.index(key[0]), key))}
@@ -95,7 +95,7 @@ def bytes_rows(experiment, results):
 
 
 def failed_lines(experiment, results):
-    """Of runs that failed and were not made since."""
+    """Lines on failed runs without a later success."""
     return [f"{shown_name(*key)} seed {run['seed']}: {run.get('error', '')}" for key, runs in counted(experiment, results).items()
             for run in runs if run["status"] == "failed"]
 
@@ -162,9 +162,9 @@ def where_section(results):
 
 
 def make_page(experiments, results, left_out=None, labels=None, all_experiments=None):
-    """@param left_out  what was left out of the results by their commit, None if nothing was asked for
-    @param labels    a labels.Labels, for what predictions say; None to leave that
-    @param all_experiments  by name, for cells that look at runs of others; without them those have no rows
+    """@param left_out  a LeftOut: omitted results of other commits; None without --same_commit
+    @param labels    a labels.Labels, for comparing predictions; None: no comparison
+    @param all_experiments  by name, for cells that use runs of others, which otherwise have no rows
     @throws ReportError for a page above MAX_BYTES"""
     ordered = sorted(experiments, key=lambda experiment: order_of(experiment, results))
     sections = {experiment.name: section(experiment, results, labels, all_experiments) for experiment in ordered}

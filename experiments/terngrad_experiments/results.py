@@ -1,15 +1,15 @@
-"""Turns a run's folder into the line that the store keeps of it."""
+"""Converts a run's folder to the line that the store keeps."""
 
 from terngrad_experiments import histograms, run_folder, store
 from terngrad_experiments.cells import compresses
 from terngrad_experiments.commits import DIRTY
 
-# Numbers of a test line of metrics.jsonl that are kept.
+# Numbers kept from a test line of metrics.jsonl.
 FINAL = ("top1", "top5", "loss", "weights")
 
 
 class UnfinishedRun(Exception):
-    """A run that has not come to its last step."""
+    """A run that has not reached its last step."""
 
 
 def machine_of(start):
@@ -31,10 +31,10 @@ def make_result(folder, cell, scale, seed, options, seconds=None, raw=None, allo
     """The result of the run in `folder`.
 
     @param cell     full name, "table1/b128-n2-ternary"
-    @param options  of the cell, without seed and folders
-    @param seconds  that the run took, None if not known
-    @param raw      evaluation of the raw weights, if there was one
-    @param known    results; the last one of this run that is done is returned as it is, and nothing is read but config.json
+    @param options  the cell's options, without seed and folders
+    @param seconds  duration of the run, None if unknown
+    @param raw      evaluation of the raw weights, if any
+    @param known    earlier results; if this run is done among them, the last one is returned and only config.json is read
     @throws RunFolderError, UnfinishedRun"""
     config = run_folder.read_config(folder)
     identity = config.get("identity")
@@ -69,7 +69,7 @@ def make_result(folder, cell, scale, seed, options, seconds=None, raw=None, allo
     wire = run_folder.wire_of(metrics)
     if wire is not None:
         result["bytes"] = wire
-    # Those of float gradients are of no figure, and a line is to stay short.
+    # No figure needs histograms of float gradients, so lines stay short without them.
     if compresses(options) and (kept := histograms.histograms_of(folder)):
         result["histograms"] = kept
     if seconds is not None:
@@ -78,7 +78,7 @@ def make_result(folder, cell, scale, seed, options, seconds=None, raw=None, allo
 
 
 def failed_result(cell, scale, seed, options, commit, message, backend):
-    """Of a run that failed twice: it is shown as failed, not as missing. @param commit  of the build, with -dirty if it is"""
+    """Result of a run that failed twice, shown as failed, not missing. @param commit  build commit, with -dirty if it is"""
     return {"schema": store.SCHEMA, "cell": cell, "scale": scale, "seed": seed, "status": "failed", "options": options,
             "identity": None, "commit": commit.removesuffix(DIRTY), "dirty": commit.endswith(DIRTY), "backend": backend,
             "error": message}

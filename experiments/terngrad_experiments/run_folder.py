@@ -1,4 +1,4 @@
-"""Reads what a run of terngrad_train left in its folder: config.json and metrics.jsonl."""
+"""Reads the folder of a terngrad_train run: config.json and metrics.jsonl."""
 
 import hashlib
 import json
@@ -8,11 +8,11 @@ from terngrad_experiments import store
 
 
 class RunFolderError(Exception):
-    """A run folder that says too little."""
+    """A run folder with missing or damaged files."""
 
 
 def read_config(folder):
-    """@throws RunFolderError if there is none, or it is damaged"""
+    """Reads config.json. @throws RunFolderError if it is missing or damaged"""
     path = pathlib.Path(folder) / "config.json"
     try:
         config = json.loads(path.read_bytes())
@@ -26,13 +26,13 @@ def read_config(folder):
 
 
 def identity_hash(identity):
-    """Of what decides a run's bits, as config.json has it."""
+    """Hash of a run's identity, the part of config.json that determines its bits."""
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_metrics(folder):
-    """The lines of metrics.jsonl; a torn last one, of a run that was killed, is left out."""
+    """The records of metrics.jsonl, without an incomplete last line of a killed run."""
     path = pathlib.Path(folder) / "metrics.jsonl"
     if not path.exists():
         return []
@@ -41,7 +41,7 @@ def read_metrics(folder):
         try:
             lines.append(json.loads(line))
         except ValueError:
-            continue  # a torn line that the trainer went on after
+            continue  # an incomplete line, after which the trainer resumed
     return lines
 
 
@@ -59,7 +59,7 @@ def curves_of(metrics):
 
 
 def tensors_of(metrics):
-    """Means over the run of each tensor's telemetry, each of the lines that have that number, and the curve of its zeros.
+    """Means over the run of each tensor's telemetry, over the lines that have the number, and the curve of its zeros.
 
     zero_fraction: elements sent as 0; clip_fraction: |g| > s; kept_norm: |clip(g)| / |g|; clip_angle_degrees: between g and clip(g);
     snr_db: 10 log10(|g|^2 / |g - sent|^2)."""
@@ -83,7 +83,7 @@ def tensors_of(metrics):
 
 
 def tensor_lines(line):
-    """(tensor, numbers) of a telemetry line, which has one tensor or a table of them."""
+    """(tensor, numbers) of a telemetry line, which has one tensor or a table of tensors."""
     tensors = line.get("tensors")
     if isinstance(tensors, dict):
         yield from tensors.items()
@@ -92,7 +92,7 @@ def tensor_lines(line):
 
 
 def wire_of(metrics):
-    """Bytes per worker and step in the busier direction, and the ratio, of the last line that has them."""
+    """Bytes per worker and step in the busier direction, and the ratio, from the last line that has them."""
     for line in reversed(metrics):
         per_worker = line.get("wire_bytes_per_worker")
         if isinstance(per_worker, dict):

@@ -1,5 +1,5 @@
-"""Runs jobs: several at a time, longest first, each resumed from its checkpoint if it was interrupted, tried again once if it
-fails, and when it ends recorded and evaluated for its predictions."""
+"""Runs jobs: several at a time, longest first. An interrupted job resumes from its checkpoint, a failed one is retried once, and
+a finished one is recorded and evaluated for its predictions."""
 
 import errno
 import fcntl
@@ -20,11 +20,11 @@ POLL_SECONDS = 0.1
 
 
 class RunnerError(Exception):
-    """What keeps all jobs from running."""
+    """An error that prevents all jobs from running."""
 
 
 class OutFolder:
-    """The folder of a driver: held against a second one as long as this process lives."""
+    """The output folder of a driver, locked against a second driver during this process's lifetime."""
 
     def __init__(self, path):
         self.path = pathlib.Path(path)
@@ -49,7 +49,7 @@ class OutFolder:
 
 
 class Running:
-    """A job whose run, or the evaluation after it, is under way."""
+    """A job whose run, or the evaluation after it, is in progress."""
 
     def __init__(self, job, lock, environment, gpu):
         self.job = job
@@ -86,8 +86,8 @@ class Runner:
         self.predicts = programs.has("terngrad_eval") and "predictions" in programs.options("terngrad_eval")
         self.failures = []
         self.signal = 0
-        self.seconds = {}  # of each job's runs by this driver
-        self.begun_before = set()  # jobs that an earlier driver began: of these it is not known how long they took
+        self.seconds = {}  # duration of each job's runs in this driver
+        self.begun_before = set()  # jobs begun by an earlier driver, whose total duration is unknown
 
     def command(self, job):
         data = self.data_of(job)
@@ -103,7 +103,7 @@ class Runner:
         return job_module.data_folder(self.data, job.cell.options["dataset"])
 
     def wants_predictions(self, job):
-        """Of a finished run. Without its checkpoints, or the data, there are none to be had any more."""
+        """True if a finished run needs predictions and they can be computed: its checkpoints and data exist."""
         try:
             self.data_of(job)
         except job_module.DataMissing:
@@ -111,7 +111,7 @@ class Runner:
         return self.predicts and any(job.folder.glob(CHECKPOINTS)) and not self.predictions_of(job).exists()
 
     def evaluate(self, item):
-        """Lets terngrad_eval write the predictions of a finished run, in its place."""
+        """Starts terngrad_eval to write the predictions of a finished run, in the run's slot."""
         job, path = item.job, self.predictions_of(item.job)
         path.parent.mkdir(parents=True, exist_ok=True)
         data = self.data_of(job)
@@ -121,11 +121,11 @@ class Runner:
 
     def run(self, jobs):
         """@returns the exit code: 0, 1 if a job failed, 128 + signal
-        @throws DataMissing before anything is started"""
+        @throws DataMissing before any job is started"""
         for job in jobs:
             if not job.is_finished():
                 self.data_of(job)
-        # Of which nothing is known before the others: seconds and numbers of examples do not compare.
+        # Jobs without an estimate come first: seconds and numbers of examples cannot be compared.
         waiting = sorted(jobs, key=lambda job: (job.seconds() is not None, -(job.seconds() or job.num_examples), job.name))
         attempts = {job.name: 0 for job in waiting}
         running = []
@@ -146,7 +146,7 @@ class Runner:
                             running.append(started)
                 for item in [item for item in running if item.process.poll() is not None]:
                     self.note_seconds(item)
-                    # Recorded first: the driver may be stopped during the evaluation.
+                    # Record first: the driver may be stopped during the evaluation.
                     if (not item.is_evaluation and self.has_succeeded(item) and self.record(item.job)
                             and self.wants_predictions(item.job)):
                         self.evaluate(item)
@@ -167,7 +167,7 @@ class Runner:
         self.signal = number
 
     def start(self, job, told):
-        """@returns the job under way; False if there is nothing to run; None if another process runs it"""
+        """@returns the started job; False if there is nothing to run; None if another process runs it"""
         lock = job_module.RunLock(job)
         if not lock.acquire():
             if job.name not in told:
@@ -184,7 +184,7 @@ class Runner:
             self.evaluate(item)
             doing = "evaluated"
         else:
-            self.predictions_of(job).unlink(missing_ok=True)  # of an earlier run in this folder
+            self.predictions_of(job).unlink(missing_ok=True)  # predictions of an earlier run in this folder
             if "--resume" in command and job.name not in self.seconds:
                 self.begun_before.add(job.name)
             item.spawn(command)
@@ -196,12 +196,12 @@ class Runner:
         return item.process.returncode == 0 and item.job.is_finished()
 
     def note_seconds(self, item):
-        """Those of the training; an evaluation's are no part of a run."""
+        """Adds the duration of a training; evaluations do not count."""
         if not item.is_evaluation:
             self.seconds[item.job.name] = self.seconds.get(item.job.name, 0.0) + time.monotonic() - item.began
 
     def end(self, item, attempt):
-        """@returns whether to try again"""
+        """@returns True to retry"""
         item.lock.release()
         self.gpus.give_back(item.gpu)
         job = item.job
@@ -227,11 +227,11 @@ class Runner:
         return False
 
     def record(self, job):
-        """Adds the line of a finished run, and once more with its predictions when it has them. What goes wrong is this job's
-        failure, and the other jobs continue. @returns whether the run is recorded"""
+        """Appends the line of a finished run, and again with its predictions when they exist. An error fails this job only.
+        @returns True if the run is recorded"""
         try:
             self.add_line(job)
-        except Exception as error:  # whatever a run's folder holds
+        except Exception as error:  # a run's folder may contain anything
             self.say(f"{job.name}: FAILED to record: {error or repr(error)}")
             self.failures.append(job.name)
             return False
@@ -253,11 +253,11 @@ class Runner:
         self.say(f"{job.name}: top-1 {100 * result['final']['top1']:.2f} % after {result['steps']} steps")
 
     def check_options(self, job):
-        """A finished run counts only if it is of the cell as its recipe is now. @throws RunFolderError"""
+        """Checks that a finished run has the options of the cell in the current recipe. @throws RunFolderError"""
         config = run_folder.read_config(job.folder)
         identity = config.get("identity")
         if not isinstance(identity, dict):
-            return  # which make_result() refuses
+            return  # make_result() rejects it
         wrong = importing.differences(job.cell, config)
         if int(identity["max_steps"]) != job.max_steps:
             wrong.append(f"--max_steps {identity['max_steps']} in place of {job.max_steps}")
@@ -265,7 +265,7 @@ class Runner:
             raise run_folder.RunFolderError(f"{job.folder} has a run of other options, {', '.join(wrong)}; move it away")
 
     def stop(self, running):
-        """Asks the runs to save and end."""
+        """Signals the runs to save and end."""
         for item in running:
             try:
                 item.process.send_signal(signal.SIGTERM)
@@ -278,7 +278,7 @@ class Runner:
 
 
 def last_line(path):
-    """Of a log; progress lines, which end by a carriage return, count as lines."""
+    """Last line of a log; progress lines that end in a carriage return count."""
     try:
         text = pathlib.Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -288,7 +288,7 @@ def last_line(path):
 
 
 def default_num_jobs(threads, device="cpu", jobs_per_gpu=1):
-    """As many as have processors, or as all GPUs take."""
+    """Default number of jobs: limited by processors, or by the GPUs' capacity."""
     if device == "cuda":
         return max(1, jobs_per_gpu * len(gpus.visible_gpus()))
     return max(1, len(os.sched_getaffinity(0)) // threads)

@@ -1,12 +1,11 @@
-"""What can be said about the accuracies of a few seeds: intervals, differences, equivalence, tests on the same images.
+"""Statistics of accuracies of a few seeds: intervals, differences, equivalence, tests on the same images.
 
-Values are in any one unit, percent as a rule; intervals, differences and deviations are in that unit too. Probabilities, levels
-and the accuracy of accuracy_deviation() are fractions. Only standard formulas, named at each function; distributions are
-scipy's.
+Values have any one unit, usually percent; intervals, differences and deviations have the same. Probabilities, levels and the
+accuracy of accuracy_deviation() are fractions. Formulas are standard ones, named at each function; distributions are scipy's.
 
-No interval and no p (None) where nothing can be estimated: fewer than MIN_VALUES values, or values that are all equal, unless a
-deviation that is pooled over cells (pooling.py) takes the place of their own.
-Accuracies are multiples of one image; three equal ones happen by chance and do not mean that the deviation is 0.
+Intervals and p are None if nothing can be estimated: fewer than MIN_VALUES values, or values that are all equal, unless a
+deviation pooled over cells (pooling.py) replaces their own. Accuracies are multiples of one image: three may be equal by chance,
+which does not mean that the deviation is 0.
 """
 
 import dataclasses
@@ -14,9 +13,9 @@ import functools
 import math
 
 MIN_VALUES = 3
-# With a deviation that is pooled over cells.
+# Minimum with a deviation pooled over cells.
 MIN_POOLED_VALUES = 2
-# A standard deviation below this part of the values themselves is rounding: one image of 50,000 is 2e-5 of an accuracy.
+# A relative standard deviation below this is rounding: one image of 50,000 is 2e-5 of an accuracy.
 ROUNDING = 1e-9
 
 
@@ -35,7 +34,7 @@ class Interval:
 
 @dataclasses.dataclass(frozen=True)
 class Deviation:
-    """An estimated standard deviation, and of how many cells it is pooled."""
+    """An estimated standard deviation, and the number of cells it is pooled from."""
 
     value: float
     degrees_of_freedom: float
@@ -44,9 +43,9 @@ class Deviation:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Of values with a baseline; difference is values minus baseline, p is two-sided for a difference of 0.
-
-    counts has the number of pairs, or of both samples. All but it and difference are None where nothing can be estimated.
+    """Comparison with a baseline: difference is values minus baseline, p is two-sided for a difference of 0.
+    
+    counts has the number of pairs, or of both samples. Fields other than counts and difference are None without an estimate.
     """
 
     counts: tuple
@@ -59,7 +58,7 @@ class Comparison:
 
 @dataclasses.dataclass(frozen=True)
 class Equivalence:
-    """equivalent: shown to be within the margin. False also means that too little is known; interval and p are None then."""
+    """equivalent: shown to be within the margin. Also False without enough data; interval and p are None then."""
 
     margin: float
     equivalent: bool
@@ -76,7 +75,7 @@ class SignTest:
 
 @dataclasses.dataclass(frozen=True)
 class McNemar:
-    """Images that the first alone classifies correctly, and the second alone."""
+    """Numbers of images that only the first, and only the second, classifies correctly."""
 
     only_first: int
     only_second: int
@@ -146,7 +145,7 @@ def sample_deviation(values):
 
 
 def estimate_deviation(values):
-    """As a Deviation; None with fewer than MIN_VALUES values or if they are equal up to rounding."""
+    """Sample deviation as a Deviation; None with fewer than MIN_VALUES values or if they are equal up to rounding."""
     if len(values) < MIN_VALUES:
         return None
     deviation = sample_deviation(values)
@@ -154,13 +153,13 @@ def estimate_deviation(values):
 
 
 def mean_interval(values, level=0.95, deviation=None):
-    """Confidence interval of the mean, mean +- t s / sqrt(n); deviation: a pooled one in place of the values' own, for
-    MIN_POOLED_VALUES values or more."""
+    """Confidence interval of the mean, mean +- t s / sqrt(n). deviation: a pooled one instead of the values' own, for at least
+    MIN_POOLED_VALUES values."""
     return _interval_of(values, level, deviation, 0)
 
 
 def prediction_interval(values, level=0.95, deviation=None):
-    """Where one more run of the same kind ends, mean +- t s sqrt(1 + 1 / n); deviation as for mean_interval()."""
+    """Prediction interval of a further run, mean +- t s sqrt(1 + 1 / n); deviation as for mean_interval()."""
     return _interval_of(values, level, deviation, 1)
 
 
@@ -213,16 +212,16 @@ def compare_unpaired(values, baseline, level=0.95, deviation=None):
 
 
 def paired_differences(values, baseline):
-    """[value - baseline] of pairs of the same seed, in the given order."""
+    """[value - baseline] for pairs of one seed, in the given order."""
     if len(values) != len(baseline):
         raise ValueError(f"pairs need equally many values and baselines, not {len(values)} and {len(baseline)}")
     return [value - other for value, other in zip(values, baseline)]
 
 
 def compare_paired(values, baseline, level=0.95, deviation=None):
-    """The t test of the differences of pairs: values[k] and baseline[k] are of the same seed.
-
-    deviation: one pooled over the differences of several cells.
+    """Paired t test: values[k] and baseline[k] have the same seed.
+    
+    deviation: optionally pooled over the differences of several cells.
     """
     _check_level(level)
     differences = paired_differences(values, baseline)
@@ -237,9 +236,9 @@ def compare_paired(values, baseline, level=0.95, deviation=None):
 
 
 def equivalence(comparison, margin, alpha=0.05):
-    """Two one-sided t tests (Schuirmann 1987) of a difference that lies within +-margin.
-
-    Equivalent only if the 1 - 2 alpha interval, 90 % by default, lies inside; p is the larger of both.
+    """Two one-sided t tests (Schuirmann 1987) of a difference within +-margin.
+    
+    Equivalent only if the 1 - 2 alpha interval, 90 % by default, is inside; p is the larger of both.
     """
     if not (math.isfinite(margin) and margin > 0):
         raise ValueError(f"margin of equivalence must be positive, not {margin}")
@@ -255,8 +254,8 @@ def equivalence(comparison, margin, alpha=0.05):
 def holm(p_values):
     """Holm's step-down corrected p (1979), in the given order: max over smaller ones of (m - rank + 1) p, at most 1.
 
-    None is a comparison whose p is not known yet. It stays None and counts in m, so the others are upper bounds of what they
-    will be: a comparison does not get more significant because the rest of its figure was not run.
+    None stands for a p that is not known yet. It stays None and counts in m, so the others are upper bounds of their final
+    values: a comparison does not become more significant because other cells were not run.
     """
     for p in p_values:
         if p is not None and not 0 <= p <= 1:
@@ -270,7 +269,7 @@ def holm(p_values):
 
 
 def _fair_coin_p(first, second):
-    """Two-sided exact p of that many heads and tails of a fair coin, min(1, 2 P(X <= min)); sums of integers, one rounding."""
+    """Two-sided exact p for these numbers of heads and tails of a fair coin, min(1, 2 P(X <= min)), by sums of integers."""
     for count in (first, second):
         if count < 0 or count != int(count):
             raise ValueError(f"a count must be an integer from 0, not {count}")
@@ -283,7 +282,7 @@ def _fair_coin_p(first, second):
 
 
 def sign_test(differences):
-    """The exact two-sided sign test; differences of 0 are left out."""
+    """The exact two-sided sign test; differences of 0 are ignored."""
     for difference in differences:
         if math.isnan(difference):
             raise ValueError("differences of a sign test must be numbers, not nan")
@@ -292,14 +291,14 @@ def sign_test(differences):
 
 
 def mcnemar(only_first, only_second):
-    """McNemar's exact test by the discordant counts: images that one classifies correctly and the other does not."""
+    """McNemar's exact test for the discordant counts: images that only one of two classifies correctly."""
     return McNemar(only_first, only_second, _fair_coin_p(only_first, only_second))
 
 
 def mcnemar_of_predictions(first, second, labels=None):
     """McNemar's exact test of two runs on the same images in the same order.
 
-    first and second are predicted classes, labels the true ones; without labels they are 1 for correct and 0 for wrong.
+    first and second are predicted classes, labels the true ones; without labels first and second are 1 for correct, 0 for wrong.
     """
     lengths = [len(first), len(second)] + ([] if labels is None else [len(labels)])
     if len(set(lengths)) != 1:
@@ -314,7 +313,7 @@ def mcnemar_of_predictions(first, second, labels=None):
 
 
 def accuracy_deviation(accuracy, num_examples):
-    """Standard deviation of an accuracy (a fraction) by the sampling of the test set, sqrt(a (1 - a) / n), a fraction too."""
+    """Standard deviation of an accuracy due to sampling of the test set, sqrt(a (1 - a) / n); both are fractions."""
     if not 0 <= accuracy <= 1:
         raise ValueError(f"accuracy must be a fraction from 0 to 1, not {accuracy}")
     _check_num_examples(num_examples)

@@ -1,10 +1,10 @@
-"""What is recorded, what runs, and what failed."""
+"""Status of runs: recorded, running, failed."""
 
 from terngrad_experiments import jobs, run_folder, runner, table_text, tables
 
 
 def last_results(cell, results):
-    """The last result of each seed, of whatever device."""
+    """The last result of each seed, on any device."""
     return tables.last_of_seeds(result for result in results if (result["cell"], result["scale"]) == (cell.base_name, cell.scale))
 
 
@@ -37,7 +37,7 @@ def job_line(job, results):
 
 
 def show(cells, out, results):
-    """Prints a line for each run that has a folder."""
+    """Prints a line for each run with a folder."""
     for cell in cells:
         for seed in cell.seeds:
             if "max_steps" not in cell.options:

@@ -1,7 +1,7 @@
-"""Results: one JSON line a run in append-only files, written once, under a lock.
+"""Results: one JSON line per run in append-only files, written under a lock.
 
-A later line for the same cell, scale, seed, commit, dirty or not, and kind of device supersedes an earlier one; no line is ever
-edited. A last line without its newline was torn by a crash: readers leave it out, and the next writer cuts it off.
+A later line with equal cell, scale, seed, commit, dirty flag and device kind supersedes an earlier one; lines are never edited.
+A last line without newline is incomplete after a crash: readers ignore it, and the next writer cuts it off.
 """
 
 import datetime
@@ -18,12 +18,12 @@ SCHEMA = 1
 
 
 class StoreError(Exception):
-    """A results file that cannot be used."""
+    """An unusable results file."""
 
 
 def round_floats(value, digits=7):
     """`value` with every float rounded to significant digits, so that lines are short and equal on every machine. NaN and
-    infinity, which JSON does not have, become None."""
+    infinity, which JSON lacks, become None."""
     if isinstance(value, float):
         return float(f"{value:.{digits}g}") if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -38,20 +38,20 @@ def to_line(result):
 
 
 def key_of(result):
-    """What a later line must share with an earlier one to supersede it."""
+    """Key of a result: a later line with the same key supersedes an earlier one."""
     return result["cell"], result["scale"], result["seed"], commit_of(result), result.get("backend", "cpu")
 
 
 def now():
-    """UTC, "2026-01-31T12:00:00Z"."""
+    """Current UTC time as "2026-01-31T12:00:00Z"."""
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def append(path, result):
-    """Adds a result and returns when it is on the medium. Safe beside other writers. Its line says when it was recorded; a result
-    that says so already, being recorded again with something added, keeps its time.
-
-    @throws StoreError for what is no result (record_shape)"""
+    """Appends a result and returns when it is on disk. Safe with concurrent writers. Adds the time of recording; a result that is
+    recorded again with additions keeps its time.
+    
+    @throws StoreError for an invalid result (record_shape)"""
     problem = record_shape.problem_of(result)
     if problem is not None:
         raise StoreError(f"a result is not recorded: {problem}")
@@ -66,7 +66,7 @@ def append(path, result):
         file.flush()
         os.fsync(file.fileno())
     if end == 0:
-        sync_folder(path.parent)  # of a new file the name, too, has to be on the medium
+        sync_folder(path.parent)  # makes the name of a new file durable
 
 
 def sync_folder(path):
@@ -78,12 +78,12 @@ def sync_folder(path):
 
 
 def whole_lines(path):
-    """(number, bytes) of the lines of a file; a torn last one, which may end within a character, is left out."""
+    """(number, bytes) of the complete lines of a file; an incomplete last line may end within a character."""
     return list(enumerate(pathlib.Path(path).read_bytes().split(b"\n")[:-1], 1))
 
 
 def end_of_whole_lines(file):
-    """The length of a file without a torn last line."""
+    """The length of a file without an incomplete last line."""
     size = file.seek(0, os.SEEK_END)
     end = size
     while end > 0:
@@ -101,9 +101,9 @@ def _refuse_constant(text):
 
 
 def read(path):
-    """All results of a file, in order, superseded ones left out. A file that is not there has none.
-
-    @throws StoreError that names the file and the line of what is no result"""
+    """All results of a file, in order, without superseded ones. Empty if the file does not exist.
+    
+    @throws StoreError naming file and line of an invalid result"""
     path = pathlib.Path(path)
     if not path.exists():
         return []
@@ -111,7 +111,7 @@ def read(path):
     for number, line in whole_lines(path):
         try:
             result = json.loads(line, parse_constant=_refuse_constant)
-        except ValueError as error:  # also for bytes that are no text
+        except ValueError as error:  # also for invalid UTF-8
             raise StoreError(f"{path}:{number}: not JSON: {error}") from None
         if isinstance(result, dict) and result.get("schema", SCHEMA) != SCHEMA:
             raise StoreError(f"{path}:{number}: schema {result['schema']}, this program reads {SCHEMA}")
@@ -124,8 +124,8 @@ def read(path):
 
 
 def read_all(paths):
-    """The results of several files in the order in which they were recorded, of equal times in that of the files; of equal keys
-    the last. Predictions, which results name from the folder of their file, are named from here."""
+    """The results of several files in order of recording, at equal times in order of files; of equal keys only the last. Paths of
+    predictions, which are relative to the folder of their file, are joined with it."""
     found = []
     for path in paths:
         for result in read(path):
@@ -140,7 +140,7 @@ def read_all(paths):
 
 
 def thin(points, limit=200):
-    """At most `limit` of a curve's points, evenly spread by index, the first and the last among them."""
+    """At most `limit` of a curve's points, evenly spaced by index, with the first and the last."""
     if len(points) <= limit:
         return list(points)
     step = (len(points) - 1) / (limit - 1)

@@ -1,4 +1,4 @@
-"""Tables as text, markdown, CSV and JSON, beside the paper's numbers."""
+"""Tables as text, markdown, CSV and JSON, with the paper's numbers."""
 
 import csv
 import dataclasses
@@ -10,7 +10,7 @@ from terngrad_experiments import claims, statistics
 
 
 def seeds_text(seeds):
-    """1-3 for (1, 2, 3); "-" for none."""
+    """Formats seeds: 1-3 for (1, 2, 3); "-" for none."""
     seeds = sorted(seeds)
     if not seeds:
         return "-"
@@ -76,7 +76,7 @@ def inside_text(row):
     return f"{'yes' if row.paper_is_inside else 'no'} ({row.prediction.low:.2f}..{row.prediction.high:.2f})"
 
 
-# Beside the seeds of a row whose runs, or those of its baseline, are of several commits.
+# Mark for rows whose runs, or their baseline's, have several commits.
 MIXED = " *"
 HEADER = ("cell", "seeds", "ours, mean +- sd", "95 % of mean", "gap to float, paired", "equivalent", "paper", "ours - paper",
           "paper inside our 95 % prediction")
@@ -97,7 +97,7 @@ def aligned(lines):
 
 
 def pooling_text(rows, label=""):
-    """Which deviation the intervals go by, and why."""
+    """Text on the deviation that intervals use, with the reason."""
     found = rows.pooling
     ratio = "without bound, for one has equal seeds" if found.ratio == math.inf else f"{found.ratio:.1f}"
     tested = f"Bartlett's test of equal deviations {p_text(found.p)}, the largest over the smallest {ratio}"
@@ -110,14 +110,14 @@ def pooling_text(rows, label=""):
 
 
 def name_of(row):
-    """Without that of the experiment; of a cell that looks at runs of others with theirs."""
+    """Name of a row without the experiment; with the source for cells that use runs of others."""
     scale, gpu = "" if not row.is_scaled else f"~{row.scale}", "" if row.backend == "cpu" else " (GPU)"
     name = row.cell.split("/", 1)[1]
     return (f"{name} ({row.source}{scale})" if row.source else name + scale) + gpu
 
 
 def same_images_text(row):
-    """Which side the seeds favour on the same test images."""
+    """Text on the seeds that favour each side on the same test images."""
     signs = row.same_images.signs
     return (f"same test images (McNemar): seeds that favour {name_of(row)} {signs.num_positive}, {row.baseline.split('/', 1)[1]} "
             f"{signs.num_negative}; sign test {p_text(signs.p)}")
@@ -127,20 +127,20 @@ SAME_IMAGES_HEADER = ("cell", "baseline", "seed", "only cell correct", "only bas
 
 
 def same_images_rows(table):
-    """The counts of discordant images of each pair of runs with predictions."""
+    """Numbers of discordant images for each pair of runs with predictions."""
     return [(name_of(row), row.baseline.split("/", 1)[1], *map(str, (one.seed, one.only_cell, one.only_baseline)), f"{one.p:.3g}")
             for row in table.rows if row.same_images for one in row.same_images.seeds]
 
 
 def same_images_notes(table):
-    """What predictions say, or why they say nothing."""
+    """Notes on the comparison of predictions, or on its absence."""
     problems = dict.fromkeys(problem for row in table.rows for problem in row.same_images_problems)
     return [*(same_images_text(row) for row in table.rows if row.same_images),
             *(f"no test on the same images: {problem}" for problem in problems)]
 
 
 def not_run_notes(table):
-    """Which rows of all steps nothing is recorded of, and why."""
+    """Notes on rows of all steps without results, with reasons."""
     names = {}
     for row in table.rows:
         if not (row.is_scaled or row.is_run):
@@ -156,7 +156,7 @@ def units_of(experiment):
 
 
 def no_gap_notes(table):
-    """Rows of a table of gaps that have none, though they compress."""
+    """Notes on rows with compression that have no gap although the table has gaps."""
     names = [name_of(row) for row in table.rows if row.compresses and not row.has_baseline and row.values]
     if not names or not any(row.has_baseline for row in table.rows):
         return []
@@ -164,7 +164,7 @@ def no_gap_notes(table):
 
 
 def interval_notes(table):
-    """By which deviation."""
+    """Notes on the deviation that intervals use."""
     if table.poolings:
         return [pooling_text(rows, rows.label if len(table.poolings) > 1 else "") for rows in table.poolings]
     has_intervals = any(row.interval for row in table.rows)
@@ -211,7 +211,7 @@ def to_text(table):
 
 
 def markdown_lines(header, rows):
-    """A table of texts; a | within one is escaped."""
+    """A markdown table of texts, with | escaped."""
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in (header, ["---"] * len(header), *rows)]
 
 
@@ -223,7 +223,7 @@ def to_markdown(table):
 
 
 def degrees_of_freedom(row):
-    """Of the deviation that the row's intervals go by, None without them."""
+    """Degrees of freedom of the deviation that the row's intervals use, None without intervals."""
     if row.interval is None:
         return None
     return row.pooled.degrees_of_freedom if row.pooled else len(row.values) - 1
@@ -249,7 +249,7 @@ def to_csv(table):
 
 
 def without_infinity(value):
-    """JSON has no infinity: the ratio of a deviation to one of 0 is null."""
+    """Replaces infinity, which JSON lacks, by None (ratio of a deviation to one of 0)."""
     if isinstance(value, dict):
         return {key: without_infinity(item) for key, item in value.items()}
     return None if isinstance(value, float) and math.isinf(value) else value
@@ -265,7 +265,7 @@ def to_json(table):
 
 
 def render_claims(experiment, results, form, left_out=None):
-    """A table of kind claims, as text or markdown."""
+    """Formats a table of kind claims as text or markdown."""
     lines = [claims.HEADER, *claims.rows(experiment, results)]
     notes = [*claims.notes(experiment, results), *([] if left_out is None else [str(left_out)])]
     if form == "markdown":

@@ -1,4 +1,4 @@
-"""Rows of tables: what was recorded of an experiment's cells, and what can be said of it. table_text.py shows them."""
+"""Rows of tables: recorded results of an experiment's cells with their statistics. table_text.py formats them."""
 
 import dataclasses
 
@@ -9,37 +9,37 @@ from terngrad_experiments.commits import commit_of
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One cell at one scale on one kind of device. Accuracies are percentages."""
+    """One cell at one scale on one device kind. Accuracies are percentages."""
 
     cell: str
     scale: str                        # "1" or "1/30"
     backend: str
-    seeds: tuple                      # that are done
-    values: tuple                     # beside seeds
+    seeds: tuple                      # finished seeds
+    values: tuple                     # parallel to seeds
     steps: int
     full_steps: int
     test_examples: int = 0
-    source: str = ""                  # the full name of the runs, of a cell that looks at those of others
-    failed: tuple = ()                # seeds
+    source: str = ""                  # full name of the runs, for a cell that uses runs of others
+    failed: tuple = ()                # failed seeds
     unfinished: tuple = ()            # (seed, steps, value)
-    needs: tuple = ()                 # what is missing before it can run
+    needs: tuple = ()                 # missing requirements for running it
     compresses: bool = False
-    commits: tuple = ()               # of the runs that are done
-    other_options: tuple = ()         # names of those that the runs have not as the recipe has them now
-    baseline_commits: tuple = ()      # of those that the gap is to
-    deviation: object = None          # of the values themselves
-    pooled: object = None             # statistics.Deviation that intervals go by, None if by the row's own
-    interval: object = None           # 95 % of the mean
+    commits: tuple = ()               # commits of the finished runs
+    other_options: tuple = ()         # names of options in which the runs differ from the current recipe
+    baseline_commits: tuple = ()      # commits of the baseline's runs
+    deviation: object = None          # deviation of the values
+    pooled: object = None             # statistics.Deviation that intervals use, None for the row's own
+    interval: object = None           # 95 % interval of the mean
     gap: object = None                # statistics.Comparison with the baseline, paired by seed
     gap_p_holm: float | None = None
     equivalence: object = None
     margin: float | None = None
-    baseline: str = ""                # full name
+    baseline: str = ""                # full name of the baseline
     same_images: object = None        # predictions.SameImages of this cell and its baseline
-    same_images_problems: tuple = ()  # why there is none, or which seeds are left out
+    same_images_problems: tuple = ()  # reasons why it is missing or lacks seeds
     paper: float | None = None
     paper_confidence: str | None = None
-    prediction: object = None         # 95 % of one more run of ours
+    prediction: object = None         # 95 % prediction interval of a further run
     test_set_deviation: float | None = None
     has_baseline: bool = False
 
@@ -53,7 +53,7 @@ class Row:
 
     @property
     def mixes_commits(self):
-        """Whether something else than options and seeds may differ between the runs of this row."""
+        """True if the runs of this row may differ in more than options and seeds."""
         return len({*self.commits, *self.baseline_commits}) > 1
 
     @property
@@ -62,7 +62,7 @@ class Row:
 
     @property
     def paper_is_inside(self):
-        """None where nothing can be said; a scaled run is never set against the paper."""
+        """True if the paper's value is in the prediction interval; None if unknown, and for scaled runs."""
         if self.is_scaled or self.paper is None or self.prediction is None:
             return None
         return self.prediction.low <= self.paper <= self.prediction.high
@@ -70,7 +70,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class PooledRows:
-    """Rows whose deviations between seeds are taken as one, if they can be: of one scale, kind of device, net and data set."""
+    """Rows of one scale, device kind, net and data set, whose deviations between seeds are pooled if possible."""
 
     scale: str
     backend: str
@@ -110,12 +110,12 @@ def accuracy_of(result, metric):
 
 
 def samples_of(results, metric):
-    """{seed: accuracy} of the runs that are done."""
+    """{seed: accuracy} of the finished runs."""
     return {result["seed"]: accuracy_of(result, metric) for result in results if result["status"] == "done"}
 
 
 def other_options(cell, runs):
-    """Names of the options that runs were recorded with otherwise than the cell, scaled, has them."""
+    """Names of options in which recorded runs differ from the scaled cell."""
     own = store.round_floats(cell.options)
     return tuple(sorted({name for run in runs if run["options"] for name in {*own, *run["options"]}
                          if own.get(name) != run["options"].get(name)}))
@@ -147,10 +147,10 @@ def make_row(experiment, cell, scale, backend, results, labels):
 
 
 def with_intervals(rows):
-    """(rows with intervals, poolings). Deviations are pooled over the rows of one kind, if nothing speaks against it. Gaps keep
-    those of their own pairs: gaps to one baseline share its runs, and are no independent samples.
-
-    @param rows  (row, the cell of its runs)"""
+    """(rows with intervals, poolings). Deviations are pooled over the rows of one kind, if the test allows it. Gaps use the
+    deviation of their own pairs, because gaps to one baseline share its runs and are not independent samples.
+    
+    @param rows  list of (row, the cell of its runs)"""
     kinds = {}
     for index, (row, cell) in enumerate(rows):
         key = row.scale, row.backend, cell.options.get("net", ""), cell.options.get("dataset", "")
@@ -190,7 +190,7 @@ def with_gap(row, experiment, cell, scale, backend, results, labels):
 
 def with_holm(rows):
     """Holm's correction over the gaps of one table."""
-    # Gaps that are yet to be measured belong to the family too.
+    # Gaps that are not measured yet belong to the family, too.
     tested = [index for index, row in enumerate(rows) if row.has_baseline]
     corrected = statistics.holm([rows[index].gap.p if rows[index].gap else None for index in tested])
     rows = list(rows)
@@ -200,7 +200,7 @@ def with_holm(rows):
 
 
 def runs_of(experiment, cell, experiments):
-    """(experiment, cell, scale or None for every one) of the runs that a cell is shown by: its own, or those that it looks at."""
+    """(experiment, cell, scale or None for all scales) of the runs that represent a cell: its own, or those that it uses."""
     if not cell.runs_of:
         return [(experiment, cell, None)]
     found = [(recipes.match(experiments, base)[0], scale) for base, scale in views.sources(cell)]
@@ -208,8 +208,8 @@ def runs_of(experiment, cell, experiments):
 
 
 def rows_of(experiment, cell, results, labels, experiments):
-    """(row, the cell of its runs) for each scale and kind of device that is recorded; one of all steps, or of the scale that is
-    looked at, where nothing is."""
+    """(row, the cell of its runs) for each recorded scale and device kind. Cells that are not variants also have a row for all
+    steps, or the scale that they use, without results."""
     for owner, source, fixed in runs_of(experiment, cell, experiments):
         found = {(result["scale"], result.get("backend", "cpu")) for result in results
                  if result["cell"] == source.full_name and fixed in (None, result["scale"])}
@@ -228,9 +228,9 @@ def rows_of(experiment, cell, results, labels, experiments):
 def make_table(experiment, results, left_out=None, labels=None, experiments=None):
     """Rows of all cells in order of the recipe, then of variants that were run, then of scaled runs.
 
-    @param left_out     what was left out of the results, for the notes
-    @param labels       a labels.Labels, for what predictions say; None to leave that
-    @param experiments  all by name, for cells that look at runs of others; without them those have no row"""
+    @param left_out     a LeftOut, for the notes
+    @param labels       a labels.Labels, for comparing predictions; None: no comparison
+    @param experiments  all experiments by name, for cells that use runs of others, which otherwise have no row"""
     cells = [cell for cell in experiment.all_cells() if cell.options or (cell.runs_of and experiments)]
     rows = [each for cell in cells for each in rows_of(experiment, cell, results, labels, experiments)]
     rows.sort(key=lambda each: each[0].is_scaled)

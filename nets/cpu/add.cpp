@@ -1,4 +1,4 @@
-// Sums of several inputs, with or without a ReLU: an addition for three accesses to memory, so plain loops.
+// Sums of several inputs, with optional ReLU. Memory-bound (three accesses per addition), so plain loops.
 #include "kernels/runtime/parallel.h"
 #include "nets/cpu/layer.h"
 
@@ -12,7 +12,7 @@
 namespace terngrad::cpu {
 namespace {
 
-/// sum[i] = a[i] + b[i], rectified or not; `sum` may be `a`. NaNs stay.
+/// sum[i] = a[i] + b[i], with optional ReLU; `sum` may be `a`. Keeps NaNs.
 template <bool kRectified>
 void add_range(const float* a, const float* b, std::int64_t count, float* sum) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -58,7 +58,7 @@ class Add final : public Layer {
   }
 
  private:
-  /// Calls body(first, count) for ranges that stay in the cache while several inputs are added.
+  /// Calls body(first, count) for ranges that fit in the cache while several inputs are added.
   template <class Body>
   void for_each_range(const Body& body) const {
     constexpr std::int64_t kRange = 4096;

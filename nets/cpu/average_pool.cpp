@@ -1,4 +1,4 @@
-// Average pooling on oneDNN, in NHWC.
+// Average pooling with oneDNN, in NHWC.
 #include "nets/cpu/layer.h"
 
 #include <span>

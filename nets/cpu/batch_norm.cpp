@@ -1,4 +1,4 @@
-// Batch norm on oneDNN, with its ReLU fused in both directions: the forward pass notes which outputs were positive.
+// Batch norm with oneDNN, ReLU fused in both directions: the forward pass stores a mask of positive outputs.
 #include "nets/cpu/layer.h"
 #include "nets/cpu/moving_statistics.h"
 
@@ -141,10 +141,10 @@ class BatchNorm final : public Layer {
   std::int64_t variance_offset_;
   std::int64_t weight_offset_;
   Pass pass_;
-  Buffer<float> mean_;  // of the batch, from forward to backward
+  Buffer<float> mean_;  // batch statistics, from forward to backward
   Buffer<float> variance_;
-  Buffer<std::byte> is_positive_;  // outputs, in oneDNN's format; only with a ReLU
-  Buffer<float> unwanted_;         // oneDNN insists on a place for the input's gradient
+  Buffer<std::byte> is_positive_;  // mask of outputs in oneDNN's format; only with a ReLU
+  Buffer<float> unwanted_;         // input gradient, which oneDNN always writes
   Operation forward_;
   Operation backward_;
 };

@@ -1,4 +1,4 @@
-// Concatenation along channels: a copy in each direction.
+// Concatenation along channels: copies in both directions.
 #include "kernels/runtime/parallel.h"
 #include "nets/cpu/layer.h"
 
@@ -53,7 +53,7 @@ class Concatenation final : public Layer {
   LayerOptions options_;
   std::int64_t num_pixels_;
   std::int64_t output_channels_;
-  std::vector<std::int64_t> channels_;  // of each input
+  std::vector<std::int64_t> channels_;  // per input
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Convolution on oneDNN. Activations stay in NHWC: unlike the channel-blocked formats it pads no channels, which for
-// LeNet's 20 and 50 channels saves 1.4x of the time, and the flattened input of a fully connected layer needs no
-// reorder. Weights are small beside activations: they are reordered into whatever format each primitive likes.
+// Convolution with oneDNN. Activations stay in NHWC: unlike channel-blocked formats it pads no channels, which is 1.4x
+// faster for LeNet's 20 and 50 channels, and fully connected layers need no reorder of their input. Weights, which are
+// small compared to activations, are reordered to the format that each primitive prefers.
 #include "nets/cpu/layer.h"
 #include "nets/cpu/relu.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 using Dims = dnnl::memory::dims;
 
-/// Weights in the format of a primitive, copied there from the flat buffer where that format is another.
+/// Weights in the format of a primitive: a copy of the flat buffer if the formats differ.
 class ReorderedWeights {
  public:
   ReorderedWeights() = default;
@@ -103,7 +103,7 @@ class Convolution final : public Layer {
   }
 
  private:
-  /// `biases` is empty where there are none, which is what oneDNN takes it for.
+  /// Descriptors. `biases` is an empty descriptor if there are none, as oneDNN expects.
   struct Shapes {
     dnnl::memory::desc input, output, plain_weights, any_weights, biases;
     Dims strides, padding_before, padding_after;

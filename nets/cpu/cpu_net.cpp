@@ -22,7 +22,7 @@ class CpuNet final : public PlannedNet<Net> {
       : PlannedNet(std::move(plan)),
         options_(options),
         engine_(dnnl_call("make engine", [] { return dnnl::engine(dnnl::engine::kind::cpu, 0); })) {
-    // A parallel region within a parallel region has one thread, so slices that want several run one after another.
+    // Nested parallel regions have one thread only, so slices with several threads run sequentially.
     const int num_slots = options.threads_per_worker > 1 ? 1 : std::min(options.num_threads, options.num_local_workers);
     const LibraryThreads threads(options.threads_per_worker);
     for (int slot = 0; slot < num_slots; ++slot) {
@@ -63,8 +63,7 @@ class CpuNet final : public PlannedNet<Net> {
  private:
   using Slots = std::vector<std::unique_ptr<SliceRunner>>;
 
-  /// Calls body(runner, task) for every task: each slot takes the next one when it is free. Tasks do not depend on the
-  /// slot that runs them.
+  /// Calls body(runner, task) for every task; free slots take the next task. Results do not depend on the slot.
   template <class Body>
   static void run_slots(const Slots& slots, int threads_per_slot, std::span<const float> parameters, int num_tasks,
                         Body&& body) {
@@ -106,8 +105,8 @@ class CpuNet final : public PlannedNet<Net> {
   NetOptions options_;
   dnnl::engine engine_;
   Slots slots_;
-  Slots predictors_;             // made when predict is first called
-  Buffer<float> padded_images_;  // the last chunk, filled up
+  Slots predictors_;             // created by the first predict
+  Buffer<float> padded_images_;  // the last chunk, padded
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ void Scratchpad::allocate() {
 }
 
 dnnl::memory::desc image_desc(int num_examples, const ImageShape& shape) {
-  // oneDNN names dimensions in the order N, C, H, W whatever their order in memory.
+  // oneDNN lists dimensions as N, C, H, W, whatever their order in memory.
   return {{num_examples, shape.channels, shape.height, shape.width},
           dnnl::memory::data_type::f32,
           dnnl::memory::format_tag::nhwc};
@@ -62,7 +62,7 @@ Operation::Operation(const DnnlContext& context, std::string name, const dnnl::p
 }
 
 void Operation::bind(int argument, const void* data) {
-  arguments_.at(argument).set_data_handle(const_cast<void*>(data));  // oneDNN has no memory of constants
+  arguments_.at(argument).set_data_handle(const_cast<void*>(data));  // oneDNN has no const memory
 }
 
 void Operation::run() {
@@ -89,7 +89,7 @@ namespace terngrad {
 std::string cpu_library() {
   const dnnl_version_t* const version = dnnl_version();
   std::ostringstream text;
-  // Instruction sets have numbers that grow with what they have.
+  // Numeric value of the dnnl_cpu_isa_t enumeration, larger for more capable instruction sets.
   text << "oneDNN " << version->major << "." << version->minor << "." << version->patch << " with instruction set "
        << std::hex << std::showbase << static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   return text.str();

@@ -1,4 +1,4 @@
-// oneDNN behind one file: shapes to descriptors, primitives with their memories, errors to exceptions.
+// oneDNN wrapper: descriptors from shapes, primitives with their memories, exceptions from errors.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@
 
 namespace terngrad::cpu {
 
-/// Throws what a oneDNN error means: NotSupported where the machine or the library lacks an implementation,
-/// std::bad_alloc for memory, InvalidArgument for arguments it refuses, Error otherwise; the message names `operation`.
+/// Rethrows a oneDNN error: NotSupported if the machine or the library lacks an implementation, std::bad_alloc,
+/// InvalidArgument for rejected arguments, Error otherwise; the message names `operation`.
 [[noreturn]] void throw_dnnl_error(const std::string& operation, const dnnl::error& error);
 
-/// Calls `function` and turns a dnnl::error into the exceptions of throw_dnnl_error.
+/// Calls `function` and converts a dnnl::error by throw_dnnl_error.
 template <class Function>
 std::invoke_result_t<Function> dnnl_call(const std::string& operation, Function&& function) {
   try {
@@ -28,8 +28,8 @@ std::invoke_result_t<Function> dnnl_call(const std::string& operation, Function&
   }
 }
 
-/// Scratch memory that the primitives of one slot take turns to use: they run one after another. Sized while layers are
-/// built, allocated once by `allocate`.
+/// Scratch memory shared by the primitives of one slot, which run sequentially. Sized while layers are built, then
+/// allocated by `allocate`.
 class Scratchpad {
  public:
   void reserve(std::size_t bytes);
@@ -41,33 +41,33 @@ class Scratchpad {
   Buffer<std::byte> buffer_;
 };
 
-/// Where primitives of one slot are made and run. Not for use by two threads at once.
+/// Engine, stream and scratchpad of one slot's primitives. Not thread-safe.
 struct DnnlContext {
   dnnl::engine engine;
   dnnl::stream stream;
   Scratchpad* scratchpad;
 };
 
-/// Float descriptors. Images are [num_examples, height, width, channels], channels fastest.
+/// float32 descriptors. Images are [num_examples, height, width, channels], channels fastest.
 dnnl::memory::desc image_desc(int num_examples, const ImageShape& shape);
 dnnl::memory::desc matrix_desc(std::int64_t rows, std::int64_t columns);
 dnnl::memory::desc vector_desc(std::int64_t num_elements);
 
-/// Attributes of every primitive: scratch memory comes from the caller, since oneDNN's own belongs to the thread that
-/// made the primitive.
+/// Attributes of every primitive: user-provided scratchpad, since oneDNN's own belongs to the thread that created the
+/// primitive.
 dnnl::primitive_attr default_attributes();
 
-/// A primitive with one memory per argument. Arguments that move are bound before each run; the rest keep their memory.
+/// A primitive with one memory per argument. Arguments keep their memory from run to run until they are bound again.
 class Operation {
  public:
   Operation() = default;
-  /// @param arguments  DNNL_ARG_* and the descriptor of its memory, which is bound later
+  /// @param arguments  {DNNL_ARG_*, descriptor of its memory}; memory is bound later
   Operation(const DnnlContext& context, std::string name, const dnnl::primitive& primitive,
             const dnnl::memory::desc& scratchpad, const std::vector<std::pair<int, dnnl::memory::desc>>& arguments);
 
-  /// Points `argument` at `data`, which must stay valid during `run`. Data of input arguments is not written.
+  /// Binds `argument` to `data`, which must stay valid during `run`. Data of input arguments is not written.
   void bind(int argument, const void* data);
-  /// @throws what throw_dnnl_error says
+  /// @throws as throw_dnnl_error
   void run();
 
  private:
@@ -77,7 +77,7 @@ class Operation {
   std::unordered_map<int, dnnl::memory> arguments_;
 };
 
-/// Makes the copy of `from` in the format of `to`.
+/// Makes the operation that copies from format `from` to format `to`.
 Operation make_reorder(const DnnlContext& context, const std::string& name, const dnnl::memory::desc& from,
                        const dnnl::memory::desc& to);
 

@@ -1,4 +1,4 @@
-// Dropout: draws in training, a copy otherwise.
+// Dropout layer: applies draws in training, copies otherwise.
 #include "kernels/runtime/parallel.h"
 #include "nets/cpu/dropout_mask.h"
 #include "nets/cpu/layer.h"

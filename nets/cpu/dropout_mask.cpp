@@ -15,12 +15,12 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 inline constexpr std::size_t kBlockDraws = 4;
 
-/// The least 24-bit integer u with u / 2^24 >= keep_prob: a draw is kept if its own is below.
+/// The smallest 24-bit integer u with u / 2^24 >= keep_prob: an element is kept if its 24-bit draw is below.
 HWY_INLINE std::uint32_t Threshold(float keep_prob) {
   return static_cast<std::uint32_t>(std::ceil(static_cast<double>(keep_prob) * 0x1p24));
 }
 
-/// The 32-bit draws of the block that begins at `first_draw`, by the definition, applied to up to four elements.
+/// Scalar version: applies the draws of the block that begins at `first_draw` to up to four elements.
 HWY_INLINE void ApplyBlock(const DrawKey& key, std::uint64_t first_draw, std::uint32_t threshold, float scale,
                            const float* input, std::size_t count, float* output) {
   const std::array<std::uint32_t, kBlockDraws> words = draw_block(key, first_draw / kBlockDraws);
@@ -34,8 +34,8 @@ HWY_INLINE void ApplyStep(const DrawKey& key, std::uint64_t first_draw, std::uin
   ApplyBlock(key, first_draw, threshold, scale, input, kBlockDraws, output);
 }
 #else
-/// 64-bit lanes that hold 32-bit words, a block to a lane: one multiplication gives both halves of a product. High
-/// halves may hold anything, for products ignore them.
+/// 64-bit lanes that hold 32-bit words, one block per lane: one multiplication gives both halves of a product. High
+/// halves are unspecified, since products ignore them.
 using DLanes = hn::CappedTag<std::uint64_t, 8>;
 using VLanes = hn::Vec<DLanes>;
 using DWords = hn::Repartition<std::uint32_t, DLanes>;
@@ -52,7 +52,7 @@ HWY_INLINE VLanes Broadcast(std::uint32_t word) { return hn::Set(DLanes(), word)
 HWY_INLINE void DrawWords(const DrawKey& key, std::uint64_t first_block, std::uint32_t* HWY_RESTRICT words) {
   const DLanes d;
   const VLanes blocks = hn::Add(hn::Set(d, first_block), hn::Iota(d, std::uint64_t{0}));
-  const std::array<std::uint32_t, 4> counter = draw_counter(key, 0);  // of the stream, less what the block adds
+  const std::array<std::uint32_t, 4> counter = draw_counter(key, 0);  // the stream's counter, without the block number
   VLanes c0 = blocks;
   VLanes c1 = Broadcast(counter[1]);
   VLanes c2 = Broadcast(counter[2]);
@@ -82,7 +82,7 @@ HWY_INLINE void ApplyStep(const DrawKey& key, std::uint64_t first_draw, std::uin
   const DFloats d;
   const DWords du;
   for (std::size_t i = 0; i < Step(); i += hn::Lanes(d)) {
-    // Shifted draws and thresholds are far below 2^31: signed comparison, which every target has, orders them too.
+    // Shifted draws and thresholds are far below 2^31, so signed comparison, which every target has, is correct.
     const hn::RebindToSigned<DWords> ds;
     const auto draws = hn::BitCast(ds, hn::ShiftRight<8>(hn::LoadU(du, words + i)));
     const auto is_kept = hn::Lt(draws, hn::Set(ds, static_cast<std::int32_t>(threshold)));

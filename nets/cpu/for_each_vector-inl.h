@@ -1,5 +1,5 @@
-// The loop over channels of kernels that are compiled for each SIMD target: include it between <hwy/highway.h> and
-// HWY_BEFORE_NAMESPACE in a file that <hwy/foreach_target.h> includes again and again.
+// Loop over channels for kernels compiled for each SIMD target: include it between <hwy/highway.h> and
+// HWY_BEFORE_NAMESPACE in a file that <hwy/foreach_target.h> includes repeatedly.
 #if defined(TERNGRAD_NETS_CPU_FOR_EACH_VECTOR_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TERNGRAD_NETS_CPU_FOR_EACH_VECTOR_INL_H
 #undef TERNGRAD_NETS_CPU_FOR_EACH_VECTOR_INL_H

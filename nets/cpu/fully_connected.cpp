@@ -1,5 +1,5 @@
-// Fully connected layers on oneDNN, on the flat buffers as they are: [in, out] weights are a plain format of the inner
-// product, so parameters are read and gradients are written in place, with no reorder of what can be megabytes.
+// Fully connected layers with oneDNN, directly on the flat buffers: [in, out] weights are a plain format of the inner
+// product, so parameters are read and gradients are written in place, without reordering megabytes.
 #include "nets/cpu/layer.h"
 #include "nets/cpu/relu.h"
 
@@ -10,9 +10,9 @@
 namespace terngrad::cpu {
 namespace {
 
-/// Up to this many examples the gradient of the input comes from the matmul primitive (0.32 against 0.50 ms for 8
-/// examples and 2450 x 500 weights); above it the inner product's own backward pass is faster (0.55 against 0.64 ms for
-/// 64). The choice depends on the shape only, never on timing: results stay the same from run to run.
+/// Up to this number of examples the input's gradient is computed by the matmul primitive (0.32 against 0.50 ms for 8
+/// examples and 2450 x 500 weights); above it the inner product's backward pass is faster (0.55 against 0.64 ms for
+/// 64). The choice depends on the shape only, never on timing, so that results are reproducible.
 constexpr int kMaxMatmulExamples = 24;
 
 class FullyConnected final : public Layer {

@@ -13,48 +13,47 @@ namespace terngrad::cpu {
 
 struct LayerOptions {
   int num_examples = 1;
-  int num_threads = 1;  // those of LibraryThreads when the layer is made and run
+  int num_threads = 1;  // LibraryThreads when the layer is made and run
   Mode mode = Mode::kTraining;
   InputGradient input_gradient = InputGradient::kWanted;
   std::int64_t first_draw = 0;  // the layer's entry of first_dropout_draws
 };
 
-/// What a pass of one slice depends on besides its examples and the parameters.
+/// Inputs of one slice's pass besides its examples and the parameters.
 struct Pass {
-  std::uint64_t seed = 0;  // of draws, with the next two
+  std::uint64_t seed = 0;  // draws depend on seed, step and worker
   std::uint64_t step = 0;
   std::uint32_t worker = 0;         // global number
   const float* state = nullptr;     // flat; read in inference mode
-  float* training_state = nullptr;  // flat; moved on in training mode
+  float* training_state = nullptr;  // flat; updated in training mode
 };
 
-/// What a backward pass reads and writes. Activations are [num_examples, height, width, channels].
+/// Arguments of a backward pass. Activations are [num_examples, height, width, channels].
 struct BackwardArguments {
   std::span<const float* const> inputs;
   const float* output = nullptr;
   float* output_gradient = nullptr;         // in; may be overwritten
-  std::span<float* const> input_gradients;  // out, one for each input; nullptr where it is not wanted
-  float* gradient = nullptr;  // out: the flat gradient buffer, of which the layer's own tensors are written
+  std::span<float* const> input_gradients;  // out, one for each input; nullptr if not wanted
+  float* gradient = nullptr;                // out: flat gradient buffer, in which the layer writes its own tensors
 };
 
-/// A layer with its primitives, its copy of reordered parameters and whatever forward keeps for backward. One thread at
-/// a time runs it; several slots hold a layer each. Results depend on the arguments, the pass, the options and the
-/// number of threads that the layer was made and run with (LibraryThreads), on nothing else.
+/// A layer with its primitives, reordered parameters and the data that forward keeps for backward. Not thread-safe:
+/// each slot has its own. Results depend only on the arguments, the pass, the options and the number of threads with
+/// which the layer was made and run (LibraryThreads).
 class Layer {
  public:
   virtual ~Layer() = default;
-  /// Takes the parameters of the coming passes: the flat buffer must stay as it is until the last of them.
+  /// Sets the flat parameters of the next passes, which must not change until the last of them.
   virtual void set_parameters(const float* /*parameters*/) {}
-  /// Begins a pass: what follows, up to the next call, belongs to it. Layers that draw nothing and keep no state ignore
-  /// it.
+  /// Begins a pass, for the calls up to the next begin. Layers without draws and state ignore it.
   virtual void begin(const Pass& /*pass*/) {}
   virtual void forward(std::span<const float* const> inputs, float* output) = 0;
   /// Only after `forward` with the same inputs. @throws std::logic_error in inference mode
   virtual void backward(const BackwardArguments& arguments) = 0;
 };
 
-/// Makes the layer that `plan` describes; `net` says where its tensors and state lie in the flat buffers. `context`
-/// must outlive the layer. @throws what throw_dnnl_error says
+/// Makes the layer of `plan`; `net` has the layouts of the flat buffers. `context` must outlive the layer.
+/// @throws as throw_dnnl_error
 std::unique_ptr<Layer> make_layer(const DnnlContext& context, const LayerPlan& plan, const NetPlan& net,
                                   const LayerOptions& options);
 

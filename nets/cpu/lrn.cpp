@@ -1,4 +1,4 @@
-// Local response normalization: pixels are independent, so threads share them out.
+// Local response normalization layer: threads process pixels independently.
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/parallel.h"
 #include "nets/cpu/layer.h"
@@ -40,7 +40,7 @@ class Lrn final : public Layer {
   }
 
  private:
-  /// Calls body(first pixel, number of pixels, scratch) for one part per thread.
+  /// Calls body(first pixel, number of pixels, scratch) for one part of the pixels per thread.
   template <class Body>
   void for_each_part(const Body& body) {
     const std::int64_t num_parts = options_.num_threads;

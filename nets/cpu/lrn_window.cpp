@@ -17,21 +17,21 @@
 #define TERNGRAD_NETS_CPU_LRN_ROWS
 namespace terngrad::cpu {
 
-/// How values that a window slides over lie in scratch memory: a few pixels' rows of channels, with `radius` zeros
-/// before each and after the last, so that no window leaves the row. Enough pixels that a value has left the store
-/// buffer before it is read at another alignment, few enough to stay in the nearest cache.
+/// Layout of scratch memory: a few pixels' rows of channels, with `radius` zeros before each row and after the last, so
+/// that windows stay inside. Enough pixels that a value has left the store buffer before it is read at another
+/// alignment, few enough for the L1 cache.
 struct LrnRows {
   static constexpr std::size_t kElements = 512;
 
   explicit LrnRows(const LrnWindow& window)
       : channels(static_cast<std::size_t>(window.channels)),
-        radius(static_cast<std::size_t>(std::min(window.radius, window.channels - 1))),  // beyond are only zeros
+        radius(static_cast<std::size_t>(std::min(window.radius, window.channels - 1))),  // more adds only zeros
         pitch(channels + radius),
         num_pixels(std::max<std::size_t>(kElements / pitch, 1)) {}
 
   /// First element of a pixel's channels.
   std::size_t row(std::size_t pixel) const { return radius + pixel * pitch; }
-  /// Elements of all rows and the zeros, rounded up to whole cache lines.
+  /// Elements of all rows with their zeros, rounded up to whole cache lines.
   std::size_t num_elements() const { return (radius + num_pixels * pitch + 31) / 32 * 32; }
 
   std::size_t channels;
@@ -57,8 +57,8 @@ HWY_INLINE V RefineInverseFourthRoot(D d, V s, V y) {
   return hn::Add(y, hn::Mul(y, series));
 }
 
-/// s^(-1/4) for positive normal s, to 1e-7 relative; 0 for infinity. Divisions and square roots are what a core does
-/// most slowly, so this starts from the exponent and the leading bits of s, taken as a logarithm (to 3 %), and refines.
+/// s^(-1/4) for positive normal s, to 1e-7 relative; 0 for infinity. Avoids slow divisions and square roots: starts
+/// from the bits of s taken as a logarithm (error 3 %), and refines.
 template <class D, class V>
 HWY_INLINE V InverseFourthRoot(D d, V s) {
   const hn::RebindToUnsigned<D> du;
@@ -67,7 +67,7 @@ HWY_INLINE V InverseFourthRoot(D d, V s) {
   return hn::IfThenZeroElse(hn::Eq(s, hn::Set(d, std::numeric_limits<float>::infinity())), y);
 }
 
-/// What both passes need of s.
+/// Powers of s, for both passes.
 template <class V>
 struct Powers {
   V scale;       // s^-beta
@@ -85,7 +85,7 @@ struct ThreeQuarters {
   }
 };
 
-/// Any other exponent, a lane at a time.
+/// Any other exponent, one lane at a time.
 struct AnyPower {
   explicit AnyPower(float b) : beta(b) {}
   template <class D, class V>
@@ -107,7 +107,7 @@ HWY_INLINE hn::VFromD<D> WindowSum(D d, const float* HWY_RESTRICT center, std::s
   return sum;
 }
 
-/// Squares of `num_pixels` pixels, laid out as `rows` says.
+/// Stores the squares of `num_pixels` pixels in the layout `rows`.
 HWY_INLINE void StoreSquares(const LrnRows& rows, const float* HWY_RESTRICT input, std::size_t num_pixels,
                              float* HWY_RESTRICT squares) {
   for (std::size_t p = 0; p < num_pixels; ++p) {
@@ -137,7 +137,7 @@ HWY_INLINE void ForwardRows(const LrnWindow& w, const LrnRows& rows, const float
   }
 }
 
-/// First g s^-beta and the terms of the sum, g x s^(-beta - 1), then the sums over windows.
+/// Computes first g s^-beta and the terms of the sum, g x s^(-beta - 1), then the sums over windows.
 template <class Power>
 HWY_INLINE void BackwardRows(const LrnWindow& w, const LrnRows& rows, const float* HWY_RESTRICT input,
                              const float* HWY_RESTRICT output_gradient, std::size_t num_pixels,

@@ -1,4 +1,4 @@
-// Max pooling, an image at a time.
+// Max pooling layer: threads process images independently.
 #include "kernels/runtime/parallel.h"
 #include "nets/cpu/layer.h"
 #include "nets/cpu/max_pool_window.h"

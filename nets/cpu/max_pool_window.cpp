@@ -14,14 +14,14 @@ HWY_BEFORE_NAMESPACE();
 namespace terngrad::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// The part of one output's window that lies in the image: `rows` x `columns` pixels from element `first` of the image.
+/// The part of one output's window inside the image: `rows` x `columns` pixels from element `first` of the image.
 struct Patch {
   std::size_t first;
   std::size_t rows;
   std::size_t columns;
 };
 
-/// Calls body(patch, first element of the output) for every output, by rows.
+/// Calls body(patch, first element of the output) for every output, in row-major order.
 template <class Body>
 HWY_INLINE void ForEachPatch(const MaxPoolWindow& w, const Body& body) {
   std::size_t output = 0;
@@ -60,7 +60,7 @@ void MaxPoolForward(const MaxPoolWindow& w, const float* HWY_RESTRICT input, flo
   });
 }
 
-/// @tparam kOverlap  windows may share elements or miss some: gradients are added, to zeros
+/// @tparam kOverlap  windows may overlap or leave gaps: gradients are added to zeros
 template <bool kOverlap>
 HWY_INLINE void BackwardPatches(const MaxPoolWindow& w, const float* HWY_RESTRICT input,
                                 const float* HWY_RESTRICT output, const float* HWY_RESTRICT output_gradient,
@@ -71,7 +71,7 @@ HWY_INLINE void BackwardPatches(const MaxPoolWindow& w, const float* HWY_RESTRIC
   ForEachPatch(w, [&](const Patch& patch, std::size_t source) HWY_ATTR {
     ForEachVector(channels, [&](auto d, std::size_t c) HWY_ATTR {
       const auto max = hn::LoadU(d, output + source + c);
-      auto left = hn::LoadU(d, output_gradient + source + c);  // what no element has taken yet
+      auto left = hn::LoadU(d, output_gradient + source + c);  // gradient not yet assigned to an element
       if (has_relu) left = hn::IfThenElseZero(hn::Gt(max, hn::Zero(d)), left);
       std::size_t row = patch.first + c;
       for (std::size_t i = 0; i < patch.rows; ++i, row += row_stride) {

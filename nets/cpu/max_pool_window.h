@@ -1,4 +1,4 @@
-// The arithmetic of max pooling on one image, for any window, in NHWC.
+// Arithmetic of max pooling on one image, for any window, in NHWC.
 #pragma once
 
 #include "nets/net.h"
@@ -6,8 +6,8 @@
 
 namespace terngrad::cpu {
 
-/// What a max pool slides over what. `kThrough` leaves gradients as they are; `kAtOutput` first sets those of outputs
-/// that are not positive to zero (see LayerPlan::applies_relu_gradient).
+/// Window, stride, padding and shapes of a max pool. `kThrough` passes gradients unchanged; `kAtOutput` first zeroes
+/// those of outputs that are not positive (see LayerPlan::applies_relu_gradient).
 struct MaxPoolWindow {
   enum class ReluGradient { kThrough, kAtOutput };
   ImageShape input;
@@ -18,14 +18,13 @@ struct MaxPoolWindow {
   ReluGradient relu_gradient = ReluGradient::kThrough;
 };
 
-/// output[y, x, c] = the largest input[y stride + i - pad_top, x stride + j - pad_left, c] that lies in the image.
-/// oneDNN's pooling takes three to five times as long for 20 and 50 channels, 13 % of a step of LeNet.
+/// output[y, x, c] = max of input[y stride + i - pad_top, x stride + j - pad_left, c] inside the image. For 20 and 50
+/// channels oneDNN's pooling takes three to five times as long, 13 % of a step of LeNet.
 void max_pool_forward(const MaxPoolWindow& window, const float* input, float* output);
 
-/// Adds each output's gradient to the first element of its window, by rows, that equals the output; writes every
-/// element of `input_gradient`. Windows are visited by rows, so sums where they overlap have a fixed order. Winners are
-/// found again by comparing rather than kept from the forward pass: reading an image from the cache costs less than
-/// indices do.
+/// Adds each output's gradient to the first element of its window, in row-major order, that equals the output; writes
+/// all of `input_gradient`. Windows are visited in row-major order, which fixes the order of sums in overlaps. Maxima
+/// are located again by comparing, which is cheaper than storing indices in the forward pass.
 void max_pool_backward(const MaxPoolWindow& window, const float* input, const float* output,
                        const float* output_gradient, float* input_gradient);
 

@@ -1,4 +1,4 @@
-// Moving statistics of batch norm: zero-debiased averages of the batches' means and variances.
+// Moving statistics of batch norm: zero-debiased moving averages of batch means and variances.
 #pragma once
 
 #include <span>
@@ -12,12 +12,12 @@ struct MovingStatistics {
   float* weight = nullptr;
 };
 
-/// weight <- decay weight + (1 - decay), then mean <- mean + ((1 - decay) / weight) (batch_mean - mean), and so for the
-/// variance; a weight of 0 makes them the batch's exactly. Computed in double, each result rounded to float once, the
-/// new weight used before its rounding; bit-equal on every machine. If a number of the batch is not finite nothing
-/// changes: an average would never be rid of it.
+/// weight <- decay weight + (1 - decay), then mean <- mean + ((1 - decay) / weight) (batch_mean - mean), and likewise
+/// the variance; with weight 0 the batch's statistics replace them exactly. Computed in double, each result rounded to
+/// float once, the new weight used before rounding; bit-equal on every machine. Nonfinite batch statistics change
+/// nothing, since a moving average would keep them forever.
 /// @param decay   in [0, 1)
-/// @param batch_mean, batch_variance  as long as the statistics
+/// @param batch_mean, batch_variance  [channels], as the statistics
 void update_moving_statistics(float decay, std::span<const float> batch_mean, std::span<const float> batch_variance,
                               const MovingStatistics& statistics);
 

@@ -1,4 +1,4 @@
-// Channels of zeros behind those of the input.
+// Appends channels of zeros.
 #include "kernels/runtime/parallel.h"
 #include "nets/cpu/layer.h"
 
@@ -45,8 +45,8 @@ class PadChannels final : public Layer {
 
   LayerOptions options_;
   std::int64_t num_pixels_;
-  std::int64_t inputs_;   // channels
-  std::int64_t outputs_;  // channels
+  std::int64_t inputs_;   // input channels
+  std::int64_t outputs_;  // output channels
 };
 
 }  // namespace

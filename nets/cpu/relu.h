@@ -1,4 +1,4 @@
-// ReLU: fused into the layer before it in the forward pass, so only its parts are here.
+// ReLU helpers: the forward pass is fused into the preceding layer.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace terngrad::cpu {
 
-/// Default attributes, with max(x, 0) applied to every output.
+/// Default attributes plus a ReLU as a post-operation.
 dnnl::primitive_attr relu_attributes();
 
-/// Sets gradient[i] to 0 where output[i] <= 0, in place: the derivative of ReLU, from its output.
+/// Derivative of ReLU from its output: sets gradient[i] to 0 where output[i] <= 0, in place.
 class ReluGradient {
  public:
   ReluGradient() = default;
-  /// @param desc  of the output and of its gradient
+  /// @param desc  descriptor of the output and of its gradient
   ReluGradient(const DnnlContext& context, const std::string& name, const dnnl::memory::desc& desc);
   void run(const float* output, float* gradient);
 

@@ -1,4 +1,4 @@
-// SliceRunner: all layers of a net for one slice of a batch.
+// SliceRunner: runs all layers of a net on one slice of a batch.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +15,15 @@
 
 namespace terngrad::cpu {
 
-/// Runs a net on a fixed number of examples at a time, with layers, activations and scratch memory of its own: one
-/// runner per slot that works side by side. Make it and run it under the same LibraryThreads. All memory is allocated
-/// when it is made.
+/// Runs a net on a fixed number of examples, with its own layers, activations and scratch memory: one runner per slot
+/// that works in parallel. Construct it and run it under the same LibraryThreads. Allocates in the constructor only.
 class SliceRunner {
  public:
   /// @param plan         must outlive the runner
-  /// @param num_threads  those of LibraryThreads
+  /// @param num_threads  LibraryThreads in use
   SliceRunner(const dnnl::engine& engine, const NetPlan& plan, int num_examples, int num_threads, Mode mode);
 
-  /// Takes the parameters [flat_elements] for the coming calls; they must stay as they are meanwhile.
+  /// Sets the parameters [flat_elements] of the next calls; they must not change meanwhile.
   void set_parameters(const float* parameters);
 
   /// @param images  [num_examples, height, width, channels]
@@ -42,7 +41,7 @@ class SliceRunner {
   int num_threads_;
   Scratchpad scratchpad_;
   DnnlContext context_;
-  std::vector<std::unique_ptr<Layer>> layers_;  // beside plan_.layers; null for one that the mode leaves out
+  std::vector<std::unique_ptr<Layer>> layers_;  // parallel to plan_.layers; null for layers that the mode skips
   PassMemory memory_;
 };
 

@@ -1,4 +1,4 @@
-// Sums of several inputs as a layer.
+// Layer: sum of several inputs.
 #include <cstddef>
 #include <variant>
 

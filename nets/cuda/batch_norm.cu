@@ -12,7 +12,7 @@
 namespace terngrad::cuda {
 namespace {
 
-/// Two sums at once.
+/// Two sums computed together.
 struct Pair {
   double first;
   double second;
@@ -43,20 +43,20 @@ struct StoreStatistics {
     const std::int64_t at = std::int64_t{worker} * channels + channel;
     const double mean = sums.first / rows;
     const double difference = sums.second / rows - mean * mean;
-    const float variance = difference < 0 ? 0.0f : static_cast<float>(difference);  // NaN stays
+    const float variance = difference < 0 ? 0.0f : static_cast<float>(difference);  // keeps NaN
     statistics.mean[at] = static_cast<float>(mean);
     statistics.variance[at] = variance;
     statistics.inverse_deviation[at] = inverse_deviation_of(variance, epsilon);
   }
 };
 
-/// What one launch of an elementwise kernel covers: blockIdx.y is the worker.
+/// Range of one launch of an elementwise kernel; blockIdx.y is the worker.
 struct Elements {
   std::int64_t rows_of_worker;
   std::int64_t first_row;
   int channels;
-  int num_packs;  // in this launch, of each worker
-  Divisor packs;  // of a row
+  int num_packs;  // packs per worker in this launch
+  Divisor packs;  // packs per row
 
   /// Index of the first element of pack `item`.
   template <int kLanes>
@@ -65,7 +65,7 @@ struct Elements {
   }
 };
 
-/// A pack of a parameter that may be missing.
+/// A pack of an optional parameter.
 template <int kLanes>
 __device__ Pack<kLanes> load_or_one(const float* from, int channel) {
   if (from != nullptr) return load_pack<kLanes>(from + channel);
@@ -75,7 +75,7 @@ __device__ Pack<kLanes> load_or_one(const float* from, int channel) {
   return ones;
 }
 
-/// How inputs become outputs. `spread` is the inverse deviation in training and the variance in evaluation.
+/// Arguments of the normalization. `spread` is the inverse deviation in training, the variance in evaluation.
 struct Normalization {
   const float* mean;
   const float* spread;
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kPackThreads)
   store_pack(output + at, values);
 }
 
-/// g and g x'.
+/// The terms g and g x'.
 struct GradientTerm {
   BatchNormBackward arguments;
   BatchStatistics statistics;
@@ -123,7 +123,7 @@ struct GradientTerm {
   }
 };
 
-/// Means of g and of g x' over a worker's rows, [num_workers, channels] each, for the input's gradient.
+/// Means of g and g x' over a worker's rows, [num_workers, channels] each, for the input's gradient.
 struct MeanGradients {
   float* plain;
   float* product;
@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(kPackThreads)
   store_pack(arguments.input_gradient + at, gradient);
 }
 
-/// Calls body(elements, grid) for launches over all rows, kLanes channels to a thread.
+/// Calls body(elements, grid) for launches over all rows, with kLanes channels per thread.
 template <int kLanes, class Body>
 void for_each_launch(const BatchNormShape& shape, int num_workers, const Body& body) {
   for_each_part(shape.rows, shape.channels, [&](std::int64_t first, int num_rows) {

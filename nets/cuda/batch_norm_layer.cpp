@@ -1,4 +1,4 @@
-// Batch norm as a layer: each worker's slice by itself.
+// Batch norm layer, with separate statistics for each worker's slice.
 #include <algorithm>
 #include <variant>
 
@@ -80,7 +80,7 @@ class BatchNorm final : public Layer {
   std::int64_t mean_offset_;
   std::int64_t variance_offset_;
   std::int64_t weight_offset_;
-  Buffer<float> statistics_;  // from forward to backward: three of [num_workers, channels]
+  Buffer<float> statistics_;  // [3, num_workers, channels], from forward to backward
 };
 
 }  // namespace

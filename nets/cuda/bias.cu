@@ -20,7 +20,7 @@ struct ReluGradient {
   __device__ float operator()(float gradient, float output) const { return gradient * (output <= 0 ? 0.0f : 1.0f); }
 };
 
-/// @param packs  of a row
+/// @param packs  packs per row
 template <int kLanes, bool kRelu>
 __global__ void __launch_bounds__(kPackThreads)
     add_bias_kernel(float* values, const float* biases, int num_packs, Divisor packs) {

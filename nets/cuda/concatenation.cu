@@ -9,7 +9,7 @@
 namespace terngrad::cuda {
 namespace {
 
-/// @param packs  of the copied channels of a pixel
+/// @param packs  packs of copied channels per pixel
 template <int kLanes>
 __global__ void __launch_bounds__(kPackThreads) copy_channels_kernel(const float* from, int from_channels, float* to,
                                                                      int to_channels, int num_packs, Divisor packs) {

@@ -7,9 +7,9 @@
 
 namespace terngrad::cuda {
 
-// Pointers are device memory. Work is submitted to the stream; nothing is allocated or waited for.
+// Pointers are device memory. Functions submit work to the stream and neither allocate nor wait.
 
-/// Some neighbouring channels of [pixels, channels]: from `first` on.
+/// The channels from `first` on of an array [pixels, channels].
 template <class T>
 struct Channels {
   T* data = nullptr;
@@ -17,9 +17,9 @@ struct Channels {
   int first = 0;
 };
 
-/// to[p, to.first + c] = from[p, from.first + c] for c < count, p < num_pixels. An input of a concatenation is all
-/// channels of the one and some of the other; its gradient goes the other way.
-/// @throws InvalidArgument for channels beyond those there are, or more than 2^30; DeviceError
+/// to[p, to.first + c] = from[p, from.first + c] for c < count, p < num_pixels. Copies an input to its channels of the
+/// concatenation, or back for its gradient.
+/// @throws InvalidArgument for channels out of range or more than 2^30; DeviceError
 void copy_channels(const Channels<const float>& from, const Channels<float>& to, int count, std::int64_t num_pixels,
                    const Stream& stream);
 

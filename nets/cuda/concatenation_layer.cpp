@@ -1,4 +1,4 @@
-// Concatenation of channels as a layer.
+// Layer: concatenation of channels.
 #include "nets/cuda/concatenation.h"
 #include "nets/cuda/layer.h"
 

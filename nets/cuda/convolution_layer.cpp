@@ -1,5 +1,5 @@
-// Convolutions by cuDNN. Activations stay in NHWC, as on the CPU and as tensor cores take them; filters, which the flat
-// buffers hold with outputs fastest, are turned around for each pass: they are small beside activations.
+// Convolution layer with cuDNN. Activations are NHWC, as on the CPU and as tensor cores need them; filters, which the
+// flat buffers store with outputs fastest, are transposed for each pass, as they are small compared to activations.
 #include <algorithm>
 #include <variant>
 
@@ -46,7 +46,7 @@ class Convolution final : public Layer {
         input_gradient_ = joint(context, ConvolutionDirection::kInputGradient, slice, plan.name + " input gradient");
         bytes = std::max(bytes, input_gradient_.workspace_bytes());
       }
-      // Beside what the stream itself uses, the branches have memory of their own.
+      // The branches have workspaces of their own, beside the stream's.
       branch_bytes_ = Workspace::aligned(filter_gradient_->workspace_bytes());
       filter_gradients_at_ = Workspace::aligned(bytes);
       branches_at_ = filter_gradients_at_ + Workspace::aligned(options.num_workers * filters_.num_elements() *
@@ -110,8 +110,8 @@ class Convolution final : public Layer {
             context,
             name};
   }
-  /// Slices and workers' filter gradients follow each other, whatever their sizes. The same for one worker: it decides
-  /// which engine cuDNN chooses, which may not depend on how many workers there are (contract B3).
+  /// Alignment of consecutive slices and filter gradients of any size. Used with one worker too, because it affects
+  /// cuDNN's choice of an engine, which must not depend on the number of workers (contract B3).
   int alignment() const {
     return std::min({slice_alignment(options_.examples_per_worker * input_elements_),
                      slice_alignment(options_.examples_per_worker * output_.num_elements()),
@@ -133,13 +133,12 @@ class Convolution final : public Layer {
   std::int64_t biases_offset_;
   Activation activation_;
   bool applies_relu_gradient_;
-  std::int64_t filter_rows_ = 0;  // kernel * kernel * channels of a group
-  Buffer<float> filters_;         // of the pass that runs
+  std::int64_t filter_rows_ = 0;  // kernel * kernel * channels per group
+  Buffer<float> filters_;         // transposed filters of the current pass
   JointSlices<ConvolutionPass> forward_;
   JointSlices<ConvolutionPass> input_gradient_;
   std::unique_ptr<ConvolutionPass> filter_gradient_;
-  // Bytes of the workspace: where the workers' filter gradients lie as cuDNN writes them, and where the branches' own
-  // workspaces begin.
+  // Byte offsets in the workspace: the workers' filter gradients in cuDNN's order, and the branches' own workspaces.
   std::int64_t filter_gradients_at_ = 0;
   std::int64_t branches_at_ = 0;
   std::int64_t branch_bytes_ = 0;

@@ -15,7 +15,7 @@ namespace {
 
 using Tensors = std::array<ConvolutionTensor, 3>;
 
-/// Which tensors the operands and the result of run() are.
+/// The tensors that run()'s operands and result are.
 Tensors tensors_of(ConvolutionDirection direction) {
   switch (direction) {
     case ConvolutionDirection::kForward:
@@ -76,10 +76,10 @@ void ConvolutionPass::run(const float* first, const float* second, float* result
   std::array<std::int64_t, 3> ids{};
   const Tensors tensors = tensors_of(direction_);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int64_t>(tensors[i]);
-  // cuDNN's interface knows no pointers to const; operands are only read.
+  // cuDNN's interface takes no pointers to const; operands are only read.
   const std::array<void*, 3> pointers = {const_cast<float*>(first), const_cast<float*>(second), result};
 
-  // Made anew for each run, which takes the host 0.3 us.
+  // Created for each run, which takes the host 0.3 us.
   GraphDescriptor arguments(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   arguments.set_array<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids);
   arguments.set_array<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, pointers);

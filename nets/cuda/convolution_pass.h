@@ -1,4 +1,4 @@
-// ConvolutionPass: a convolution forward or backward, by cuDNN.
+// ConvolutionPass: a forward or backward convolution by cuDNN.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,23 @@
 
 namespace terngrad::cuda {
 
-/// A pass of one shape. The engine is cuDNN's first choice by heuristic among those that are deterministic and add the
-/// products themselves, in float32: no FFT, no Winograd and, with MathMode::kFp32, no factors rounded for tensor cores.
-/// It is never chosen by timing. So results depend on the arguments, the shape, the kind of GPU and the version of the
-/// library only.
+/// A pass of one shape. Uses the first engine of cuDNN's heuristic, never one chosen by timing, that is deterministic
+/// and sums products directly in float32: no FFT, no Winograd and, with MathMode::kFp32, no factors rounded for tensor
+/// cores. So results depend on the arguments, the shape, the GPU model and the version of the library only.
 class ConvolutionPass {
  public:
-  /// @throws InvalidArgument if there is no convolution of such a shape; NotSupported, naming it, if cuDNN has no such
-  /// engine
+  /// @throws InvalidArgument for an invalid shape; NotSupported, naming the shape, if cuDNN has no such engine
   ConvolutionPass(const Libraries& libraries, ConvolutionDirection direction, const ConvolutionShape& shape,
                   MathMode math);
-  /// Of another number of examples, by the very engine and settings of this one, for where one call stands for several:
-  /// whether the bits are those of several calls must be tested. @returns null if that engine cannot do it
+  /// A pass for another number of examples with the same engine and settings, to replace several calls by one; the
+  /// caller must test that bits are the same. @returns null if the engine cannot do it
   /// @throws InvalidArgument if num_examples is not positive
   std::unique_ptr<ConvolutionPass> with_examples(int num_examples) const;
 
   std::int64_t workspace_bytes() const;
-  /// Submits the pass. Operands in the order of ConvolutionDirection, device memory, aligned as the shape says.
-  /// @param workspace  [workspace_bytes()] device memory, 256-byte aligned, used by nothing else meanwhile
-  /// @param stream     any of the GPU
+  /// Submits the pass. Operands in the order of ConvolutionDirection, in device memory, with the shape's alignment.
+  /// @param workspace  [workspace_bytes()] device memory, 256-byte aligned, not used by other work meanwhile
+  /// @param stream     any stream of the GPU
   void run(const float* first, const float* second, float* result, void* workspace, const Stream& stream) const;
   const ConvolutionShape& shape() const { return shape_; }
 

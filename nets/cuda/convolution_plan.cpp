@@ -12,8 +12,8 @@ namespace {
 
 using Extents = std::array<std::int64_t, 4>;
 
-/// A float32 tensor whose dimensions cuDNN counts as N, C, H, W (of filters: outputs, inputs, rows, columns) and whose
-/// memory is in the order N, H, W, C.
+/// A float32 tensor with dimensions in cuDNN's order N, C, H, W (filters: outputs, inputs, rows, columns) and memory in
+/// the order N, H, W, C.
 GraphDescriptor tensor(ConvolutionTensor id, std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w,
                        int alignment) {
   GraphDescriptor descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
@@ -45,7 +45,7 @@ GraphDescriptor geometry(const ConvolutionShape& shape) {
   return descriptor;
 }
 
-/// What cuDNN calls an operation and its attributes.
+/// cuDNN's names of an operation and its attributes.
 struct OperationNames {
   cudnnBackendDescriptorType_t type;
   cudnnBackendAttributeName_t geometry, images, filters, outputs, alpha, beta;
@@ -102,21 +102,21 @@ EngineChoice choice_of(const GraphDescriptor& config, const GraphDescriptor& eng
   return choice;
 }
 
-/// Engines with settings, best first as cuDNN's heuristic `mode` thinks.
+/// Engine configurations of cuDNN's heuristic `mode`, best first.
 std::vector<GraphDescriptor> offered_configs(const GraphDescriptor& graph, cudnnBackendHeurMode_t mode,
                                              const GraphTarget& target) {
   GraphDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
   if (target.device != nullptr) heuristic.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *target.device);
-  // A mode that has nothing to say of a shape fails; the other may have.
+  // A mode that has no suggestion for a shape fails; the other mode may have one.
   if (heuristic.try_finalize() != CUDNN_STATUS_SUCCESS) return {};
   const std::int64_t count = heuristic.num_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS);
   if (count == 0) return {};
   return heuristic.get_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, count);
 }
 
-/// @returns nothing, with the reason, if the engine cannot be made ready
+/// Finalizes the plan of an engine. @returns nothing, with the reason, if that fails
 std::optional<GraphDescriptor> make_ready(const GraphDescriptor& config, const GraphTarget& target,
                                           std::string& refusal) {
   GraphDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -126,9 +126,9 @@ std::optional<GraphDescriptor> make_ready(const GraphDescriptor& config, const G
   const cudnnStatus_t status = plan.try_finalize();
   if (status == CUDNN_STATUS_SUCCESS) return plan;
   refusal = describe_cudnn_error(status);
-  // What another process, another hour or another host would not meet must not decide which engine is taken: a host
-  // that lacks NVRTC or a part of cuDNN would compute other bits than the others and not say so. The engines that are
-  // chosen for the nets here are compiled beforehand and need neither.
+  // Failures of this host or moment must not decide which engine is taken: a host that lacks NVRTC or a part of cuDNN
+  // would silently compute other bits than the others. The engines chosen for the nets here are precompiled and need
+  // neither.
   const bool is_of_host = status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
                           status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED ||
                           status == CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED ||
@@ -176,14 +176,14 @@ bool is_admissible(const std::vector<cudnnBackendNumericalNote_t>& notes, MathMo
   return std::none_of(notes.begin(), notes.end(), [&](cudnnBackendNumericalNote_t note) {
     switch (note) {
       case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
-        // Tensor cores have no products of float32: they round the factors to TF32.
+        // Tensor cores round float32 factors to TF32.
         return math == MathMode::kFp32;
       case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP:
         return false;
       default:
-        // Not the same bits in every run; or factors rounded to half precision; or partial sums in less than float32;
-        // or transforms (FFT, Winograd), whose errors are not those of a sum of products and which spread a value that
-        // is not finite over its neighbours. Notes that a later cuDNN adds are no better understood.
+        // Rejected: nondeterminism; factors rounded to half precision; partial sums in less than float32; transforms
+        // (FFT, Winograd), which have other errors than sums of products and spread nonfinite values over neighbours;
+        // and unknown notes of later cuDNN versions.
         return true;
     }
   });
@@ -231,7 +231,7 @@ std::optional<ConvolutionPlan> repeat_plan(const GraphDescriptor& graph, const E
   }
   GraphDescriptor config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
   config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
-  // The engine may have no such setting for this graph.
+  // The engine may lack this setting for this graph.
   if (!knobs.empty() && config.try_set_array(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, knobs) != CUDNN_STATUS_SUCCESS) {
     return std::nullopt;
   }

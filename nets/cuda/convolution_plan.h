@@ -11,17 +11,17 @@
 
 namespace terngrad::cuda {
 
-/// By these a plan knows its tensors when it runs.
+/// Tensor ids in a plan.
 enum class ConvolutionTensor : std::int64_t { kImages = 1, kFilters = 2, kOutputs = 3 };
 
-/// The GPU that engines are chosen for: that of a handle. Where there is no GPU, one described by a descriptor of type
-/// CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR (cuDNN 9.8); its plans can be made but not run.
+/// The GPU that engines are chosen for: that of a handle, or without a GPU one described by a descriptor of type
+/// CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR (cuDNN 9.8), whose plans can be created but not run.
 struct GraphTarget {
   cudnnHandle_t handle = nullptr;
   const GraphDescriptor* device = nullptr;
 };
 
-/// An engine and its settings, as numbers that have one meaning for all graphs of one operation.
+/// An engine and its settings, as numbers that are valid for all graphs of one operation.
 struct EngineChoice {
   struct Knob {
     cudnnBackendKnobType_t type;
@@ -33,6 +33,7 @@ struct EngineChoice {
   friend bool operator==(const EngineChoice&, const EngineChoice&) = default;
 };
 
+/// A finalized plan with the engine that runs it.
 struct ConvolutionPlan {
   EngineChoice choice;
   std::vector<cudnnBackendNumericalNote_t> notes;
@@ -40,20 +41,19 @@ struct ConvolutionPlan {
   std::int64_t workspace_bytes = 0;
 };
 
-/// One operation, with operands and result as ConvolutionPass documents them.
+/// Graph of one operation, with the operands and result of ConvolutionPass.
 GraphDescriptor convolution_graph(ConvolutionDirection direction, const ConvolutionShape& shape,
                                   const GraphTarget& target);
 
-/// Whether an engine that cuDNN describes by `notes` may be used.
+/// True if an engine with these numerical notes may be used.
 bool is_admissible(const std::vector<cudnnBackendNumericalNote_t>& notes, MathMode math);
 
-/// The first admissible engine, in the order of cuDNN's heuristic and then of its list of fallbacks, that can be made
-/// ready to run.
-/// @param refusals  appended to: what was wrong with engines that came before, for a message
+/// The first admissible engine, in the order of cuDNN's heuristic and then of its fallbacks, that can be finalized.
+/// @param refusals  appended to: reasons why earlier engines failed, for an error message
 std::optional<ConvolutionPlan> choose_plan(const GraphDescriptor& graph, MathMode math, const GraphTarget& target,
                                            std::string& refusals);
 
-/// A plan by an engine chosen for another graph of the same operation; none if the engine cannot do it.
+/// A plan with the engine chosen for another graph of the same operation; none if the engine cannot do it.
 std::optional<ConvolutionPlan> repeat_plan(const GraphDescriptor& graph, const EngineChoice& choice,
                                            const GraphTarget& target);
 

@@ -1,4 +1,4 @@
-// ConvolutionShape: what a pass of a convolution is made for.
+// ConvolutionShape: shape parameters of a convolution pass.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace terngrad::cuda {
 
 /// Images are [num_examples, height, width, channels]; filters [outputs, kernel height, kernel width, channels /
-/// groups], the order that tensor cores take (the net's own tensors have outputs fastest).
+/// groups], the order that tensor cores need (the net's own tensors have outputs fastest).
 struct ConvolutionShape {
   int num_examples = 1;
   ImageShape input;
@@ -19,19 +19,20 @@ struct ConvolutionShape {
   WindowSize kernel = 1;
   int stride = 1;
   int groups = 1;
-  int alignment = kFullAlignment;  // of every operand, in bytes: a power of 2, at least 4
+  int alignment = kFullAlignment;  // alignment in bytes of all operands: a power of 2, at least 4
 };
 
+/// Operands and result of a convolution pass.
 enum class ConvolutionDirection {
   kForward,         // (images, filters) -> outputs, without biases
-  kInputGradient,   // (gradient of outputs, filters) -> gradient of images
-  kFilterGradient,  // (images, gradient of outputs) -> gradient of filters, summed over the examples
+  kInputGradient,   // (output gradient, filters) -> image gradient
+  kFilterGradient,  // (images, output gradient) -> filter gradient, summed over the examples
 };
 
-/// For people.
+/// Human-readable description.
 std::string to_text(ConvolutionDirection direction, const ConvolutionShape& shape);
 
-/// @throws InvalidArgument if there is no convolution of such a shape
+/// @throws InvalidArgument for an invalid shape
 void require_shape(ConvolutionDirection direction, const ConvolutionShape& shape);
 
 }  // namespace terngrad::cuda

@@ -9,7 +9,7 @@ namespace {
 
 #define TERNGRAD_TEXT_OF(number) #number
 #define TERNGRAD_FILE_OF_MAJOR(major) "libcublasLt.so." TERNGRAD_TEXT_OF(major)
-// As a whole in the program, where scripts/gpu/bundle.sh reads it.
+// A complete string literal, which scripts/gpu/bundle.sh reads from the binary.
 constexpr const char* kFile = TERNGRAD_FILE_OF_MAJOR(CUBLAS_VER_MAJOR);
 
 [[noreturn]] void refuse(const char* file) {
@@ -19,10 +19,10 @@ constexpr const char* kFile = TERNGRAD_FILE_OF_MAJOR(CUBLAS_VER_MAJOR);
                  CUBLAS_VER_MAJOR, ", or add its folder to LD_LIBRARY_PATH");
 }
 
-/// Sets `function` to the one of that name.
+/// Loads the function `name`.
 template <class Function>
 void find(void* library, const char* file, const char* name, Function& function) {
-  // POSIX has dlsym return functions as void*.
+  // POSIX: dlsym returns functions as void*.
   function = reinterpret_cast<Function>(::dlsym(library, name));
   if (function == nullptr) refuse(file);
 }

@@ -1,13 +1,13 @@
-// CublasLtApi: the functions of cuBLASLt that nets call, loaded when they are first asked for. Linked, the library
-// would cost every start of a program 70 ms of relocations and 200 MB, also where there is no GPU. For sources that see
-// the header of cuBLASLt only.
+// CublasLtApi: the functions of cuBLASLt that nets call, loaded on first use: linking the library would cost every
+// program start 70 ms of relocations and 200 MB, even without a GPU. Include it only in sources that may include
+// cuBLASLt's header.
 #pragma once
 
 #include <cublasLt.h>
 
 namespace terngrad::cuda {
 
-/// The table of cuBLASLt's functions, each named as there without its prefix.
+/// Table of cuBLASLt's functions, named as there without the prefix.
 struct CublasLtApi {
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtDestroy) destroy;
@@ -27,13 +27,13 @@ struct CublasLtApi {
   decltype(&cublasLtMatrixLayoutDestroy) matrix_layout_destroy;
 };
 
-/// The library of the major version that this build has the header of. It stays loaded. Any thread may call it.
-/// @throws NotSupported as load_cublas_lt, and tries again when it is called again
+/// Loads the library with the major version of this build's header, on first use and for good. Thread-safe.
+/// @throws NotSupported as load_cublas_lt; a later call tries again
 const CublasLtApi& cublas_lt_api();
 
-/// The functions of a library, which stays loaded.
-/// @param file  a path, or a name that the loader looks for
-/// @throws NotSupported, saying what to install, if it cannot be loaded or lacks one of the functions
+/// Loads the functions of a library, which stays loaded.
+/// @param file  a path, or a name that the dynamic loader searches for
+/// @throws NotSupported, naming the package to install, if it cannot be loaded or lacks one of the functions
 CublasLtApi load_cublas_lt(const char* file);
 
 }  // namespace terngrad::cuda

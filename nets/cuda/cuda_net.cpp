@@ -11,10 +11,10 @@
 namespace terngrad::cuda {
 namespace {
 
-/// Examples that predict runs at a time: fixed, so that logits depend on nothing but parameters and images.
+/// Examples per pass of predict. Fixed, so that logits depend on parameters and images only.
 constexpr int kPredictExamples = 256;
 
-/// The buffers behind pointers that are equally far apart. @throws InvalidArgument if they are not
+/// Buffers from pointers at equal distances. @throws InvalidArgument if the distances differ
 WorkerBuffers<float> equally_spaced(std::span<float* const> pointers, const char* what) {
   if (pointers.empty()) return {};
   const WorkerBuffers<float> buffers{pointers[0], pointers.size() > 1 ? pointers[1] - pointers[0] : 0};
@@ -95,7 +95,7 @@ class CudaNet final : public PlannedNet<DeviceNet> {
  private:
   void make_predictor() {
     if (predictor_ != nullptr) return;
-    std::vector<std::string> none;  // one worker: there is nothing to find out
+    std::vector<std::string> none;  // with one worker there are no notes
     predictor_ = std::make_unique<PassRunner>(libraries_, plan(), 1, kPredictExamples, Mode::kInference, math_, none);
     padded_images_ = Buffer<float>(kPredictExamples * image_shape().num_elements(), stream_.device());
     fill_zero(padded_images_.span(), stream_);
@@ -107,8 +107,8 @@ class CudaNet final : public PlannedNet<DeviceNet> {
   Libraries libraries_;
   std::vector<std::string> notes_;
   PassRunner trainer_;
-  std::unique_ptr<PassRunner> predictor_;  // made when predict is first called
-  Buffer<float> padded_images_;            // the last chunk, filled up
+  std::unique_ptr<PassRunner> predictor_;  // created by the first predict
+  Buffer<float> padded_images_;            // the last chunk, padded
   Buffer<WorkerLoss> losses_;
 };
 

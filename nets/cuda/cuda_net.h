@@ -1,4 +1,4 @@
-// The nets' CUDA backend: a net plan executed with cuDNN, cuBLASLt and kernels of our own.
+// CUDA backend of the nets: executes a net plan with cuDNN, cuBLASLt and kernels of our own.
 #pragma once
 
 #include <memory>

@@ -50,7 +50,7 @@ cudnnStatus_t GraphDescriptor::try_finalize() { return cudnnBackendFinalize(nati
 std::vector<GraphDescriptor> GraphDescriptor::get_descriptors(cudnnBackendAttributeName_t name,
                                                               cudnnBackendDescriptorType_t type,
                                                               std::int64_t capacity) const {
-  // cuDNN fills descriptors that the caller has made.
+  // cuDNN fills in descriptors that the caller has created.
   std::vector<GraphDescriptor> descriptors;
   std::vector<cudnnBackendDescriptor_t> natives;
   for (std::int64_t i = 0; i < capacity; ++i) {

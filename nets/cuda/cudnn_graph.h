@@ -1,5 +1,4 @@
-// Descriptors of cuDNN's graph interface (its "backend"), with owners, typed attributes and errors that say what
-// failed.
+// Wrapper of cuDNN's graph ("backend") API: owned descriptors, typed attributes and error messages.
 #pragma once
 
 #include <cudnn.h>
@@ -13,12 +12,12 @@
 
 namespace terngrad::cuda {
 
-/// The name of the error, and what cuDNN remembers of its cause in this thread.
+/// Name of the error with cuDNN's last error message of this thread.
 std::string describe_cudnn_error(cudnnStatus_t status);
-/// @throws DeviceError with the call and the error's description, unless `status` is success
+/// @throws DeviceError naming the call and the error, unless `status` is success
 void check_cudnn(cudnnStatus_t status, const char* call);
 
-/// The attribute type that cuDNN wants beside values of type T.
+/// cuDNN's attribute type for values of type T.
 template <class T>
 constexpr cudnnBackendAttributeType_t graph_attribute_type() {
   if constexpr (std::is_same_v<T, std::int64_t>) return CUDNN_TYPE_INT64;
@@ -34,7 +33,7 @@ constexpr cudnnBackendAttributeType_t graph_attribute_type() {
   if constexpr (std::is_same_v<T, cudnnBackendBehaviorNote_t>) return CUDNN_TYPE_BEHAVIOR_NOTE;
 }
 
-/// A descriptor and its owner: created, given attributes, then finalized, after which it never changes.
+/// An owned descriptor: created, given attributes, then finalized, after which it is immutable.
 class GraphDescriptor {
  public:
   explicit GraphDescriptor(cudnnBackendDescriptorType_t type);
@@ -47,13 +46,13 @@ class GraphDescriptor {
   void set_array(cudnnBackendAttributeName_t name, std::type_identity_t<std::span<const T>> values) {
     set_raw(name, graph_attribute_type<T>(), static_cast<std::int64_t>(values.size()), values.data());
   }
-  /// Attributes that are other descriptors, which must be finalized; cuDNN keeps what it needs of them.
+  /// Sets an attribute to another descriptor, which must be finalized; cuDNN keeps what it needs of it.
   void set(cudnnBackendAttributeName_t name, const GraphDescriptor& value);
-  /// Reports failure instead of throwing, for what cuDNN may not support.
+  /// As set, but returns the status, for settings that cuDNN may not support.
   [[nodiscard]] cudnnStatus_t try_set_array(cudnnBackendAttributeName_t name, std::span<const GraphDescriptor> values);
 
   void finalize();
-  /// The same for the description as a whole.
+  /// As finalize, but returns the status.
   [[nodiscard]] cudnnStatus_t try_finalize();
 
   template <class T>
@@ -62,7 +61,7 @@ class GraphDescriptor {
     get_raw(name, graph_attribute_type<T>(), 1, &value);
     return value;
   }
-  /// The values of an attribute that has `capacity` at most.
+  /// The values of an attribute, at most `capacity`.
   template <class T>
   std::vector<T> get_array(cudnnBackendAttributeName_t name, std::int64_t capacity) const {
     std::vector<T> values(static_cast<std::size_t>(capacity));
@@ -72,7 +71,7 @@ class GraphDescriptor {
   /// The same for descriptors of one type.
   std::vector<GraphDescriptor> get_descriptors(cudnnBackendAttributeName_t name, cudnnBackendDescriptorType_t type,
                                                std::int64_t capacity) const;
-  /// How many descriptors an attribute has.
+  /// Number of descriptors in an attribute.
   std::int64_t num_descriptors(cudnnBackendAttributeName_t name) const;
 
   cudnnBackendDescriptor_t native() const { return descriptor_.get(); }
@@ -80,7 +79,7 @@ class GraphDescriptor {
  private:
   void set_raw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count,
                const void* values);
-  /// @returns the number of values written, or with capacity 0 the number there are
+  /// @returns the number of values written, or with capacity 0 the number of values
   std::int64_t get_raw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t capacity,
                        void* values) const;
 

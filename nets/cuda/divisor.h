@@ -1,14 +1,13 @@
-// Divisor: division of indices by a number that a whole launch shares, by a multiplication and a shift.
+// Divisor: division of indices by a launch-wide constant, by a multiplication and a shift.
 #pragma once
 
 #include <cstdint>
 
 namespace terngrad::cuda {
 
-/// Divides by `divisor`. With s = ceil(log2 d) and m = floor(2^32 (2^s - d) / d) + 1, floor(n / d) is (floor(n m /
-/// 2^32)
-/// + n) >> s for all n below 2^31 (Granlund and Montgomery, "Division by Invariant Integers using Multiplication", PLDI
-/// 1994, figure 4.1): a GPU has no instruction for division.
+/// Integer division by d, for which GPUs have no instruction. With s = ceil(log2 d) and
+/// m = floor(2^32 (2^s - d) / d) + 1, floor(n / d) is (floor(n m / 2^32) + n) >> s for all n below 2^31 (Granlund and
+/// Montgomery, "Division by Invariant Integers using Multiplication", PLDI 1994, figure 4.1).
 class Divisor {
  public:
   Divisor() = default;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kBlockDraws = 4;
 
-/// What is done to elements whose draw, 24 bits, is below `threshold`, and to others.
+/// Scales elements whose 24-bit draw is below `threshold` and zeroes others.
 struct Mask {
   std::uint32_t threshold;
   float scale;
@@ -23,7 +23,7 @@ struct Mask {
   }
 };
 
-/// Block (blocks of draws, worker): the elements of one block of draws to a thread.
+/// blockIdx: (draws, worker). Each thread processes the elements of one Philox block.
 template <bool kAligned>
 __global__ void __launch_bounds__(kPackThreads)
     dropout_kernel(DrawStream draws, std::uint64_t first_block, Mask mask, const float* input,
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kPackThreads)
   float* to = output + blockIdx.y * elements_per_worker + first;
   if constexpr (kAligned) {
     const Pack<kBlockDraws> in = load_pack<kBlockDraws>(from);
-    // nvcc takes a plain store of these four apart.
+    // nvcc would split a plain store into four.
     __stwb(reinterpret_cast<float4*>(to), make_float4(mask(words.x, in.lanes[0]), mask(words.y, in.lanes[1]),
                                                       mask(words.z, in.lanes[2]), mask(words.w, in.lanes[3])));
   } else {
@@ -56,7 +56,7 @@ void apply_dropout(const DropoutDraws& draws, float keep_prob, const float* inpu
   TERNGRAD_REQUIRE(draws.first_draw % kBlockDraws == 0, "[dropout] the first draw must be a multiple of ", kBlockDraws,
                    ", is ", draws.first_draw);
   const DrawKey key{draws.seed, draws.step.step, draws.first_worker, DrawPurpose::kDropout};
-  // The least 24-bit integer u with u / 2^24 >= keep_prob: a draw is kept if its own is below.
+  // The smallest 24-bit integer u with u / 2^24 >= keep_prob: an element is kept if its 24-bit draw is below.
   const Mask mask{static_cast<std::uint32_t>(std::ceil(static_cast<double>(keep_prob) * 0x1p24)), 1.0f / keep_prob};
   const bool is_aligned = elements_per_worker % kBlockDraws == 0 && are_aligned_for_packs(input, output);
   const dim3 grid(num_blocks_for(elements_per_worker, std::int64_t{kPackThreads} * kBlockDraws),

@@ -1,4 +1,4 @@
-// Dropout as a layer: what is kept is drawn again in the backward pass.
+// Dropout layer: the backward pass recomputes the draws.
 #include <variant>
 
 #include "kernels/runtime/copy.h"

@@ -14,15 +14,15 @@ constexpr int kThreads = kTile * kTileRows;
 /// One matrix of a launch: [rows, columns] in, its transpose out.
 struct Transpose {
   const float* from;
-  std::int64_t from_stride;  // between matrices
+  std::int64_t from_stride;  // distance of matrices
   float* to;
   std::int64_t to_stride;
   std::int64_t rows;
   std::int64_t columns;
 };
 
-/// Block (tile, matrix). A tile is read by rows and written by columns, through memory whose rows are one longer, so
-/// that its columns are in different banks.
+/// blockIdx: (tile, matrix). Reads a tile by rows and writes it by columns, through shared memory with rows padded by
+/// one to avoid bank conflicts.
 __global__ void __launch_bounds__(kThreads) transpose_kernel(Transpose t, unsigned tiles_of_row) {
   __shared__ float tile[kTile][kTile + 1];
   const int x = static_cast<int>(threadIdx.x) % kTile;

@@ -1,4 +1,4 @@
-// The order of convolution weights: a net has outputs fastest, cuDNN has them slowest.
+// Transposition of convolution weights between the net's order (outputs fastest) and cuDNN's (outputs slowest).
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace terngrad::cuda {
 
-// A net's weights [kernel, kernel, in / groups, out] are a matrix [rows, columns] of rows = kernel * kernel * in /
+// A net's weights [kernel, kernel, in / groups, out] are a matrix [rows, columns] with rows = kernel * kernel * in /
 // groups and columns = out; cuDNN's filters [out, kernel, kernel, in / groups] are its transpose. Pointers are device
-// memory, inputs and outputs do not overlap. Work is submitted to the stream; nothing is allocated or waited for.
-// @throws InvalidArgument for more tiles of 32 x 32 than a launch can hold; DeviceError
+// memory, inputs and outputs must not overlap. Functions submit work to the stream and neither allocate nor wait.
+// @throws InvalidArgument for more tiles of 32 x 32 than a launch can have; DeviceError
 
 /// filters[c, r] = weights[r, c].
 /// @param weights  [rows, columns]
@@ -20,7 +20,7 @@ void to_filters(const float* weights, float* filters, std::int64_t rows, std::in
 
 /// gradients.of(w)[r, c] = filter_gradients[w, c, r], for every worker.
 /// @param filter_gradients  [num_workers, columns, rows]
-/// @param gradients         [rows, columns] of each worker, out; what lies between them is left as it is
+/// @param gradients         out, [rows, columns] per worker; memory between them is not written
 void from_filters(const float* filter_gradients, std::int64_t rows, std::int64_t columns, int num_workers,
                   WorkerBuffers<float> gradients, const Stream& stream);
 

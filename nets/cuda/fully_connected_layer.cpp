@@ -1,4 +1,4 @@
-// Fully connected layers: three matrix products on the flat buffers as they are, [in, out] weights fastest by outputs.
+// Fully connected layer: three matrix products directly on the flat buffers, with weights [in, out].
 #include <algorithm>
 #include <variant>
 
@@ -41,7 +41,7 @@ class FullyConnected final : public Layer {
                        plan.name + " input gradient");
         bytes = std::max(bytes, input_gradient_.workspace_bytes());
       }
-      // Beside what the stream itself uses, the branches have memory of their own.
+      // The branches have workspaces of their own, beside the stream's.
       branch_bytes_ = Workspace::aligned(weight_gradient_->workspace_bytes());
       branches_at_ = Workspace::aligned(bytes);
       bytes = branches_at_ + fork_->num_branches() * branch_bytes_;
@@ -91,8 +91,8 @@ class FullyConnected final : public Layer {
             context,
             name};
   }
-  /// Slices follow each other, whatever their sizes. The same for one worker: it decides which algorithm is chosen,
-  /// which may not depend on how many workers there are (contract B3).
+  /// Alignment of consecutive slices of any size. Used with one worker too, because it affects the choice of the
+  /// algorithm, which must not depend on the number of workers (contract B3).
   int alignment() const {
     return std::min(slice_alignment(options_.examples_per_worker * num_inputs_),
                     slice_alignment(std::int64_t{options_.examples_per_worker} * num_outputs_));
@@ -114,7 +114,7 @@ class FullyConnected final : public Layer {
   JointSlices<MatrixProduct> forward_;
   JointSlices<MatrixProduct> input_gradient_;
   std::unique_ptr<MatrixProduct> weight_gradient_;
-  std::int64_t branches_at_ = 0;  // bytes of the workspace before those of the branches
+  std::int64_t branches_at_ = 0;  // offset in bytes of the branches' workspaces
   std::int64_t branch_bytes_ = 0;
 };
 

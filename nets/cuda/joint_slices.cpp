@@ -10,7 +10,7 @@
 namespace terngrad::cuda {
 namespace {
 
-/// Numbers that differ enough for every order of additions to show: a multiplicative hash of the index.
+/// Test operands, a multiplicative hash of the index: varied enough to reveal another order of additions.
 Buffer<float> test_numbers(std::int64_t count, std::uint32_t seed, Stream& stream) {
   std::vector<float> values(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -37,7 +37,7 @@ bool joint_slices_agree(const SliceElements& elements, int num_slices, std::int6
   Buffer<std::byte> workspace(workspace_bytes, stream.device());
   std::vector<float> found[2];
   for (const bool is_joint : {true, false}) {
-    // Whatever one of them leaves unwritten differs.
+    // Different fill values, so that elements that one of them does not write differ.
     const std::vector<float> nothing(static_cast<std::size_t>(result.num_elements()), is_joint ? 3.0f : 5.0f);
     copy<float>(nothing, result.span(), stream);
     (is_joint ? joint : slices)(first.data(), second.data(), result.data(), workspace.data());

@@ -1,4 +1,4 @@
-// JointSlices: one library call for the slices of all local workers, where that changes no bit.
+// JointSlices: one library call for the slices of all local workers, if that changes no bit.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 
 namespace terngrad::cuda {
 
-/// Elements that one slice takes of an operand.
+/// Elements per slice of each operand.
 struct SliceElements {
-  std::int64_t first = 0;   // of the first operand, which every slice has its own part of
-  std::int64_t second = 0;  // of the second, which all slices share
+  std::int64_t first = 0;   // first operand, with a part for each slice
+  std::int64_t second = 0;  // second operand, shared by all slices
   std::int64_t result = 0;
 };
 
-/// Submits an operation for each slice.
+/// Submits the operation once per slice.
 template <class Operation>
 void run_slices(const Operation& slice, const SliceElements& elements, int num_slices, const float* first,
                 const float* second, float* result, void* workspace, const Stream& stream) {
@@ -28,23 +28,23 @@ void run_slices(const Operation& slice, const SliceElements& elements, int num_s
   }
 }
 
-/// Whether `joint` gives the bits that `slice` gives for each of `num_slices`, on operands that are filled with numbers
-/// from -1/2 to 1/2. Allocates, and waits for the stream.
+/// True if `joint` and `slices` give the same bits for all `num_slices` slices, on operands filled with numbers from
+/// -1/2 to 1/2. Allocates, and waits for the stream.
 bool joint_slices_agree(const SliceElements& elements, int num_slices, std::int64_t workspace_bytes,
                         const Stream& stream,
                         const std::function<void(const float*, const float*, float*, void*)>& joint,
                         const std::function<void(const float*, const float*, float*, void*)>& slices);
 
-/// An operation of a library on the slices of all workers: a ConvolutionPass or a MatrixProduct made for one slice. A
-/// library may cut a larger operation into other parts and so add in another order, which would make a worker's
-/// gradient depend on how many workers there are (contract B3). So the larger one is used only if, when the net is
-/// made, it gives the bits of the slices; what was found is noted.
+/// A library operation (ConvolutionPass or MatrixProduct) on the slices of all workers. One call for all of them may
+/// sum in another order than a call per slice, so that a worker's gradient would depend on the number of workers
+/// (contract B3). So the joint operation is used only if a test during construction of the net gives the same bits;
+/// otherwise a note is recorded.
 template <class Operation>
 class JointSlices {
  public:
   JointSlices() = default;
-  /// @param joint  the operation for all slices, or null if the library has none
-  /// @param name   for notes
+  /// @param joint  the operation for all slices; null if the library has none
+  /// @param name   name of the layer, for notes
   JointSlices(Operation slice, std::unique_ptr<Operation> joint, const SliceElements& elements, int num_slices,
               const LayerContext& context, const std::string& name)
       : slice_(std::make_unique<Operation>(std::move(slice))), elements_(elements), num_slices_(num_slices) {

@@ -1,4 +1,4 @@
-// Layer: one step of a net on a GPU, for the slices of all local workers.
+// Layer: one layer of a net on a GPU, for the slices of all local workers.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace terngrad::cuda {
 
-/// What the layers of one net share while they are made.
+/// Shared context for constructing the layers of one net.
 struct LayerContext {
   Libraries libraries;
-  Workspace* workspace;              // reserved by layers, allocated after the last is made
-  std::shared_ptr<StreamFork> fork;  // for workers' gradients of weights; null where there are none
-  std::vector<std::string>* notes;   // what a layer found out about this GPU, human-readable
+  Workspace* workspace;              // reserved by layers, allocated after the last one
+  std::shared_ptr<StreamFork> fork;  // branches for workers' weight gradients; null without gradients
+  std::vector<std::string>* notes;   // human-readable notes, see DeviceNet::notes
   const Stream& stream() const { return libraries.stream(); }
 };
 
@@ -35,40 +35,40 @@ struct LayerOptions {
   int num_examples() const { return num_workers * examples_per_worker; }
 };
 
-/// What a pass of all slices depends on besides the examples.
+/// Inputs of a pass of all slices besides the examples.
 struct Pass {
   const float* parameters = nullptr;  // flat
-  std::uint64_t seed = 0;             // of draws, with the next two
+  std::uint64_t seed = 0;             // draws depend on seed, step and worker
   DeviceStep step = {};
   std::uint32_t first_worker = 0;    // global number of the first local worker
   const float* state = nullptr;      // flat; read in inference mode
-  WorkerBuffers<float> states = {};  // moved on in training mode
+  WorkerBuffers<float> states = {};  // updated in training mode
   std::byte* workspace = nullptr;
 };
 
-/// What a backward pass reads and writes. Activations are [num_examples, height, width, channels], slice after slice.
+/// Arguments of a backward pass. Activations are [num_examples, height, width, channels], slice after slice.
 struct BackwardArguments {
   std::span<const float* const> inputs;
   const float* output = nullptr;
   float* output_gradient = nullptr;         // in; may be overwritten
-  std::span<float* const> input_gradients;  // out, one for each input; nullptr where it is not wanted
-  WorkerBuffers<float> gradients;           // out: flat, of which the layer's own tensors are written
+  std::span<float* const> input_gradients;  // out, one for each input; nullptr if not wanted
+  WorkerBuffers<float> gradients;           // out: flat, in which the layer writes its own tensors
 };
 
-/// A layer with its library plans and whatever forward keeps for backward. Calls only submit work to the stream that it
-/// was made for. A worker's results depend on its slice, the pass and the options less num_workers: not on the other
-/// slices, nor on how many there are (contract B3).
+/// A layer with its library plans and the data that forward keeps for backward. Calls only submit work to the stream
+/// that it was made for. A worker's results depend on its slice, the pass and the options except num_workers, not on
+/// other slices or their number (contract B3).
 class Layer {
  public:
   virtual ~Layer() = default;
   virtual void forward(const Pass& pass, std::span<const float* const> inputs, float* output) = 0;
-  /// Only after `forward` with the same inputs, in training mode. Whatever branches of the stream have a part in it
-  /// have come back when it returns, so what the stream is given next finds the gradients of the layer's tensors final.
+  /// Only after `forward` with the same inputs, in training mode. Branches of the stream are joined when it returns, so
+  /// later work in the stream finds the gradients of the layer's tensors final.
   virtual void backward(const Pass& pass, const BackwardArguments& arguments) = 0;
 };
 
-/// Makes the layer that `plan` describes; `net` says where its tensors and state lie in the flat buffers, and outlives
-/// the layer. @throws NotSupported where a library has no deterministic way to run it
+/// Makes the layer of `plan`; `net` has the layouts of the flat buffers and must outlive the layer.
+/// @throws NotSupported if a library has no deterministic algorithm for it
 std::unique_ptr<Layer> make_layer(const LayerContext& context, const LayerPlan& plan, const NetPlan& net,
                                   const LayerOptions& options);
 

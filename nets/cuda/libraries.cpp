@@ -16,7 +16,7 @@ void check_runtime(cudaError_t error, const char* call) {
                  cudaGetErrorString(error), ")");
 }
 
-/// 9.19.0 of cuDNN is 91900, 13.1.2 of cuBLASLt 130102.
+/// Version text: cuDNN 9.19.0 is 91900, cuBLASLt 13.1.2 is 130102.
 std::string text_of(std::size_t version) {
   return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
          std::to_string(version % 100);
@@ -27,7 +27,7 @@ std::string text_of(std::size_t version) {
 Libraries::Handles::Handles(const Stream& stream) {
   const DeviceGuard guard(stream.device());
   check_cudnn(cudnnCreate(&cudnn), "cudnnCreate");
-  // A destructor does not run after a constructor that throws.
+  // The destructor does not run if the constructor throws.
   try {
     check_cudnn(cudnnSetStream(cudnn, native_stream(stream)), "cudnnSetStream");
     const cublasStatus_t status = cublas_lt_api().create(&cublas_lt);

@@ -1,4 +1,4 @@
-// Libraries: the handles of cuDNN and cuBLASLt for one stream.
+// Libraries: handles of cuDNN and cuBLASLt for one stream.
 #pragma once
 
 #include <cstdint>
@@ -9,28 +9,28 @@
 
 namespace terngrad::cuda {
 
-/// The bytes of which addresses of operands are a multiple unless said otherwise: those of the widest access. Operands
-/// that begin in the midst of a buffer may have less, and then a library takes narrower accesses.
+/// Default alignment of operands in bytes, that of the widest access. Operands inside a buffer may have less, which
+/// makes libraries use narrower accesses.
 inline constexpr int kFullAlignment = 16;
 
-/// The alignment of slices of `elements` float32 numbers that follow each other in an aligned buffer.
+/// Alignment of consecutive slices of `elements` float32 numbers in an aligned buffer.
 constexpr int slice_alignment(std::int64_t elements) {
   return elements % 4 == 0 ? kFullAlignment : elements % 2 == 0 ? 8 : 4;
 }
 
-/// What products and convolutions of one net share: library handles bound to a stream. Copies are the same handles,
-/// which one thread at a time may use.
+/// Library handles bound to a stream, shared by the products and convolutions of one net. Copies share the handles. Not
+/// thread-safe.
 class Libraries {
  public:
-  /// @throws InvalidArgument if the stream is none of a GPU; NotSupported if a library cannot be
-  /// loaded; DeviceError if one cannot be used with the GPU
+  /// @throws InvalidArgument if the stream is not a GPU's; NotSupported if a library cannot be loaded; DeviceError if
+  /// one cannot be used with the GPU
   explicit Libraries(const Stream& stream);
   const Stream& stream() const { return stream_; }
-  /// Why a library cannot be loaded on this machine; empty if all can.
+  /// The reason why a library cannot be loaded on this machine; empty if all can.
   static std::string why_missing();
-  /// For people. @throws NotSupported if a library cannot be loaded
+  /// Human-readable names and versions. @throws NotSupported if a library cannot be loaded
   static std::string versions();
-  /// The same without loading what is loaded by name: of that, the major version that is asked for.
+  /// The same without loading cuBLASLt, whose required major version is given.
   static std::string versions_of_build();
   struct Handles;
   Handles& handles() const { return *handles_; }

@@ -1,4 +1,4 @@
-// What lies behind Libraries. For sources that see the headers of cuDNN and cuBLASLt only.
+// Implementation of Libraries. Include it only in sources that may include the headers of cuDNN and cuBLASLt.
 #pragma once
 
 #include <cublasLt.h>

@@ -15,19 +15,19 @@ namespace terngrad::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-/// Elements of a block, in whole pixels: enough for several of each thread, few enough for many blocks side by side.
+/// Approximate elements per block, in whole pixels: enough for several per thread, few enough for many resident blocks.
 constexpr int kBlockElements = 1024;
 
-/// What a block's pixels look like in shared memory: rows of channels with `radius` zeros before each and after the
-/// last, so that no window leaves its row.
+/// Layout of a block's pixels in shared memory: rows of channels with `radius` zeros before each and after the last, so
+/// that windows stay inside.
 struct Rows {
   explicit Rows(const LrnShape& shape)
       : channels(shape.channels),
-        radius(std::min(shape.radius, shape.channels - 1)),  // beyond are only zeros
+        radius(std::min(shape.radius, shape.channels - 1)),  // more adds only zeros
         pixels(std::max(kBlockElements / (shape.channels + radius), 1)) {}
 
   __device__ int pitch() const { return channels.divisor() + radius; }
-  /// Where element `e` of the block's pixels is.
+  /// Position of element `e` of the block's pixels.
   __device__ int place(int e) const { return e + (channels.quotient(e) + 1) * radius; }
   int num_elements() const { return radius + pixels * (channels.divisor() + radius); }
 
@@ -83,7 +83,7 @@ __device__ void clear_margins(const Rows& rows, float* values) {
   }
 }
 
-/// Elements of this block: its pixels' share of all.
+/// Number of elements of this block, and its first one.
 __device__ int elements_of_block(const Rows& rows, std::int64_t num_pixels, std::int64_t& first) {
   const std::int64_t first_pixel = std::int64_t{blockIdx.x} * rows.pixels;
   first = first_pixel * rows.channels.divisor();
@@ -111,8 +111,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// First g s^-beta and the terms of the sum, g x s^(-beta - 1), then the sums over windows. A thread comes back to the
-/// elements of the input's gradient that it wrote itself.
+/// Computes first g s^-beta and the terms of the sum, g x s^(-beta - 1), then the sums over windows. A thread updates
+/// only elements of the input's gradient that it wrote itself.
 template <bool kThreeQuarters>
 __global__ void __launch_bounds__(kThreads)
     lrn_backward_kernel(LrnShape shape, Rows rows, int num_shared, std::int64_t num_pixels, const float* input,

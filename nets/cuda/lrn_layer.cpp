@@ -1,4 +1,4 @@
-// Local response normalization as a layer.
+// Local response normalization layer.
 #include <variant>
 
 #include "nets/cuda/layer.h"

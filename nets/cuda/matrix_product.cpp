@@ -15,9 +15,9 @@
 namespace terngrad::cuda {
 namespace {
 
-// What NVIDIA recommends for the GPUs since Hopper; every algorithm that is worth it fits.
+// NVIDIA's recommendation for GPUs since Hopper.
 constexpr std::uint64_t kMaxWorkspaceBytes = std::uint64_t{32} << 20;
-// More than a heuristic offers for one shape.
+// More than the heuristic returns for one shape.
 constexpr int kMaxOffers = 32;
 
 std::string to_text(const MatrixShape& shape) {
@@ -60,8 +60,8 @@ MatrixLayout make_layout(std::int64_t rows, std::int64_t columns, const MatrixSh
   return MatrixLayout(layout);
 }
 
-/// The product as the library sees it. Its matrices are column-major, so that memory which holds a row-major matrix
-/// holds its transpose: it is given C^T = B'^T A'^T, whose first factor is B.
+/// The product in cuBLASLt's column-major terms: a row-major matrix is the transpose of a column-major one, so the
+/// library computes C^T = B'^T A'^T, whose first factor is B.
 struct Problem {
   Operation operation;
   MatrixLayout b;
@@ -71,7 +71,7 @@ struct Problem {
 
 Problem make_problem(const MatrixShape& shape, MathMode math) {
   cublasLtMatmulDesc_t descriptor = nullptr;
-  // COMPUTE_32F multiplies float32 numbers; only FAST_TF32 lets the library round them.
+  // COMPUTE_32F multiplies float32 numbers; only FAST_TF32 allows rounding them.
   check(cublas_lt_api().matmul_desc_create(
             &descriptor, math == MathMode::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
         "cublasLtMatmulDescCreate", shape);
@@ -100,9 +100,9 @@ Preference make_preference(const MatrixShape& shape) {
           "cublasLtMatmulPreferenceSetAttribute", shape);
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMaxWorkspaceBytes);
-  // Where several blocks share a sum (split-K), each writes its part to the workspace and a separate step adds the
-  // parts. Not INPLACE, where blocks take turns to add to the result: turns are promised, their order is not. A mask
-  // leaves products without shared sums alone.
+  // Split-K sums: COMPUTE_TYPE writes partial sums to the workspace and adds them in a separate step. INPLACE, where
+  // blocks take turns to add to the result, does not guarantee their order. The mask does not affect products
+  // without split sums.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   for (const auto attribute :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -112,10 +112,10 @@ Preference make_preference(const MatrixShape& shape) {
   return owned;
 }
 
-/// Whether an algorithm computes as MathMode says. The compute type asks for it already; but the environment may have
-/// the library emulate float32 by products of bfloat16 on tensor cores, which have other bits.
+/// True if an algorithm has the arithmetic of MathMode. The compute type alone is not enough: environment variables may
+/// make the library emulate float32 by bfloat16 products on tensor cores, which have other bits.
 bool is_admissible(const cublasLtMatmulAlgo_t& algorithm, MathMode math) {
-  cublasLtNumericalImplFlags_t flags = 0;  // says nothing, as an algorithm may that knows no such flags
+  cublasLtNumericalImplFlags_t flags = 0;  // 0: unknown, for algorithms without these flags
   std::size_t written = 0;
   static_cast<void>(cublas_lt_api().matmul_algo_cap_get_attribute(&algorithm, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS,
                                                                   &flags, sizeof(flags), &written));
@@ -128,7 +128,7 @@ bool is_admissible(const cublasLtMatmulAlgo_t& algorithm, MathMode math) {
   return (flags & ~allowed) == 0;
 }
 
-/// The library's first admissible offer.
+/// The first admissible algorithm of the library's heuristic.
 std::optional<cublasLtMatmulHeuristicResult_t> choose_algorithm(cublasLtHandle_t handle, const Problem& problem,
                                                                 const MatrixShape& shape, MathMode math) {
   const Preference preference = make_preference(shape);

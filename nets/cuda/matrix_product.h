@@ -9,34 +9,34 @@
 
 namespace terngrad::cuda {
 
-/// C [rows, columns] = A' B' with A' [rows, inner] and B' [inner, columns], all float32, row-major and packed. Where
-/// `transpose_a` is set, memory holds A' transposed, [inner, rows]; so for B.
+/// C [rows, columns] = A' B' with A' [rows, inner] and B' [inner, columns], all float32, row-major and packed. With
+/// `transpose_a` memory holds A' transposed, [inner, rows]; likewise B.
 struct MatrixShape {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t inner = 0;
   bool transpose_a = false;
   bool transpose_b = false;
-  int alignment = kFullAlignment;  // of every operand, in bytes: a power of 2, at least 4
+  int alignment = kFullAlignment;  // alignment in bytes of all operands: a power of 2, at least 4
 };
 
-/// A product of matrices of one shape. The algorithm is the library's first choice by heuristic, among those whose sums
-/// have a fixed order: never chosen by timing. So results depend on the arguments, the shape, the kind of GPU and the
-/// version of the library only.
+/// A product of matrices of one shape. Uses the first algorithm of the library's heuristic, never one chosen by timing,
+/// whose sums have a fixed order. So results depend on the arguments, the shape, the GPU model and the version of the
+/// library only.
 class MatrixProduct {
  public:
   /// @throws InvalidArgument if a size is not positive; NotSupported, naming the shape, if the library has no such
   /// algorithm
   MatrixProduct(const Libraries& libraries, const MatrixShape& shape, MathMode math);
-  /// Of another number of rows, by the very algorithm of this one, for where one call stands for several: whether the
-  /// bits are those of several calls must be tested. @returns null if that algorithm cannot do it
+  /// A product for another number of rows with the same algorithm, to replace several calls by one; the caller must
+  /// test that bits are the same. @returns null if the algorithm cannot do it
   /// @throws InvalidArgument if `rows` is not positive
   std::unique_ptr<MatrixProduct> with_rows(std::int64_t rows) const;
 
   std::int64_t workspace_bytes() const;
-  /// Submits the product. @param a, b, c  device memory, aligned as the shape says
-  /// @param workspace  [workspace_bytes()] device memory, 256-byte aligned, used by nothing else meanwhile
-  /// @param stream     any of the GPU
+  /// Submits the product. @param a, b, c  device memory, aligned to the shape's alignment
+  /// @param workspace  [workspace_bytes()] device memory, 256-byte aligned, not used by other work meanwhile
+  /// @param stream     any stream of the GPU
   void run(const float* a, const float* b, float* c, void* workspace, const Stream& stream) const;
   const MatrixShape& shape() const { return shape_; }
 

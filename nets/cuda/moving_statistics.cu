@@ -23,7 +23,7 @@ __device__ float moved_towards(float batch, double rate, float average) {
   return rate < 1 ? static_cast<float>(from + rate * (batch - from)) : batch;
 }
 
-/// One worker to a block.
+/// One block per worker.
 __global__ void __launch_bounds__(kThreads)
     update_kernel(float decay, const float* batch_mean, const float* batch_variance, int channels,
                   MovingStatistics statistics) {

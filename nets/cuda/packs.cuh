@@ -1,4 +1,4 @@
-// Packs: neighbouring channels that a thread takes at once, and launches whose indices fit into 31 bits.
+// Packs: adjacent channels that a thread accesses at once, and launches whose indices fit into 31 bits.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,10 +12,10 @@
 
 namespace terngrad::cuda {
 
-/// Threads of a block that takes a pack each.
+/// Threads per block of kernels with one thread per pack.
 inline constexpr unsigned kPackThreads = 256;
 
-/// Values of kLanes channels, moved by one access.
+/// Values of kLanes channels, loaded or stored by one access.
 template <int kLanes>
 struct alignas(sizeof(float) * kLanes) Pack {
   float lanes[static_cast<std::size_t>(kLanes)];
@@ -33,17 +33,17 @@ __device__ void store_pack(float* to, const Pack<kLanes>& pack) {
 
 inline constexpr int kWideLanes = 4;  // 16 bytes, the widest access
 
-/// Whether every pack of kWideLanes elements from these addresses on is aligned.
+/// True if packs of kWideLanes elements at these addresses are aligned.
 template <class... Pointers>
 bool are_aligned_for_packs(Pointers... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % sizeof(Pack<kWideLanes>) == 0) && ...);
 }
 
-/// This thread's place in a launch of at most 2^30 + kPackThreads items.
+/// This thread's index in a launch of at most 2^30 + kPackThreads items.
 __device__ inline int item_index() { return static_cast<int>(blockIdx.x * kPackThreads + threadIdx.x); }
 
-/// Cuts `count` things (rows, pixels, images) of `size` elements each into launches of at most 2^30 elements, so that
-/// kernels count elements with an int, and calls body(first thing, number of things).
+/// Splits `count` items (rows, pixels, images) of `size` elements each into launches of at most 2^30 elements, so that
+/// kernels can use int indices, and calls body(first item, number of items).
 template <class Body>
 void for_each_part(std::int64_t count, std::int64_t size, const Body& body) {
   constexpr std::int64_t kMaxElements = std::int64_t{1} << 30;

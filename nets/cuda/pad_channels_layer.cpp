@@ -1,4 +1,4 @@
-// Channels of zeros behind those of the input, as a layer.
+// Layer: appends channels of zeros.
 #include <cstddef>
 
 #include "kernels/runtime/copy.h"
@@ -28,8 +28,8 @@ class PadChannels final : public Layer {
  private:
   Stream stream_;
   std::int64_t num_pixels_;
-  int inputs_;   // channels
-  int outputs_;  // channels
+  int inputs_;   // input channels
+  int outputs_;  // output channels
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace terngrad::cuda {
 namespace {
 
-/// More would hardly run side by side, and each needs a workspace.
+/// More branches would hardly run concurrently, and each needs a workspace.
 constexpr int kMaxBranches = 8;
 
 Pass with_workspace(Pass pass, std::byte* workspace) {

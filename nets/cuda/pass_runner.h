@@ -1,4 +1,4 @@
-// PassRunner: all layers of a net on a GPU, for the slices of all local workers.
+// PassRunner: runs all layers of a net on a GPU, for the slices of all local workers.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@
 
 namespace terngrad::cuda {
 
-/// Runs a net on a fixed number of slices at a time, with layers, activations and scratch memory of its own, all
-/// allocated when it is made.
+/// Runs a net on a fixed number of slices, with its own layers, activations and scratch memory. Allocates in the
+/// constructor only.
 class PassRunner {
  public:
   /// @param plan   must outlive the runner
-  /// @param notes  what the layers found out is added
+  /// @param notes  the layers' notes are appended
   PassRunner(const Libraries& libraries, const NetPlan& plan, int num_workers, int examples_per_worker, Mode mode,
              MathMode math, std::vector<std::string>& notes);
 
@@ -34,7 +34,7 @@ class PassRunner {
   int num_workers_;
   int examples_per_worker_;
   Workspace workspace_;
-  std::vector<std::unique_ptr<Layer>> layers_;  // beside plan_.layers; null for one that the mode leaves out
+  std::vector<std::unique_ptr<Layer>> layers_;  // parallel to plan_.layers; null for layers that the mode skips
   Buffer<WorkerLoss> example_losses_;
   PassMemory memory_;
 };

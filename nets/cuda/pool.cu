@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kPackThreads)
   store_pack(output + std::int64_t{item} * kLanes, max);
 }
 
-/// A bit for each lane where the two are equal.
+/// Bit mask of the lanes where the two are equal.
 template <int kLanes>
 __device__ unsigned equal_lanes(const Pack<kLanes>& a, const Pack<kLanes>& b) {
   unsigned lanes = 0;
@@ -42,7 +42,7 @@ __device__ unsigned equal_lanes(const Pack<kLanes>& a, const Pack<kLanes>& b) {
   return lanes;
 }
 
-/// Those of `lanes` where no element of window (rows, columns) that is before `element` by rows equals its maximum.
+/// The `lanes` in which no element of the window before `element`, in row-major order, equals the maximum.
 template <int kLanes>
 __device__ unsigned first_lanes(const Pool& pool, const float* image, Range rows, Range columns, const Place& element,
                                 const Pack<kLanes>& max, unsigned lanes) {
@@ -66,10 +66,10 @@ __device__ unsigned positive_lanes(const Pack<kLanes>& pack) {
   return lanes;
 }
 
-/// Blocks that are to fit into a multiprocessor: leaves the 64 registers that a thread needs.
+/// Resident blocks per multiprocessor: leaves the 64 registers that a thread needs.
 constexpr int kBackwardBlocks = 4;
 
-/// @tparam kTiles  every element is in one window: a share is stored as it is, -0 too
+/// @tparam kTiles  every element is in exactly one window: its gradient is stored unchanged, -0 too
 template <int kLanes, bool kTiles>
 __global__ void __launch_bounds__(kPackThreads, resident_blocks(kBackwardBlocks))
     max_pool_backward_kernel(Pool pool, Places inputs, bool has_relu, const float* input, const float* output,
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kPackThreads)
   store_pack(input_gradient + std::int64_t{item} * kLanes, sum);
 }
 
-/// Whether every element is in exactly one window.
+/// True if every element is in exactly one window.
 bool tiles(const PoolWindow& w) {
   return w.window == WindowSize(w.stride) && w.output.height * w.stride >= w.input.height &&
          w.output.width * w.stride >= w.input.width;

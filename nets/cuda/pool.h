@@ -1,4 +1,4 @@
-// Pooling on a GPU, for any window, in NHWC.
+// Max and average pooling on a GPU, for any window, in NHWC.
 #pragma once
 
 #include "kernels/runtime/device.h"
@@ -7,8 +7,8 @@
 
 namespace terngrad::cuda {
 
-/// What a pool slides over what. With `relu_gradient`, the backward pass of a max pool first sets the gradients of
-/// outputs that are not positive to zero (see LayerPlan::applies_relu_gradient); an average pool has no such case.
+/// Window, stride, padding and shapes of a pool. With `relu_gradient`, the backward pass of a max pool first zeroes the
+/// gradients of outputs that are not positive (see LayerPlan::applies_relu_gradient); average pools ignore it.
 struct PoolWindow {
   ImageShape input;
   ImageShape output;
@@ -18,26 +18,27 @@ struct PoolWindow {
   bool relu_gradient = false;
 };
 
-// Pointers are device memory: `num_images` images of the window's shapes. Work is submitted to the stream; nothing is
-// allocated or waited for. An image's results depend on that image only, and every element is written.
+// Pointers are device memory: `num_images` images of the window's shapes. Functions submit work to the stream and
+// neither allocate nor wait. An image's results depend on that image only; all output elements are written.
 // @throws InvalidArgument for images of more than 2^30 elements; DeviceError
 
-/// output[y, x, c] = the largest input[y stride + i - pad_top, x stride + j - pad_left, c] that lies in the image. A
-/// number wins against a NaN before it, a NaN against a number, and of equals the last: as vectors of x86 have it.
+/// output[y, x, c] = max of input[y stride + i - pad_top, x stride + j - pad_left, c] inside the image. NaNs and equal
+/// values are treated as by x86's vector max: when one of two is NaN, or they are equal, the later one wins.
 void max_pool_forward(const PoolWindow& window, int num_images, const float* input, float* output,
                       const Stream& stream);
 
-/// Each output's gradient goes to the first element of its window, by rows, that equals the output. Where windows
-/// overlap, an element adds its shares by rows of windows, to 0. The bits of cpu::max_pool_backward.
+/// Each output's gradient goes to the first element of its window, in row-major order, that equals the output. Where
+/// windows overlap, an element adds gradients in row-major order of windows, to 0. Bit-identical to
+/// cpu::max_pool_backward.
 void max_pool_backward(const PoolWindow& window, int num_images, const float* input, const float* output,
                        const float* output_gradient, float* input_gradient, const Stream& stream);
 
-/// output[y, x, c] = mean of the part of the window that lies in the image, summed by rows.
+/// output[y, x, c] = mean of the part of the window inside the image, summed in row-major order.
 void average_pool_forward(const PoolWindow& window, int num_images, const float* input, float* output,
                           const Stream& stream);
 
-/// Each output's gradient is divided by the number of elements in its window and added to each of them, by rows of
-/// windows.
+/// Each output's gradient is divided by the number of elements in its window and added to each of them, in row-major
+/// order of windows.
 void average_pool_backward(const PoolWindow& window, int num_images, const float* output_gradient,
                            float* input_gradient, const Stream& stream);
 

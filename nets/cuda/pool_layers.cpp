@@ -1,4 +1,4 @@
-// Max and average pools: kernels of our own, which take every image by itself.
+// Max and average pool layers, with kernels of our own that process images independently.
 #include <variant>
 
 #include "nets/cuda/layer.h"

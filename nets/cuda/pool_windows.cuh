@@ -1,4 +1,4 @@
-// Which elements a pool's windows hold and which windows hold an element, in kernels with a thread for each pack.
+// Index arithmetic of pools: elements of a window and windows of an element, for kernels with one thread per pack.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,7 +20,7 @@ struct Range {
   __device__ int size() const { return end - begin; }
 };
 
-/// One direction of a pool: which elements a window holds, and which windows an element.
+/// One axis of a pool: elements of a window, and windows that contain an element.
 struct PoolAxis {
   PoolAxis(int input_size, int output_size, int padding_before, int window_size, int stride_size)
       : input(input_size), output(output_size), padding(padding_before), window(window_size), stride(stride_size) {}
@@ -43,7 +43,7 @@ struct PoolAxis {
   Divisor stride;
 };
 
-/// What kernels know of a pool.
+/// A pool, in the form that kernels use.
 struct Pool {
   explicit Pool(const PoolWindow& w)
       : rows(w.input.height, w.output.height, w.padding.top, w.window.height, w.stride),
@@ -69,7 +69,7 @@ struct Place {
   int channel;
 };
 
-/// Places of all packs of `num_images` images, in memory's order.
+/// Maps indices, in memory order, to the packs of `num_images` images.
 struct Places {
   Places(int num_images, int image_height, int image_width, int packs_of_pixel)
       : packs(packs_of_pixel),
@@ -92,7 +92,7 @@ struct Places {
   int count;
 };
 
-/// Calls body(kLanes, places, first image, grid) for launches with a thread for each pack of images of shape `shape`.
+/// Calls body(kLanes, places, first image, grid) for launches with one thread per pack of images of shape `shape`.
 template <class Body>
 void for_each_pool_launch(const PoolWindow& w, int num_images, const ImageShape& shape, bool is_wide,
                           const Body& body) {

@@ -1,4 +1,4 @@
-// Sums over the rows of [workers, rows, channels], in an order that depends on rows and channels only.
+// Sums over the rows of [workers, rows, channels], in a fixed order that depends on rows and channels only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,11 +11,11 @@
 
 namespace terngrad::cuda {
 
-/// How a block's threads share out rows: `lanes` neighbouring channels, and as many rows at once as that leaves
-/// threads. Rows are cut into chunks of equal size, a block each.
+/// Work distribution: a block has `lanes` threads for adjacent channels times as many rows as fit. Rows are cut into
+/// chunks of equal size, one per block.
 struct RowSumPlan {
   static constexpr int kThreads = 256;
-  static constexpr int kBlocks = 3;  // of a multiprocessor: leaves a thread 80 registers
+  static constexpr int kBlocks = 3;  // resident blocks per multiprocessor: leaves a thread 80 registers
   static constexpr int kMaxLanes = 32;
   static constexpr int kMinRowsPerThread = 8;
   static constexpr int kMaxChunks = 256;
@@ -27,7 +27,7 @@ struct RowSumPlan {
     num_chunks = static_cast<int>((rows + rows_per_chunk - 1) / rows_per_chunk);
   }
 
-  /// Sums of chunks that lie in scratch memory until they are added.
+  /// Number of chunk sums in scratch memory.
   std::int64_t scratch_sums(int num_workers) const {
     return num_chunks == 1 ? 0 : std::int64_t{num_workers} * num_chunks * channels;
   }
@@ -39,8 +39,8 @@ struct RowSumPlan {
   int num_chunks;
 };
 
-/// Block (channels, chunk, worker). Each thread adds every (threads / lanes)-th row of its chunk in four sums by turns,
-/// and these as (0 + 1) + (2 + 3); then threads of one channel are added in halves.
+/// blockIdx: (channels, chunk, worker). Each thread adds every (threads / lanes)-th row of its chunk to four sums in
+/// turn, and these as (0 + 1) + (2 + 3); then the threads of one channel are added in halves.
 template <class Sum, class Term, class Store>
 __global__ void __launch_bounds__(RowSumPlan::kThreads, resident_blocks(RowSumPlan::kBlocks))
     sum_rows_kernel(RowSumPlan plan, Term term, Store store) {
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(RowSumPlan::kThreads, resident_blocks(RowSumPl
   }
 }
 
-/// Sums of chunks, [worker, chunk, channel], written by one launch and read by the next.
+/// Chunk sums [worker, chunk, channel], written by one launch and read by the next.
 template <class Sum>
 struct ChunkSums {
   Sum* sums;

@@ -12,10 +12,10 @@
 namespace terngrad::cuda {
 namespace {
 
-/// Up to this many classes, an example is a warp's work.
+/// Up to this number of classes a warp processes an example.
 constexpr int kMaxWarpClasses = 128;
 constexpr int kBlockThreads = 256;
-/// Threads that are to fit into a multiprocessor: leaves each the 64 registers that it needs.
+/// Resident threads per multiprocessor: leaves the 64 registers that a thread needs.
 constexpr int kMultiprocessorThreads = 1024;
 constexpr int kWarpOfThreads = static_cast<int>(kWarpThreads);
 
@@ -28,12 +28,12 @@ struct Add {
 struct Or {
   __device__ int operator()(int a, int b) const { return a | b; }
 };
-/// Of no NaN: they show in the sum.
+/// Maximum that ignores NaNs, which show in the sum.
 struct Greater {
   __device__ float operator()(float a, float b) const { return a < b ? b : a; }
 };
 
-/// block_reduce, with the result for every thread.
+/// block_reduce with the result in every thread.
 template <int kThreads, class T, class Op>
 __device__ T reduce_for_all(T value, Op op) {
   __shared__ T result;
@@ -45,12 +45,12 @@ __device__ T reduce_for_all(T value, Op op) {
 
 __device__ double quiet_nan() { return std::numeric_limits<double>::quiet_NaN(); }
 
-/// Whether there is a logit for the label.
+/// True if the label is in [0, num_classes).
 __device__ bool is_class(int label, int num_classes) { return label >= 0 && label < num_classes; }
 
-/// What there is to know of an example's logits z.
+/// Maximum of an example's logits z.
 struct Maximum {
-  float max;        // of the numbers among z; -infinity without any
+  float max;        // maximum of z without NaNs; -infinity if all are NaN
   bool is_correct;  // the label's logit is the largest, the first of equals
 };
 
@@ -67,12 +67,12 @@ __device__ Maximum find_maximum(const float* z, int num_classes, int label) {
   }
   max = reduce_for_all<kThreads>(max, Greater());
   is_beaten = reduce_for_all<kThreads>(static_cast<int>(is_beaten), Or()) != 0;
-  // As std::max_element has it, a NaN at the front is never replaced and one elsewhere never wins.
+  // As in std::max_element, a NaN at the front is never replaced and one elsewhere never wins.
   const bool is_number = own == own && z[0] == z[0];
   return {max, has_label && is_number && !is_beaten};
 }
 
-/// One example to a block.
+/// One block per example.
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads, resident_blocks(kMultiprocessorThreads / kThreads))
     softmax_kernel(const float* logits, const std::int32_t* labels, int num_classes, double smoothing, double scale,
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(kMultiprocessorThrea
   const bool has_label = is_class(label, num_classes);
   if (!has_label) sum = quiet_nan();
   const double of_every_class = smoothing / num_classes;
-  double distances = 0;  // of all logits from the maximum, if they count
+  double distances = 0;  // sum of the logits' distances from the maximum, for label smoothing
   if (smoothing != 0) {
     for (int j = static_cast<int>(threadIdx.x); j < num_classes; j += kThreads) distances += z[j] - max;
     distances = reduce_for_all<kThreads>(distances, Add());
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kThreads, resident_blocks(kMultiprocessorThrea
   }
 }
 
-/// One worker to a block.
+/// One block per worker.
 __global__ void __launch_bounds__(kBlockThreads)
     mean_loss_kernel(const WorkerLoss* example_losses, int examples_per_worker, double scale, bool is_auxiliary,
                      WorkerLoss* losses) {

@@ -1,4 +1,4 @@
-// Stands in for the nets' CUDA backend in builds without cuDNN.
+// Replaces the CUDA backend of the nets in builds without cuDNN.
 #include "kernels/runtime/errors.h"
 #include "nets/cuda/cuda_net.h"
 

@@ -1,4 +1,4 @@
-// Workspace: scratch memory that the layers of a net take turns to use.
+// Workspace: scratch memory shared by the layers of a net.
 #pragma once
 
 #include <algorithm>
@@ -9,11 +9,11 @@
 
 namespace terngrad::cuda {
 
-/// Layers of one net run one after another in a stream's order, so they share one block, as large as the largest asked
-/// for: `reserve` while layers are made, `allocate` once, then `data`.
+/// Layers of one net run sequentially in a stream, so they share one block with the size of the largest request:
+/// `reserve` while layers are made, `allocate` once, then `data`.
 class Workspace {
  public:
-  /// Parts of a block begin at multiples of this, which is what the libraries ask for.
+  /// Alignment of the parts of a block, as the libraries require.
   static constexpr std::int64_t kAlignment = 256;
   static constexpr std::int64_t aligned(std::int64_t bytes) {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;

@@ -1,4 +1,4 @@
-// The GoogLeNet of the original TernGrad experiments.
+// GoogLeNet of the original TernGrad experiments.
 #pragma once
 
 #include "nets/layer_spec.h"
@@ -9,8 +9,8 @@ namespace terngrad {
 /// (decay 0.9997, epsilon 0.001, no gamma) before the ReLUs, without the auxiliary classifiers, and with 3x3
 /// convolutions for the 5x5 ones. A block `mixed_<name>` joins a 1x1 convolution, `branch0_1x1`; a 1x1 and a 3x3,
 /// `branch1_1x1` and `branch1_3x3`; the same again, `branch2_...`; and a 3x3 max pool and a 1x1, `branch3_pool` and
-/// `branch3_1x1`. The average over the image, dropout and the logits follow. Weight decay applies to all weights. It
-/// has 6,618,649 parameters with 1001 classes, and takes any image of at least one pixel.
+/// `branch3_1x1`. The average over the image, dropout and the logits follow. Weight decay applies to all weights.
+/// 6,618,649 parameters with 1001 classes; accepts any image of at least one pixel.
 NetSpec googlenet(float keep_prob);
 
 }  // namespace terngrad

@@ -14,7 +14,7 @@ class Googlenet2014Builder {
   explicit Googlenet2014Builder(float keep_prob) : keep_prob_(keep_prob) {}
 
   NetSpec build() && {
-    // Alpha is for the sum over the window; Caffe's, 0.0001, is for its mean.
+    // Alpha multiplies the sum over the window; Caffe's 0.0001 multiplies its mean.
     const LrnSpec lrn{.radius = 2, .k = 1, .alpha = 2e-5f, .beta = 0.75f};
     add_convolution("conv1", 64, 7, 2);
     add_pool("pool1");
@@ -52,7 +52,7 @@ class Googlenet2014Builder {
                            std::move(inputs)});
   }
 
-  /// Caffe's windows hang over the bottom and right edges as TensorFlow's SAME ones do where the size is even.
+  /// For even sizes Caffe pads pools at the bottom and right, like TensorFlow's SAME.
   void add_pool(const char* name) {
     net_.layers.push_back({name, MaxPoolSpec{.window = 3, .stride = 2}});
     trunk_ = name;
@@ -80,7 +80,7 @@ class Googlenet2014Builder {
   }
 
   float keep_prob_;
-  std::string trunk_;  // the last pool or block, which the next block takes
+  std::string trunk_;  // input of the next block: the last pool or block
   NetSpec net_{"googlenet_2014", {}, /*smallest_side=*/65};
 };
 

@@ -92,12 +92,12 @@ class InceptionBuilder {
     }
   }
 
-  /// On a map of 17 x 17 its 5x5 average with stride 3 leaves 5 x 5.
+  /// Its 5x5 average pool with stride 3 maps 17 x 17 to 5 x 5.
   void add_auxiliary_classifier() {
     net_.layers.push_back(
         {"auxiliary_average", AveragePoolSpec{.window = 5, .stride = 3, .padding = Padding::kValid}, {trunk_}});
     add_convolution("auxiliary_1x1", {128, 1});
-    const WindowSize whole;  // as large as its input
+    const WindowSize whole;  // 0 x 0: as large as the input
     add_convolution("auxiliary_whole", {768, whole}, {}, 0.01f);
     net_.layers.push_back({"auxiliary_logits", FullyConnectedSpec{.weights = Initializer::truncated_normal(0.001f)}});
     net_.auxiliary_losses.push_back({.layer = "auxiliary_logits", .weight = 0.4f});
@@ -170,9 +170,9 @@ class InceptionBuilder {
   }
 
   NetSpec net_{"inception_v3", {}, /*smallest_side=*/107, {}, /*label_smoothing=*/0.1f};
-  std::string trunk_;                 // the last pool or block, which the next block takes
-  std::string block_;                 // the block that is being added
-  std::vector<std::string> outputs_;  // of its branches
+  std::string trunk_;                 // input of the next block: the last pool or block
+  std::string block_;                 // the current block
+  std::vector<std::string> outputs_;  // outputs of its branches
 };
 
 }  // namespace

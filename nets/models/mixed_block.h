@@ -8,7 +8,7 @@
 
 namespace terngrad {
 
-/// Outputs of the convolutions of a block, in the order of its branches.
+/// Numbers of output channels of a block's convolutions, in the order of its branches.
 struct MixedBlock {
   const char* name = "";
   int branch0_1x1 = 0;
@@ -30,13 +30,11 @@ inline constexpr MixedBlock kMixed4[] = {{"mixed_4b", 192, 96, 208, 16, 48, 64},
 inline constexpr MixedBlock kMixed5[] = {{"mixed_5b", 256, 160, 320, 32, 128, 128},
                                          {"mixed_5c", 384, 192, 384, 48, 128, 128}};
 
-/// Adds a block on top of the layer `input`: `<block>_branch0_1x1`; `_branch1_1x1` and `_branch1_3x3`; `_branch2_1x1`
-/// and a
-/// `_branch2_` of `wide` x `wide`; the 3x3 max pool `_branch3_pool` and `_branch3_1x1`; and `<block>`, which joins
-/// them.
-/// @param add_convolution  called with name, outputs, kernel and inputs (see LayerSpec::inputs), adds a convolution
-/// with
-///                         all that belongs to it: the last layer it adds is what the next one takes
+/// Adds a block on top of the layer `input`: `<block>_branch0_1x1`; `_branch1_1x1` and `_branch1_3x3`;
+/// `_branch2_1x1` and a `_branch2_` of `wide` x `wide`; the 3x3 max pool `_branch3_pool` and `_branch3_1x1`; and
+/// `<block>`, the concatenation of the branches.
+/// @param add_convolution  called with name, outputs, kernel and inputs (see LayerSpec::inputs) to add a convolution,
+///                         possibly of several layers; the next layer takes the last one
 template <class AddConvolution>
 void add_mixed_block(NetSpec& net, const MixedBlock& block, const std::string& input_name, int wide,
                      AddConvolution&& add_convolution) {

@@ -1,4 +1,4 @@
-// A convolution with the batch norm of its outputs, as most nets for ImageNet are made of.
+// A convolution followed by a batch norm, the building block of most nets for ImageNet.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace terngrad {
 
-/// Adds to `net` the convolution `name`, without biases, and `<name>_norm`, the batch norm of its outputs with a ReLU.
-/// The next layer takes that one. `inputs` are the convolution's: see LayerSpec::inputs.
+/// Adds to `net` the convolution `name`, without biases, and `<name>_norm`, a batch norm with a ReLU, whose output the
+/// next layer takes. `inputs` are the convolution's: see LayerSpec::inputs.
 void add_normalized_convolution(NetSpec& net, const std::string& name, ConvolutionSpec convolution, BatchNormSpec norm,
                                 std::vector<std::string> inputs = {});
 

@@ -9,7 +9,7 @@
 namespace terngrad {
 namespace {
 
-/// What tells the nets apart.
+/// Parameters of a net of this family.
 struct ResnetForm {
   const char* name = nullptr;
   std::array<int, 4> units_of_stages = {};
@@ -92,7 +92,7 @@ class ResnetBuilder {
 
   ResnetForm form_;
   NetSpec net_;
-  int channels_ = 0;  // of the last layer
+  int channels_ = 0;  // channels of the last layer
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ nb::dict to_dict(const TensorSummary& summary) {
   return result;
 }
 
-/// Of each block of `block` elements; of everything if that is 0.
+/// Statistics of each block of `block` elements, or of the whole tensor if that is 0.
 nb::list statistics(nb::handle object, std::int64_t block) {
   const Tensor tensor = read_tensor(object, "tensor");
   std::vector<TensorSummary> found;
@@ -82,7 +82,7 @@ nb::dict telemetry(nb::handle gradient, nb::handle sent, double scaler) {
   result["clip_fraction"] = found.clip_fraction;
   result["kept_norm"] = found.kept_norm;
   result["clip_angle_degrees"] = found.clip_angle_degrees;
-  // Of what is not finite nothing can be said.
+  // Undefined if a value is not finite.
   result["snr_db"] = std::isnan(found.error_norm) ? std::numeric_limits<double>::quiet_NaN() : found.snr_db;
   result["error_norm"] = found.error_norm;
   return result;

@@ -16,7 +16,7 @@ std::thread::id ending_thread;  // the main thread, once is_ending
 
 UnlockedCall::UnlockedCall() {
   if (is_ending && std::this_thread::get_id() != ending_thread) {
-    // As Python does with threads that want its lock then: they stand still until the process is gone.
+    // As Python does with threads that want the GIL during finalization: block until the process ends.
     PyEval_SaveThread();
     while (true) std::this_thread::sleep_for(std::chrono::hours(1));
   }

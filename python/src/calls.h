@@ -1,4 +1,4 @@
-// Calls of the library that run without the interpreter's lock.
+// Calls of the library without the interpreter lock (GIL).
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -7,11 +7,11 @@
 
 namespace terngrad::python {
 
-/// Gives the interpreter's lock away for a call. Counts the calls under way: a thread that wants the lock back while
-/// the interpreter ends is ended in the middle of C++ code, so the end waits for them (wait_for_calls).
+/// Releases the GIL for a call and counts calls in progress. Python kills a thread that reacquires the GIL during
+/// finalization in the middle of C++ code, so exit waits for the calls (wait_for_calls).
 class UnlockedCall {
  public:
-  /// Once the interpreter ends, does not return except in the thread that ends it.
+  /// During finalization it returns only in the finalizing thread and blocks in all others.
   UnlockedCall();
   ~UnlockedCall();
   UnlockedCall(const UnlockedCall&) = delete;
@@ -21,11 +21,11 @@ class UnlockedCall {
   PyThreadState* state_;
 };
 
-/// Lets no call begin, and waits for those under way, at most so long.
+/// Stops new calls, and waits for the ones in progress for at most `seconds`.
 void wait_for_calls(double seconds);
 
-/// Marks an object as in use as long as it lives. @throws InvalidArgument if it is: an exchange serves one call at a
-/// time, from any thread
+/// Marks an exchange as in use during its lifetime. @throws InvalidArgument if it is in use: one call at a time, from
+/// any thread
 class CallGuard {
  public:
   explicit CallGuard(std::atomic<bool>& in_use);

@@ -1,4 +1,4 @@
-// Codecs of the registry, plans of them, and messages.
+// Codecs, plans, encoding and decoding of messages.
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -98,7 +98,7 @@ Plan make_plan(const std::vector<std::string>& names, const std::vector<std::vec
   return {std::move(layout), std::move(codecs), num_workers, std::move(memory)};
 }
 
-/// What a tensor takes in a message, its record included; of payloads of no fixed size the most.
+/// Bytes of a tensor in a message, its record included; the maximum for payloads without a fixed size.
 std::int64_t record_bytes(const Codec& codec, const Slice& whole) {
   MessageSize size(1);
   size.add(codec.scaler_range(whole).count, codec.max_payload_bytes(whole, PayloadForm::kNatural));
@@ -146,10 +146,10 @@ std::vector<Tensor> read_all(const Plan& plan, const nb::list& tensors) {
   return result;
 }
 
-/// One worker's gradients as messages.
+/// Encodes one worker's gradients as messages.
 class Encoder {
  public:
-  /// @param tensors  those that it is for, which are looked at before memory of their size is taken
+  /// @param tensors  the tensors to be encoded, which are checked before memory of their size is allocated
   Encoder(const Plan& plan, int worker, std::uint64_t seed, const nb::list& tensors)
       : plan_(checked(plan, tensors)),
         encoder_(plan.layout, plan.codecs, checked(plan, worker), plan.num_workers, seed) {}
@@ -165,7 +165,7 @@ class Encoder {
     encoder_.measure(table, step, stream_);
   }
 
-  /// The names of tensors that were measured and are not finite.
+  /// Names of the measured tensors that are not finite.
   std::vector<std::string> nonfinite() const {
     std::vector<std::string> names;
     for (int segment = 0; segment < plan_.layout.num_segments(); ++segment) {
@@ -226,7 +226,7 @@ std::span<const std::uint8_t> view(const nb::bytes& bytes) {
   return {static_cast<const std::uint8_t*>(bytes.data()), bytes.size()};
 }
 
-/// The bytes of a message where messages must be: at a multiple of 8. Those of CPython are, and stay where they are.
+/// A message at an address that is a multiple of 8: a view of the bytes object, copied only if it is not aligned.
 class AlignedBytes {
  public:
   explicit AlignedBytes(const nb::bytes& bytes) : bytes_(view(bytes)) {
@@ -242,7 +242,7 @@ class AlignedBytes {
   std::span<const std::uint8_t> bytes_;
 };
 
-/// All tensors of a plan, to be written to.
+/// Output arrays for all tensors of a plan.
 struct Output {
   std::vector<Tensor> tensors;
   TensorTable table;
@@ -271,7 +271,7 @@ int decode(const Plan& plan, const nb::bytes& bytes, std::uint64_t seed, std::ui
   return message.worker;
 }
 
-/// The elements of one record of a message of any kind that are codes of one worker, or numbers.
+/// Decodes one record of a message. @throws NotSupported for records other than one worker's codes or floats
 void decode_record(const Plan& plan, const nb::bytes& bytes, std::size_t index, std::uint64_t seed, nb::handle out) {
   const AlignedBytes message_bytes(bytes);
   const std::span<const std::uint8_t> message = message_bytes.get();
@@ -286,7 +286,7 @@ void decode_record(const Plan& plan, const nb::bytes& bytes, std::size_t index, 
                    " ends behind tensor '", segment.name, "', which has ", num_elements, " elements");
   const FloatCodec fp32(FloatCodec::Width::kFloat32, plan.num_workers);
   const FloatCodec bf16(FloatCodec::Width::kBfloat16, plan.num_workers);
-  const bool is_float = record.codec == fp32.wire_id() || record.codec == bf16.wire_id();  // a mean, in any exchange
+  const bool is_float = record.codec == fp32.wire_id() || record.codec == bf16.wire_id();  // floats, such as a mean
   const Codec& codec = !is_float                        ? plan.codecs.codec_of(static_cast<int>(record.segment))
                        : record.codec == fp32.wire_id() ? fp32
                                                         : bf16;
@@ -325,7 +325,7 @@ void aggregate(const Plan& plan, const std::vector<nb::bytes>& messages, std::ui
                      output.table, stream);
 }
 
-/// The names of codecs by their numbers in messages.
+/// Codec names by their numbers in messages.
 std::map<int, std::string> names_by_wire_id() {
   std::map<int, std::string> names;
   for (const CodecEntry& entry : codec_entries()) names[make_codec(entry.name, {})->wire_id()] = entry.name;

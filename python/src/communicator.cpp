@@ -13,14 +13,14 @@ namespace {
 
 namespace nb = nanobind;
 
-/// Elements that Python sees in place, for as long as one call lasts.
+/// A numpy view of elements, valid during one call.
 template <class Element>
 nb::object view(Element* values, std::size_t count) {
   using Array = nb::ndarray<nb::numpy, Element, nb::ndim<1>>;
   return nb::cast(Array(values, {count}, nb::handle()), nb::rv_policy::reference);
 }
 
-/// Parcels travel as one message for each rank.
+/// Communicator over a Python object's methods. Packs a rank's parcels into one message.
 class PythonCommunicator final : public Communicator {
  public:
   explicit PythonCommunicator(nb::handle object)
@@ -49,14 +49,14 @@ class PythonCommunicator final : public Communicator {
     unpack_all(object_.attr("all_to_all")(views), "all_to_all", incoming);
   }
 
-  // Sums wrap alike with and without a sign, and Python's libraries have those with one.
+  // Signed and unsigned sums wrap to the same bits; Python libraries support signed integers.
   void all_reduce_sum(std::span<std::uint64_t> values) override {
     const nb::gil_scoped_acquire acquired;
     require_none(object_.attr("all_reduce_sum")(view(reinterpret_cast<std::int64_t*>(values.data()), values.size())),
                  "all_reduce_sum");
   }
 
-  // With the top bit flipped, numbers with a sign are ordered as those without.
+  // Flipping the top bit makes signed order equal to unsigned order.
   void all_reduce_max(std::span<std::uint32_t> values) override {
     for (std::uint32_t& value : values) value ^= kTopBit;
     {
@@ -78,7 +78,7 @@ class PythonCommunicator final : public Communicator {
   }
 
  private:
-  /// What gives something back has not worked in place.
+  /// A method that returns something has not worked in place. @throws CommunicationError
   static void require_none(const nb::object& result, const char* operation) {
     if (result.is_none()) return;
     TERNGRAD_THROW(CommunicationError, "[communicator] ", operation,
@@ -91,7 +91,7 @@ class PythonCommunicator final : public Communicator {
     return view(reinterpret_cast<std::uint8_t*>(message.data()), 8 * message.size());
   }
 
-  /// Of every rank, in order.
+  /// Unpacks the messages of all ranks, in order.
   void unpack_all(const nb::object& messages, const char* operation, Parcels& all) const {
     const std::size_t count = nb::len(messages);
     if (count != static_cast<std::size_t>(size_)) {

@@ -1,4 +1,4 @@
-// A Communicator whose operations are methods of an object of Python.
+// A Communicator whose operations are methods of a Python object.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -9,8 +9,8 @@
 
 namespace terngrad::python {
 
-/// @param object  has rank, size and the methods of terngrad.Communicator; an exception of theirs passes through.
-/// Outlives the communicator's use
+/// @param object  has rank, size and the methods of terngrad.Communicator, whose exceptions propagate. Must outlive the
+/// communicator
 std::shared_ptr<Communicator> make_communicator(nanobind::handle object);
 
 }  // namespace terngrad::python

@@ -27,7 +27,7 @@ class PythonDeviceCommunicator final : public DeviceCommunicator {
   }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  // Failures are exceptions of the calls, or of the caller's waiting for its stream.
+  // Failures show as exceptions of the calls or when the caller waits for its stream.
   void check() override {}
 
  protected:
@@ -38,7 +38,7 @@ class PythonDeviceCommunicator final : public DeviceCommunicator {
       buffers.append(nb::make_tuple(view(gather.buffer, gather.parts), list(gather.parts)));
     object_.attr("all_gather")(buffers);
   }
-  // Sums wrap alike with and without a sign, and Python's libraries have those with one.
+  // Signed and unsigned sums wrap to the same bits; Python libraries support signed integers.
   void submit_all_reduce_sum(std::span<std::uint64_t> values, Stream&) override {
     const nb::gil_scoped_acquire acquired;
     object_.attr("all_reduce_sum")(view(reinterpret_cast<std::int64_t*>(values.data()), values.size()));
@@ -59,20 +59,20 @@ class PythonDeviceCommunicator final : public DeviceCommunicator {
   }
 
  private:
-  /// Elements of the device's memory.
+  /// A DLPack view of device memory.
   template <class Element>
   nb::object view(Element* values, std::size_t count) const {
     using Array = nb::ndarray<Element, nb::ndim<1>>;
     return nb::cast(Array(values, {count}, nb::handle(), {}, nb::dtype<Element>(), device_.type, device_.index),
                     nb::rv_policy::reference);
   }
-  /// All of a buffer that the ranges reach.
+  /// A view of a buffer up to the end of the last range.
   nb::object view(std::uint8_t* buffer, std::span<const ByteRange> ranges) const {
     std::int64_t end = 0;
     for (const ByteRange& range : ranges) end = std::max(end, range.offset + range.count);
     return view(buffer, static_cast<std::size_t>(end));
   }
-  /// [(begin, end)].
+  /// The ranges as a list of (begin, end).
   static nb::list list(std::span<const ByteRange> ranges) {
     nb::list result;
     for (const ByteRange& range : ranges) result.append(nb::make_tuple(range.offset, range.offset + range.count));

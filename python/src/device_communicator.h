@@ -1,4 +1,4 @@
-// A DeviceCommunicator whose operations are methods of an object of Python.
+// A DeviceCommunicator whose operations are methods of a Python object.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,8 +10,8 @@
 
 namespace terngrad::python {
 
-/// @param object  has rank, size and the methods of terngrad.DeviceCommunicator; an exception of theirs passes through.
-/// Outlives the communicator's use. @param device  whose memory it moves
+/// @param object  has rank, size and the methods of terngrad.DeviceCommunicator, whose exceptions propagate. Must
+/// outlive the communicator. @param device  device of all buffers
 std::shared_ptr<DeviceCommunicator> make_device_communicator(nanobind::handle object, const Device& device);
 
 }  // namespace terngrad::python

@@ -1,4 +1,4 @@
-// Exchanges in parts of gradients in a GPU's memory, on a stream of the caller.
+// Exchanges, in parts, of gradients in GPU memory, on the caller's stream.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -25,11 +25,11 @@ namespace {
 namespace nb = nanobind;
 using namespace nb::literals;
 
-/// As Exchange, but that exchange and finish submit work and say nothing of what was not finite: report does, and
-/// waits.
+/// As Exchange, except that exchange and finish only submit work and do not report nonfinite tensors: report waits and
+/// does.
 class DeviceExchange {
  public:
-  /// @param device  number of a GPU. @param stream  its cudaStream_t, in use as long as this is
+  /// @param device  index of a GPU. @param stream  cudaStream_t on it, which must outlive this object
   DeviceExchange(const Plan& plan, const std::string& algorithm, const std::string& downlink_codec,
                  const std::string& on_nonfinite, const std::string& memory, std::uint64_t seed,
                  nb::object communicator, int device, std::uint64_t stream)
@@ -96,13 +96,13 @@ class DeviceExchange {
                                {static_cast<float*>(tensor.data()), static_cast<std::size_t>(tensor.count())});
   }
 
-  /// [1] in the GPU's memory, in the stream's order: not 0 once the step is to be dropped. Keeps `self` alive.
+  /// Skip flag [1] in GPU memory, valid in stream order: nonzero once the step is to be dropped. Keeps `self` alive.
   static nb::object skip(const nb::handle& self) {
     TERNGRAD_REQUIRE(nb::inst_ready(self), "the exchange was made by __new__ alone");
     auto* exchange = nb::inst_ptr<DeviceExchange>(self);
     using Array = nb::ndarray<std::int32_t, nb::ndim<1>>;
     const DlpackDevice device = dlpack_device(exchange->stream_.device());
-    // Nobody writes to it, but libraries of arrays do not take what is read-only.
+    // Nobody writes to it, but array libraries do not import read-only DLPack tensors.
     auto* flag = const_cast<std::uint32_t*>(exchange->parts_.skip());
     return nb::cast(Array(reinterpret_cast<std::int32_t*>(flag), {1}, self, {}, nb::dtype<std::int32_t>(), device.type,
                           device.index),
@@ -117,7 +117,7 @@ class DeviceExchange {
 
  private:
   const Plan& plan_;
-  nb::object communicator_;  // outlives what calls it
+  nb::object communicator_;  // outlives the exchange that calls it
   Stream stream_;
   std::shared_ptr<DeviceCommunicator> transport_;
   WorkerRange workers_;

@@ -1,4 +1,4 @@
-// Exceptions of terngrad as classes of Python: each is a terngrad.Error, which is a RuntimeError.
+// Python exception classes for terngrad's exceptions: each derives from terngrad.Error, a RuntimeError.
 #include "kernels/runtime/errors.h"
 
 #include <string>
@@ -10,7 +10,7 @@ namespace {
 
 namespace nb = nanobind;
 
-/// Classes of this process, which live as long as it does.
+/// The exception classes, which are never freed.
 struct ErrorClasses {
   PyObject* error = nullptr;
   PyObject* invalid_argument = nullptr;

@@ -1,4 +1,4 @@
-// Exchanges in parts, of plans, between workers of this process and of others.
+// Exchanges, in parts, between the workers of this process and of others.
 #include "compress/exchange/exchange_parts.h"
 
 #include <nanobind/stl/string.h>
@@ -52,7 +52,7 @@ class Exchange {
 
   nb::object& communicator() { return communicator_; }
 
-  /// @param gradients  [local workers] of the tensors of `segments`, in their order; @param out  likewise
+  /// @param gradients  [local workers] lists of tensors, in the order of `segments`. @param out  likewise, for the mean
   nb::dict exchange(const std::vector<int>& segments, const nb::list& gradients, const nb::list& out) {
     const CallGuard guard(in_use_);
     TERNGRAD_REQUIRE(communicator_.is_valid(), "the exchange was taken apart by the garbage collector");
@@ -93,7 +93,7 @@ class Exchange {
 
  private:
   const Plan& plan_;
-  nb::object communicator_;  // outlives what calls it
+  nb::object communicator_;  // outlives the exchange that calls it
   WorkerGroup workers_;
   ExchangeParts parts_;
   std::vector<SavedState> states_ = saved_states(parts_.memory(), &parts_.factors(), workers_.first_local_worker);

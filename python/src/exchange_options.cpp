@@ -12,7 +12,7 @@ namespace {
 
 namespace nb = nanobind;
 
-/// The value of that name. @throws InvalidArgument naming the option and what it accepts
+/// The enumeration value with that name. @throws InvalidArgument naming the option and the accepted names
 template <class Value>
 Value choose(const char* option, const std::string& text, std::initializer_list<std::pair<const char*, Value>> values) {
   std::string accepted;

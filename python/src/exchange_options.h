@@ -1,4 +1,4 @@
-// What exchanges on CPUs and GPUs are asked for, and what they report, in Python's words.
+// Conversion of exchange options from Python and of reports to Python, for CPUs and GPUs.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,7 +11,7 @@
 
 namespace terngrad::python {
 
-/// @throws InvalidArgument naming the option and what it accepts
+/// Parses the options. @throws InvalidArgument naming the option and the accepted values
 CompressedAllReduceOptions exchange_options(const std::string& algorithm, const std::string& downlink_codec,
                                             const std::string& on_nonfinite, std::uint64_t seed, std::uint64_t run_id,
                                             int num_threads);

@@ -1,4 +1,4 @@
-// Tensors that exchanges on CPUs and GPUs take from Python, and the state that they give it.
+// Conversion of gradients, means and exchange state between Python and the library, for CPUs and GPUs.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -23,18 +23,17 @@ struct ExchangeTensors {
   TensorTable mean;
 };
 
-/// @param selection  layout of the tensors of the part. @param gradients  [local workers] lists of its tensors, in its
-/// order; @param out  likewise, one list. @throws InvalidArgument naming worker and tensor for what is not as
-/// read_tensor asks
+/// @param selection  layout of the part's tensors. @param gradients  [local workers] lists of tensors in that order.
+/// @param out  list of tensors for the mean, likewise. @throws InvalidArgument as read_tensor, naming worker and tensor
 ExchangeTensors read_exchange_tensors(const Plan& plan, const Layout& selection, const WorkerRange& workers,
                                       const nanobind::list& gradients, const nanobind::list& out,
                                       const Device& device = Device::cpu());
 
-/// (name, worker, shape) of each state; see saved_states.
+/// (name, worker, shape) of each state array; see saved_states.
 std::vector<std::tuple<std::string, int, std::vector<std::int64_t>>> describe_states(
     const std::vector<SavedState>& states);
-/// Copies a state to, or from, an array on the CPU, and waits for it. @param stream  of the states' device
-/// @throws InvalidArgument for an index that there is not, and an array of another shape or type
+/// Copies a state array from (`restores`) or to an array on the CPU, and waits for the copy. @param stream  stream of
+/// the states' device. @throws InvalidArgument for an index out of range and an array of another shape or type
 void copy_state(const std::vector<SavedState>& states, int index, nanobind::handle array, bool restores,
                 Stream& stream);
 

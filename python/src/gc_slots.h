@@ -1,11 +1,11 @@
-// What Python's garbage collector has to know of an exchange.
+// Garbage collector slots of the exchange classes.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 namespace terngrad::python {
 
-/// An exchange and its communicator may know each other, so that neither is freed by counting.
+/// Lets Python's garbage collector free reference cycles between an exchange and its communicator.
 template <class Exchange>
 struct GcSlots {
   static int traverse(PyObject* self, visitproc visit, void* arg) {

@@ -8,7 +8,7 @@
 NB_MODULE(_core, module) {
   module.doc() = "The library under the package terngrad. Use the package: names here may change.";
   module.attr("version") = terngrad::version();
-  // A daemon thread that holds an exchange when the interpreter ends is no leak. Tests want to hear of others.
+  // Exchanges held by daemon threads at exit are not leaks. Tests enable the warnings to find real ones.
   nanobind::set_leak_warnings(std::getenv("TERNGRAD_LEAK_WARNINGS") != nullptr);
   module.def("wait_for_calls", &terngrad::python::wait_for_calls, nanobind::arg("seconds"));
   terngrad::python::bind_errors(module);

@@ -5,9 +5,9 @@
 
 namespace terngrad::python {
 
-/// Exceptions of terngrad as classes of Python.
+/// Python exception classes for terngrad's exceptions.
 void bind_errors(nanobind::module_& module);
-/// Codecs of the registry, and messages of them.
+/// Codecs, plans, encoding and decoding of messages.
 void bind_codecs(nanobind::module_& module);
 /// Statistics, ternarize, telemetry.
 void bind_analysis(nanobind::module_& module);

@@ -1,4 +1,4 @@
-// Plan: which tensors there are, and the codec of each.
+// Plan: the tensors of a layout and the codec of each.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@
 
 namespace terngrad::python {
 
+/// Layout and codecs for a number of workers.
 struct Plan {
   Layout layout;
   CodecPlan codecs;
   int num_workers;
-  std::string memory;  // what the codec has by default: a preset's, or error feedback for codecs that want it
+  std::string memory;  // the codec's default: a preset's memory, or error feedback for codecs that want it
 
-  /// The segments' numbers in order; @throws InvalidArgument unless there are as many tensors as the plan has.
+  /// @throws InvalidArgument unless the plan has `num_tensors` tensors. @param what  name in the message
   void require_all(std::size_t num_tensors, const std::string& what) const;
-  /// Of the plan's tensors `segments`, in this order. @param selection  their layout
-  /// @throws InvalidArgument for a tensor of another shape or of another type than the first
+  /// Table of the tensors of a part. @param selection  their layout. @param whose  prefix of names in messages
+  /// @throws InvalidArgument for a tensor of a wrong shape, or of another type than the first
   TensorTable table(const Layout& selection, const std::vector<Tensor>& tensors, const std::string& whose) const;
 };
 

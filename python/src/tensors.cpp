@@ -12,7 +12,7 @@ namespace {
 
 namespace nb = nanobind;
 
-constexpr std::uint8_t kFloatCode = 2;  // of DLPack
+constexpr std::uint8_t kFloatCode = 2;  // DLPack type codes
 constexpr std::uint8_t kBfloatCode = 4;
 
 std::string type_name(const nb::dlpack::dtype& type) {
@@ -47,7 +47,7 @@ std::string first_line(const nb::python_error& error) {
   return text.substr(0, text.find('\n'));
 }
 
-/// The words with which an object refuses to export its memory by DLPack; empty if it does not say.
+/// The error message of an object that refuses to export its memory by DLPack; may be empty.
 std::string refusal_of(nb::handle object) {
   try {
     if (nb::hasattr(object, "__dlpack__")) object.attr("__dlpack__")();
@@ -57,7 +57,7 @@ std::string refusal_of(nb::handle object) {
   return "";
 }
 
-/// A tensor of PyTorch that requires a gradient is not exported: what is detached from it is.
+/// Detaches a PyTorch tensor that requires a gradient, which DLPack does not export.
 nb::object without_gradient(nb::handle object, const std::string& name) {
   if (!nb::hasattr(object, "detach")) return nb::borrow(object);
   try {
@@ -67,8 +67,8 @@ nb::object without_gradient(nb::handle object, const std::string& name) {
   }
 }
 
-/// Tensors of PyTorch whose storage was freed or never there (FSDP's, DTensor, FakeTensor) are exported all the same,
-/// with an address that begins at 0.
+/// @throws InvalidArgument for PyTorch tensors without storage (freed by FSDP, DTensor, FakeTensor): PyTorch exports
+/// them with an address near 0.
 void require_memory(const nb::ndarray<>& array, nb::handle object, const std::string& name) {
   if (array.size() == 0) return;
   bool is_there = array.data() != nullptr;

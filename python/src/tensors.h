@@ -1,4 +1,4 @@
-// Tensors of Python as the library sees them: memory of others, never copied.
+// Views of Python tensors' memory, without copies.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -14,7 +14,7 @@
 
 namespace terngrad::python {
 
-/// An array of anything with __dlpack__ or the buffer protocol. Keeps the memory alive.
+/// Memory of an object with __dlpack__ or the buffer protocol, which it keeps alive.
 struct Tensor {
   nanobind::ndarray<> array;
   ElementType type = ElementType::kFloat32;
@@ -22,24 +22,23 @@ struct Tensor {
   void* data() const { return array.data(); }
   std::int64_t count() const { return static_cast<std::int64_t>(array.size()); }
   std::vector<std::int64_t> shape() const;
-  /// @throws InvalidArgument for another type. @param name  as in read_tensor
+  /// The elements. @throws InvalidArgument if they are not float32. @param name  as in read_tensor
   std::span<const float> float32(const std::string& name) const;
 };
 
-/// What is read: float32, float16 or bfloat16 (which numpy has not), contiguous in row-major order, in the memory of
-/// the device. Tensors of PyTorch may require a gradient. Nothing waits for work under way on a GPU: the caller sees to
-/// it.
-/// @param name  in the text of a refusal: "gradient of worker 1, tensor 'fc/weights'"
-/// @throws InvalidArgument naming it, what it is and what is accepted
+/// An input tensor: float32, float16 or bfloat16 (which numpy lacks), contiguous in row-major order, on the device.
+/// PyTorch tensors may require a gradient. Does not synchronize with a GPU: the caller orders the work.
+/// @param name  name in error messages: "gradient of worker 1, tensor 'fc/weights'"
+/// @throws InvalidArgument naming the tensor, its properties and the accepted ones
 Tensor read_tensor(nanobind::handle object, const std::string& name, const Device& device = Device::cpu());
 
-/// @throws InvalidArgument if the memory of two of these overlaps
+/// @throws InvalidArgument if the memory of two tensors overlaps
 void require_apart(const std::vector<Tensor>& tensors, const std::string& name);
 
-/// What is written: a float32 tensor that may be. @throws InvalidArgument as read_tensor, and for what is read-only
+/// An output tensor, float32 and writable. @throws InvalidArgument as read_tensor, and for a read-only tensor
 Tensor write_tensor(nanobind::handle object, const std::string& name, const Device& device = Device::cpu());
 
-/// What DLPack calls a device. A GPU that is emulated has the CPU's memory.
+/// DLPack's type and index of a device. An emulated GPU counts as the CPU.
 struct DlpackDevice {
   int type = nanobind::device::cpu::value;
   int index = 0;

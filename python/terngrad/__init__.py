@@ -6,8 +6,8 @@
     >>> round(gradient.nbytes / message.nbytes, 1)
     15.9
 
-Tensors are anything with ``__dlpack__`` or the buffer protocol (numpy, PyTorch, JAX): float32, float16 or bfloat16, on the
-CPU, contiguous. Nothing of them is copied, and results are arrays of numpy.
+Tensors are any objects with ``__dlpack__`` or the buffer protocol (numpy, PyTorch, JAX): float32, float16 or bfloat16, on the
+CPU, contiguous. Inputs are not copied; results are numpy arrays.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from terngrad._messages import Message, MessageInfo, RecordInfo, inspect
 from terngrad._plan import Plan, TensorPlan
 from terngrad._runs import Run, read_run
 
-# A thread must not come back from the library into an interpreter that has ended.
+# A thread must not return from the library into a finalized interpreter: exit waits up to 10 s for calls in progress.
 atexit.register(_core.wait_for_calls, 10.0)
 
 __version__: str = _core.version.split()[0]
@@ -39,7 +39,7 @@ __version__: str = _core.version.split()[0]
 
 @dataclasses.dataclass(frozen=True)
 class Statistics:
-    """Of a tensor or a block of it. Sums are in float64, in the order of the library's own."""
+    """Statistics of a tensor or of a block of it. Sums are accumulated in float64, in a fixed order."""
 
     count: int
     mean: float
@@ -51,7 +51,7 @@ class Statistics:
 
 
 def statistics(tensor: Array, block: int = 0) -> Any:
-    """`Statistics` of a tensor, or a list of them for each `block` elements.
+    """`Statistics` of a tensor; with `block` > 0 a list, one entry per block of `block` consecutive elements.
 
     >>> import numpy, terngrad
     >>> terngrad.statistics(numpy.array([3, -4], numpy.float32)).l2
@@ -65,9 +65,9 @@ def ternarize(tensor: Array, *, clip_factor: float = 0.0, scaler: float | None =
               worker: int = 0, draw_offset: int = 0) -> tuple[numpy.typing.NDArray[numpy.int8], float]:
     """Codes in {-1, 0, +1} and their scaler s: E[s * code] = gradient where |gradient| <= s (Wen et al., NIPS 2017).
 
-    s is max|g|, with clip_factor c at most c standard deviations, or `scaler`; below 2^-86 all codes are 0. Draws depend on
-    seed, step, worker and draw_offset + position: those of an exchange, if draw_offset is what its `plan` says of the
-    tensor. Codes have the tensor's shape.
+    s = max|g|, with clip_factor c > 0 min(max|g|, c standard deviations), or the given `scaler`; if s < 2^-86 all codes are 0.
+    Deterministic: draws depend on seed, step, worker and draw_offset + position only. With `TensorPlan.draw_offset` they
+    are those of an exchange. Returns (codes, s); codes are int8 with the tensor's shape.
 
     >>> import numpy, terngrad
     >>> codes, scaler = terngrad.ternarize(numpy.array([2, 0, -2], numpy.float32))
@@ -82,7 +82,7 @@ def ternarize(tensor: Array, *, clip_factor: float = 0.0, scaler: float | None =
 
 
 def telemetry(gradient: Array, sent: Array, scaler: float = 0.0) -> dict[str, float]:
-    """What compression did to a tensor: a dictionary of norms, fractions of zeros and clipped elements, and snr_db.
+    """Compression error of a tensor: a dictionary of norms, fractions of zero and clipped elements, and snr_db.
 
     >>> import numpy, terngrad
     >>> found = terngrad.telemetry(numpy.array([1, 3], numpy.float32), numpy.array([0, 3], numpy.float32))

@@ -1,4 +1,4 @@
-"""Arguments: checked here, so that what is refused is named."""
+"""Argument checks, whose errors name the argument and the accepted values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from terngrad import _core
 
-#: Anything with ``__dlpack__`` or the buffer protocol: arrays of numpy, tensors of PyTorch, ...
+#: Any object with ``__dlpack__`` or the buffer protocol: numpy arrays, PyTorch tensors, ...
 Array = Any
 
 
@@ -18,7 +18,7 @@ def integer(name: str, value: object, low: int, high: int) -> int:
         if isinstance(value, bool):
             raise TypeError
         number = operator.index(value)  # type: ignore[arg-type]
-    except Exception:  # PyTorch's sizes of nested tensors raise errors of their own
+    except Exception:  # sizes of PyTorch's nested tensors raise other exception types
         raise _core.InvalidArgument(f"{name} must be an integer, got {value!r}") from None
     if not low <= number <= high:
         raise _core.InvalidArgument(f"{name} must be from {low} to {high}, got {number}")
@@ -36,7 +36,7 @@ def number(name: str, value: object) -> float:
 
 
 def flag(name: str, value: object) -> bool:
-    """@raises InvalidArgument for what is not True or False"""
+    """`value`, which must be a bool. @raises InvalidArgument"""
     if not isinstance(value, bool):
         raise _core.InvalidArgument(f"{name} must be True or False, got {value!r:.80}")
     return value
@@ -53,7 +53,7 @@ def items(name: str, values: object) -> list[Any]:
 
 
 def mapping(name: str, value: Any) -> dict[Any, Any]:
-    """A dictionary, or what has keys as one. @raises InvalidArgument"""
+    """`value`, a dictionary or another mapping with `keys`, as a dictionary. @raises InvalidArgument"""
     if not hasattr(value, "keys"):
         raise _core.InvalidArgument(f"{name} must be a dictionary, got {value!r:.80}")
     return dict(value)
@@ -91,10 +91,10 @@ def shape(name: str, sizes: Iterable[object]) -> tuple[int, ...]:
 
 
 def shape_of(name: str, tensor: Array) -> tuple[int, ...]:
-    """The shape of anything that has one, or the buffer protocol. @raises InvalidArgument"""
+    """The shape of an object with a `shape` attribute or the buffer protocol. @raises InvalidArgument"""
     try:
         sizes: Any = getattr(tensor, "shape", None)
-    except RuntimeError as error:  # of PyTorch, for a parameter that is not there yet, or a nested tensor
+    except RuntimeError as error:  # raised by PyTorch for uninitialized (lazy) parameters and nested tensors
         raise _core.InvalidArgument(f"tensor '{name}' has no shape: {error}") from None
     if sizes is None:
         try:
@@ -106,7 +106,7 @@ def shape_of(name: str, tensor: Array) -> tuple[int, ...]:
 
 
 def by_name(tensors: Any, name: str = "tensor") -> dict[str, Any]:
-    """`tensors` as a dictionary: one tensor alone is called `name`. @raises InvalidArgument for names that are no text"""
+    """`tensors` as a dictionary; a single tensor gets the key `name`. @raises InvalidArgument for keys that are not strings"""
     if not hasattr(tensors, "keys"):
         return {name: tensors}
     return {text("a tensor's name", each): tensor for each, tensor in tensors.items()}
@@ -118,7 +118,7 @@ def shapes_of(tensors: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:
 
 
 def take(tensors: Mapping[str, Any], name: str, what: str) -> Any:
-    """tensors[name]. @raises InvalidArgument if there is none"""
+    """tensors[name]. @raises InvalidArgument if it is missing; `what` names the container in the message"""
     if name not in tensors:
         raise _core.InvalidArgument(f"{what} has no tensor '{name}'")
     return tensors[name]

@@ -1,4 +1,4 @@
-"""Codecs: which there are, and one worker's gradients as messages."""
+"""Codecs: the list of them, and encoding and decoding of one worker's gradients as messages."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class CodecKey:
 
 @dataclasses.dataclass(frozen=True)
 class CodecInfo:
-    """A codec of the library, with its defaults."""
+    """Properties of a codec with default options."""
 
     name: str
     summary: str
-    source: str                          #: the publications that it is from
+    source: str                          #: publications
     keys: tuple[CodecKey, ...]
-    bits_per_element: tuple[float, ...]  #: of payloads of a fixed size, for the words of its keys; ascending
+    bits_per_element: tuple[float, ...]  #: fixed-size payloads, for the possible options; ascending
     unbiased: bool                       #: E[decoded] = gradient
-    summable: bool                       #: codes of workers add up as integers
-    sums_as_float: bool                  #: elements of workers add up in float32
+    summable: bool                       #: workers' codes can be summed as integers
+    sums_as_float: bool                  #: workers' decoded elements can be summed in float32
     runs_on_gpus: bool
 
 
@@ -61,7 +61,7 @@ def codecs() -> dict[str, CodecInfo]:
 
 
 def presets() -> dict[str, dict[str, str]]:
-    """Names for a codec with several options at once: ``{name: {"spec", "memory", "summary"}}``.
+    """Presets: names for a codec with options and a memory, as ``{name: {"spec", "memory", "summary"}}``.
 
     >>> import terngrad
     >>> terngrad.presets()["efsignsgd"]["memory"]
@@ -71,7 +71,7 @@ def presets() -> dict[str, dict[str, str]]:
 
 
 def make_spec(codec: object, options: Mapping[str, object]) -> str:
-    """The spec NAME:KEY=VALUE,... of a codec (or of a spec) with further options.
+    """The spec NAME:KEY=VALUE,... of a codec name or spec with `options` appended.
 
     >>> make_spec("ternary", {"clip_factor": 2.5})
     'ternary:clip_factor=2.5'
@@ -87,8 +87,9 @@ def make_spec(codec: object, options: Mapping[str, object]) -> str:
 class Codec:
     """A codec with its options, for one worker of `num_workers`.
 
-    `codec` is a name, a preset or a spec of ``docs/codecs.md``; options of the codec may follow as keywords. All tensors
-    are encoded with it, whatever their size. (What a preset says workers keep from step to step is an exchange's affair.)
+    `codec` is a name, a preset or a spec (``docs/codecs.md``); further codec options may follow as keywords. All tensors
+    are encoded with it, whatever their size. A preset's memory (error feedback, momentum) is ignored: only `Exchange` has one.
+    Encoding and decoding are deterministic; a `Codec` may be used by several threads.
 
     >>> import numpy, terngrad
     >>> codec = terngrad.Codec("ternary", clip_factor=2.5)
@@ -109,13 +110,13 @@ class Codec:
         self._plans: dict[tuple[Any, ...], _core.Plan] = {}
         facts = self._plan({"tensor": (64,)}).tensors()[0]
         self.name = self.spec.split(":")[0]
-        #: Of the codes; scalers and headers come on top.
+        #: Bits of the codes, without scalers and headers.
         self.bits_per_element: float = facts["bits_per_element"]
         self.fixed_size: bool = facts["fixed_size"]
         self.unbiased: bool = facts["unbiased"]
         self.summable: bool = facts["summable"]
         self.wants_error_feedback: bool = facts["wants_error_feedback"]
-        #: Whether workers need each other's scalers before they encode: see `measure`.
+        #: True if workers need each other's scalers before they encode: see `measure`.
         self.shares_scalers: bool = facts["shares_scalers"]
 
     def __repr__(self) -> str:
@@ -129,7 +130,7 @@ class Codec:
 
     def _plan(self, shapes: Mapping[str, tuple[int, ...]]) -> _core.Plan:
         key = tuple(shapes.items())
-        plan = self._plans.get(key)  # other threads may clear them
+        plan = self._plans.get(key)  # another thread may clear the cache
         if plan is None:
             if len(self._plans) > 64:
                 self._plans.clear()
@@ -140,10 +141,10 @@ class Codec:
 
     def measure(self, tensors: Array | Mapping[str, Array], *, step: int = 0, worker: int = 0, seed: int = 1,
                 on_nonfinite: str = "stop") -> list[float]:
-        """The scalers that this worker would encode with by itself: what the others need (see `encode`).
+        """This worker's own scalers, which the other workers pass to `encode`.
 
         @param on_nonfinite  as for `encode`; with zero the scalers of a tensor that holds NaN or infinity are NaN
-        @returns in the order of the tensors and their blocks
+        @returns scalers in the order of the tensors and their blocks
         """
         return self._measured(_arguments.by_name(tensors), seed, step, worker, on_nonfinite).scalers()
 
@@ -161,14 +162,14 @@ class Codec:
 
     def encode(self, tensors: Array | Mapping[str, Array], *, seed: int = 1, step: int = 0, worker: int = 0, run_id: int = 0,
                scalers: Mapping[int, Sequence[float]] | None = None, on_nonfinite: str = "stop") -> Message:
-        """A worker's gradient, one tensor or several by name, as a Message.
+        """Encodes a worker's gradient, one tensor or {name: tensor}, as a Message.
 
-        Draws depend on seed, step, worker and an element's position alone, so equal arguments give equal bytes.
+        Deterministic: draws depend on seed, step, worker and an element's position only, so equal arguments give equal bytes.
 
-        @param scalers  where workers share scalers (``sharing=max``): what `measure` gave on each other worker, by
-            number: ``{1: [...], 2: [...]}``. Needed for all of them if there is more than one worker
+        @param scalers  for codecs that share scalers (``sharing=max``): results of `measure` on every other worker, by
+            worker number: ``{1: [...], 2: [...]}``
         @param on_nonfinite  stop: NonFiniteError for a tensor that holds NaN or infinity; zero: it is sent as zeros
-        @raises InvalidArgument for tensors that are no float32, float16 or bfloat16, or not contiguous
+        @raises InvalidArgument for tensors that are not contiguous or not float32, float16 or bfloat16
         """
         tensors_by_name = _arguments.by_name(tensors)
         values = list(tensors_by_name.values())
@@ -193,9 +194,9 @@ class Codec:
                        self._given, self.num_workers, seed)
 
     def decode(self, message: Message, out: Any = None) -> Any:
-        """What a message says: an array of numpy, or one for each tensor by name. What came as bytes: `Message.of`.
+        """Decodes a message to a float32 numpy array, or {name: array}. For received bytes see `Message.of`.
 
-        @param out  arrays in place of new ones, contiguous float32
+        @param out  contiguous float32 arrays to write to instead of new ones
         @raises CommunicationError for a message that is damaged, or of another codec, layout or step
         """
         _require_message(message)
@@ -207,7 +208,7 @@ class Codec:
         return out if out is not None else targets["tensor"] if message.is_single else targets
 
     def decode_record(self, data: Any, index: int, shapes: Mapping[str, Sequence[int]], *, seed: int = 1) -> Floats:
-        """The elements of one slice in a message of any kind, such as those that ``terngrad_train --dump_messages`` writes.
+        """Decodes one record (slice of a tensor) of a message of any kind, for example from ``terngrad_train --dump_messages``.
 
         >>> import numpy, terngrad
         >>> message = terngrad.encode(numpy.array([2, 0, -2], numpy.float32), "ternary")
@@ -215,12 +216,12 @@ class Codec:
         [2.0, 0.0, -2.0]
 
         @param data    the message or its bytes
-        @param index   of the record in `terngrad.inspect(data).records`
+        @param index   index of the record in `terngrad.inspect(data).records`
         @param shapes  {name: shape} of all tensors of the sender's layout, in order
-        @param seed    the sender's; looked at for codecs that rotate
-        @returns fp32 [record.count]
-        @raises CommunicationError for a message that is damaged or no slice of such tensors; NotSupported for records that hold
-            sums or votes of several workers, or scalers only
+        @param seed    the sender's seed; only used by codecs with rotation
+        @returns float32 [record.count]
+        @raises CommunicationError for a damaged message or a record that does not fit the shapes; NotSupported for records that
+            hold sums or votes of several workers, or scalers only
         """
         data = _arguments.data("data", data)
         records = inspect(data).records
@@ -231,12 +232,12 @@ class Codec:
         return out
 
     def aggregate(self, messages: Sequence[Message], out: Any = None) -> Any:
-        """The mean over all workers of what their messages say, with the bits of an exchange.
+        """The mean of all workers' decoded messages, bit-identical to that of an exchange.
 
-        @param messages  one of each of `num_workers` workers, in any order, of one step and run
+        @param messages  one message from each of the `num_workers` workers, in any order, all of one step and run
         @param out       as for `decode`
-        @raises CommunicationError as `decode`, for a worker that comes twice, and for workers that have to share scalers but
-            did not; NonFiniteError for a mean beyond float32
+        @raises CommunicationError as `decode`, for two messages of one worker, and for workers that should share scalers but
+            encoded with different ones; NonFiniteError if the mean overflows float32
         """
         messages = _arguments.items("messages", messages)
         for message in messages:
@@ -256,7 +257,7 @@ class Codec:
 
 
 def targets_for(message: Message, out: Any) -> dict[str, Any]:
-    """Where the tensors of a message go: `out`, or new arrays."""
+    """Output arrays for the tensors of a message, by name: `out`, or new ones."""
     if out is None:
         return {name: numpy.empty(shape, numpy.float32) for name, shape in message.shapes.items()}
     return {"tensor": out} if message.is_single else _arguments.by_name(out)
@@ -265,7 +266,7 @@ def targets_for(message: Message, out: Any) -> dict[str, Any]:
 def encode(tensors: Array | Mapping[str, Array], codec: str = "ternary", *, num_workers: int = 1, seed: int = 1, step: int = 0,
            worker: int = 0, run_id: int = 0, scalers: Mapping[int, Sequence[float]] | None = None,
            on_nonfinite: str = "stop", **options: object) -> Message:
-    """A gradient as a Message: `Codec.encode` in one call. A program that encodes often keeps a `Codec`.
+    """Encodes a gradient as a Message: `Codec.encode` in one call. Programs that encode often should keep a `Codec`.
 
     >>> import numpy, terngrad
     >>> message = terngrad.encode(numpy.ones(1000, numpy.float32), "qsgd", bits=4)
@@ -282,7 +283,7 @@ def _require_message(message: object) -> None:
 
 
 def codec_of(message: Message) -> Codec:
-    """The codec that encoded a message. @raises InvalidArgument for what came as bytes, which does not say"""
+    """The codec that encoded a message. @raises InvalidArgument for `Message.of` bytes, which do not contain its options"""
     _require_message(message)
     if not message.codec:
         raise _core.InvalidArgument("a message that came as bytes does not say its codec's options; use Codec(...).decode or "
@@ -291,7 +292,7 @@ def codec_of(message: Message) -> Codec:
 
 
 def decode(message: Message, out: Any = None) -> Any:
-    """What a message says: `Codec.decode` of the codec that encoded it.
+    """Decodes a message with the codec that encoded it (`Codec.decode`).
 
     >>> import numpy, terngrad
     >>> terngrad.decode(terngrad.encode(numpy.array([1, -3], numpy.float32), "fp32")).tolist()
@@ -301,7 +302,7 @@ def decode(message: Message, out: Any = None) -> Any:
 
 
 def aggregate(messages: Sequence[Message], out: Any = None) -> Any:
-    """The mean of all workers' messages: `Codec.aggregate` of the codec that encoded them.
+    """The mean of all workers' messages, by the codec that encoded them (`Codec.aggregate`).
 
     >>> import numpy, terngrad
     >>> sent = [terngrad.encode(numpy.full(3, value, numpy.float32), "fp32", num_workers=2, worker=worker)

@@ -1,4 +1,4 @@
-"""Codecs side by side on one gradient."""
+"""Comparison of codecs on one gradient."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from terngrad._messages import Message
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """What a codec does to a gradient g. Of codecs that draw, over all draws; d is a decoded message."""
+    """Measurements of a codec on a gradient g, with decoded messages d; means are over all draws."""
 
-    codec: str                #: as it was given
-    bits_per_element: float   #: of a whole message, with header, scalers and checksums
-    snr_db: float             #: 10 log10(|g|^2 / mean of |d - g|^2); infinity if nothing is lost
+    codec: str                #: spec as passed to `compare`
+    bits_per_element: float   #: whole messages, with header, scalers and checksums
+    snr_db: float             #: 10 log10(|g|^2 / mean of |d - g|^2); infinity if lossless
     cosine: float             #: mean of g . d / (|g| |d|); NaN if g or any d is zero
-    zero_fraction: float      #: of d
+    zero_fraction: float      #: mean fraction of zeros in d
     bias: float               #: |mean of d - g| / |g|
-    bias_if_unbiased: float   #: what `bias` is for an unbiased codec after so many draws: |d - g| / |g| / sqrt(draws)
-    mean_snr_db: float        #: as snr_db, of the mean over num_workers workers that all have g, for one step
-    encode_seconds: float     #: least of all draws, one thread
+    bias_if_unbiased: float   #: expected `bias` of an unbiased codec for this number of draws: |d - g| / |g| / sqrt(draws)
+    mean_snr_db: float        #: SNR of the mean over num_workers workers that all have g, for one step
+    encode_seconds: float     #: minimum over draws, one thread
     decode_seconds: float
 
 
 class Comparison(list[Row]):
-    """A `Row` for each codec. Printed, it is a table."""
+    """List with a `Row` for each codec; `str` formats it as a table."""
 
     def __str__(self) -> str:
         cells = [("codec", "bits", "SNR dB", "cosine", "zeros", "bias", "if unbiased", "SNR of mean", "encode ms", "decode ms")]
@@ -46,7 +46,7 @@ class Comparison(list[Row]):
 
 def compare(tensor: Array, codecs: Iterable[str] = ("ternary", "ternary:clip_factor=2.5", "qsgd:bits=4", "sign", "bf16"), *,
             num_workers: int = 8, draws: int = 16, seed: int = 1) -> Comparison:
-    """What codecs do to a gradient: bits, signal to noise, bias, time.
+    """Compares codecs on a gradient: bits, signal-to-noise ratio, bias, time. Deterministic except for times.
 
     >>> import numpy, terngrad
     >>> gradient = numpy.random.default_rng(1).standard_normal(10_000).astype(numpy.float32)
@@ -55,16 +55,16 @@ def compare(tensor: Array, codecs: Iterable[str] = ("ternary", "ternary:clip_fac
     [('ternary:clip_factor=2.5', 2.1), ('bf16', 16.1)]
 
     @param tensor       the gradient of one tensor
-    @param codecs       names, presets (without what workers keep) or specs
-    @param num_workers  for `mean_snr_db`, and the number that codecs are made for
-    @param draws        messages of each codec, of different steps
+    @param codecs       names, presets (their memory is ignored) or specs
+    @param num_workers  number of workers that codecs are configured for, and in `mean_snr_db`
+    @param draws        number of messages per codec, each with another step
     @raises NonFiniteError for a gradient that holds NaN or infinity
     """
     num_workers = _arguments.integer("num_workers", num_workers, 1, 2**16)
     draws = _arguments.integer("draws", draws, 1, 2**20)
     if hasattr(tensor, "keys"):
         raise _core.InvalidArgument("compare takes one tensor, got several by name")
-    # Widened as the library widens it.
+    # An fp32 round trip widens float16 and bfloat16 as the library does.
     gradient: Floats = Codec("fp32").decode(Codec("fp32").encode(tensor))
     return Comparison(_row(gradient, spec, num_workers, draws, seed) for spec in _arguments.items("codecs", codecs))
 
@@ -73,7 +73,7 @@ def _row(gradient: Floats, spec: str, num_workers: int, draws: int, seed: int) -
     codec = Codec(spec, num_workers=num_workers)
 
     def scalers_of(step: int) -> list[float]:
-        """The same on all workers; of what is rotated they are the step's."""
+        """Scalers of every worker, as all have the same gradient. With rotation they depend on the step."""
         return codec.measure(gradient, seed=seed, step=step) if codec.shares_scalers else []
 
     def send(step: int, worker: int, scalers: list[float]) -> Message:

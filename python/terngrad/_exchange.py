@@ -1,4 +1,4 @@
-"""Exchanges: the mean of all workers' gradients, in encoded form."""
+"""Exchanges: the mean of all workers' gradients, computed from encoded messages."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from terngrad._plan import Plan, TensorPlan
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What an exchange did. Bytes are those of serialized messages over the links of this process's workers, each
-    counted as its own process."""
+    """Bytes, times and status of an exchange. Bytes are those of serialized messages over the links of this process's workers,
+    counting each worker as a process of its own."""
 
     sent_bytes: int
     received_bytes: int
-    scalers: tuple[int, int]    #: (sent, received): sharing of scalers
-    gradient: tuple[int, int]   #: encoded gradients
-    mean: tuple[int, int]       #: the mean on its way back
+    scalers: tuple[int, int]    #: (sent, received) bytes of shared scalers
+    gradient: tuple[int, int]   #: (sent, received) bytes of encoded gradients (uplink)
+    mean: tuple[int, int]       #: (sent, received) bytes of the mean (downlink)
     measure_seconds: float
     encode_seconds: float
     wire_seconds: float
     decode_seconds: float
-    skipped: bool            #: a gradient or mean was not finite, and the step is to be dropped
-    nonfinite: str           #: which tensor of which worker, or empty
+    skipped: bool            #: the caller must drop the step: a gradient or the mean was not finite
+    nonfinite: str           #: tensor and worker that were not finite, or empty
     mean_tensors: dict[str, Any] = dataclasses.field(repr=False, default_factory=dict)  #: the mean by name
 
 
 class Layout:
-    """The tensors of a gradient: names, shapes and their order, which all workers share.
+    """Names, shapes and order of a gradient's tensors, equal on all workers.
 
     >>> import terngrad
     >>> layout = terngrad.Layout({"fc/weights": (100, 10), "fc/biases": (10,)})
@@ -44,8 +44,8 @@ class Layout:
     """
 
     def __init__(self, shapes: Mapping[str, Iterable[int]], logits: Iterable[str] = ()) -> None:
-        """@param shapes  {name: shape}, in order. @param logits  names of tensors of the last layer, which travel as fp32
-        unless an exchange has quantize_logits"""
+        """@param shapes  {name: shape}, in order. @param logits  names of the last layer's tensors, which are sent as fp32
+        unless the exchange has quantize_logits"""
         self.shapes = {_arguments.text("a tensor's name", name):
                        _arguments.shape(name, shape) for name, shape in _arguments.mapping("shapes", shapes).items()}
         self.logits = tuple(_arguments.items("logits", logits))
@@ -76,7 +76,7 @@ class Layout:
 
 
 def _is_memory(given: object, expected: str) -> bool:
-    """Whether two texts name the same memory: "ef" and "ef:decay=1" do."""
+    """True if two specs name the same memory, as "ef" and "ef:decay=1" do."""
     try:
         return isinstance(given, str) and bool(_core.canonical_memory(given) == _core.canonical_memory(expected))
     except _core.InvalidArgument:
@@ -84,10 +84,10 @@ def _is_memory(given: object, expected: str) -> bool:
 
 
 class Exchange:
-    """The mean over `num_workers` workers' gradients, through encoded messages, with the bits of ``terngrad_train``.
+    """The mean of `num_workers` workers' gradients through encoded messages, bit-identical to ``terngrad_train``.
 
-    All workers are in this process, unless a `Communicator` connects it with others: then workers are spread over its
-    ranks in contiguous ranges. Equal arguments give equal bits on every rank, for any number of ranks and threads.
+    All workers are in this process, unless a `Communicator` connects it with others: then each rank has a contiguous range of
+    workers. Deterministic: results are bit-identical on every rank, for any number of ranks and threads. One call at a time.
 
     >>> import numpy, terngrad
     >>> gradients = [{"w": numpy.full((4, 3), value, numpy.float32)} for value in (1, 2, 6)]
@@ -103,18 +103,18 @@ class Exchange:
                  communicator: Communicator | DeviceCommunicator | None = None, device: int | None = None, stream: int = 0,
                  **options: object) -> None:
         """
-        @param codec         a name, preset or spec; further options of the codec as keywords
-        @param codec_for     {pattern (* and ?): spec} for tensors by name; the first match counts
-        @param min_elements  smaller tensors travel as fp32
+        @param codec         a name, preset or spec; further codec options as keywords
+        @param codec_for     {pattern (* and ?): spec} by tensor name; the first match applies
+        @param min_elements  smaller tensors are sent as fp32
         @param algorithm     auto, all_gather, scatter_reduce or integer_sum
-        @param downlink_codec  how the mean travels back: fp32, bf16, sums, ternary or sparse
-        @param on_nonfinite  NaN or infinity: stop (NonFiniteError), skip (the step) or zero (the tensor)
-        @param memory        what workers keep: none, ef, momentum, dgc, with options as ``ef:decay=0.9``; auto: what the codec
-            or preset has by default
-        @param device        number of a GPU: gradients and mean are in its memory, `communicator` is a DeviceCommunicator.
-            begin, part and finish submit work and wait for nothing; their Reports have bytes only, and `wait` says the rest
-        @param stream        of that GPU, as a cudaStream_t, for as long as the exchange lives; 0: its default stream
-        @raises InvalidArgument for what cannot be honoured together, in words that name it
+        @param downlink_codec  codec of the mean: fp32, bf16, sums, ternary or sparse
+        @param on_nonfinite  on NaN or infinity: stop (NonFiniteError), skip (the step) or zero (send the tensor as zeros)
+        @param memory        none, ef (error feedback), momentum or dgc, with options as in ``ef:decay=0.9``; auto: default of the
+            codec or preset
+        @param device        index of a GPU: gradients and mean lie in its memory, `communicator` is a DeviceCommunicator.
+            begin, part and finish only submit work; their Reports have bytes only, `wait` returns the complete one
+        @param stream        that GPU's cudaStream_t as an integer, which must outlive the exchange; 0: the default stream
+        @raises InvalidArgument, naming the option, for values that are invalid or cannot be combined
         """
         num_workers = _arguments.integer("num_workers", num_workers, 1, 2**24)
         self.layout = layout
@@ -126,7 +126,7 @@ class Exchange:
             min_elements=_arguments.integer("min_elements", min_elements, 0, 2**62), quantize_logits=quantize_logits,
             num_workers=num_workers)
         self.num_workers = num_workers
-        #: Of layout and codecs: equal on all ranks, and for runs whose states fit.
+        #: Hash of layout and codecs: equal on all ranks; states can be loaded only where it is equal.
         self.fingerprint: int = self._plan.fingerprint
         self.memory: str = self._plan.memory if memory == "auto" else _arguments.text("memory", memory)
         num_threads, run_id = _arguments.integer("num_threads", num_threads, 1, 4096), _arguments.run_id(run_id)
@@ -134,7 +134,7 @@ class Exchange:
                   _arguments.text("on_nonfinite", on_nonfinite), self.memory, _arguments.seed(seed))
         if not isinstance(communicator, (Communicator, DeviceCommunicator, type(None))):
             raise _core.InvalidArgument(f"communicator must be derived from Communicator or DeviceCommunicator, got {communicator!r:.80}")
-        #: The number of the GPU, or None.
+        #: Index of the GPU, or None.
         self.device = device
         self._core: Any
         if device is None:
@@ -150,22 +150,23 @@ class Exchange:
 
     @property
     def local_workers(self) -> range:
-        """The numbers of this process's workers."""
+        """The global numbers of this process's workers."""
         first = self._core.first_local_worker
         return range(first, first + self._core.num_local_workers)
 
     def plan(self) -> Plan:
-        """How each tensor travels: a list of `TensorPlan`, which prints as a table."""
+        """Codec and message size of each tensor: a list of `TensorPlan`, which prints as a table."""
         return Plan(TensorPlan(**tensor) for tensor in self._plan.tensors())
 
     def exchange(self, gradients: Mapping[str, Array] | Sequence[Mapping[str, Array]], out: Mapping[str, Array] | None = None, *,
                  step: int) -> Report:
-        """One step: all tensors of all local workers. Waits for it on a GPU. @returns a Report with the mean; without, if the
-        step is skipped.
+        """Exchanges one step: all tensors of all local workers. On a GPU it waits for the result.
 
-        @param gradients  a list of {name: tensor}, one for each local worker; of one alone the dictionary itself
-        @param out        {name: contiguous float32 array} for the mean, in place of new arrays; may be the gradients of
-            one of the local workers. Holds anything after a step that is skipped or fails
+        @param gradients  one {name: tensor} per local worker; with one local worker also the dictionary itself
+        @param out        {name: contiguous float32 array} for the mean instead of new arrays; may be the gradients of
+            a local worker. Unspecified if the step is skipped or fails
+        @param step       keys the draws
+        @returns a Report with `mean_tensors`, which is empty if the step is skipped
         """
         self.begin(step)
         part = self.part(gradients, out)
@@ -178,14 +179,14 @@ class Exchange:
         return report if report.skipped else dataclasses.replace(report, mean_tensors=part.mean_tensors)
 
     def begin(self, step: int) -> None:
-        """Begins a step, of which the parts follow, whatever became of the one before. @param step  keys the draws"""
+        """Begins a step, also after one that failed or was not finished. @param step  keys the draws"""
         self._core.begin(_arguments.step(step))
 
     def part(self, gradients: Mapping[str, Array] | Sequence[Mapping[str, Array]],
              out: Mapping[str, Array] | None = None) -> Report:
-        """Exchanges some tensors of the step: those that `gradients` names. All ranks exchange the same parts in the same
-        order. @returns a Report of the part, with its mean: which holds anything where `nonfinite` says that a tensor was
-        not, unless such tensors count as zero. After an exception another step has to begin"""
+        """Exchanges the tensors that `gradients` names. All ranks exchange the same parts in the same order. After an
+        exception the step is over: call `begin` again. @returns a Report of the part with its mean. Unless on_nonfinite is
+        "zero", the mean is unspecified if `nonfinite` is not empty"""
         workers: list[Any] = [gradients] if hasattr(gradients, "keys") else _arguments.items("gradients", gradients)
         if not workers or not all(hasattr(tensors, "keys") for tensors in workers):
             raise _core.InvalidArgument("gradients are a list of {name: tensor}, one for each local worker")
@@ -208,35 +209,35 @@ class Exchange:
         return Report(**report, mean_tensors=mean)
 
     def finish(self) -> Report:
-        """Ends the step: what workers keep changes now, of the tensors that were exchanged. @returns a Report of all parts.
-        @raises NonFiniteError if asked to stop and a tensor was not finite"""
+        """Ends the step and updates the memory of the exchanged tensors. @returns a Report of all parts.
+        @raises NonFiniteError with on_nonfinite="stop" if a tensor was not finite"""
         return Report(**self._core.finish())
 
     def wait(self) -> Report:
-        """Waits for a GPU to do what was submitted. @returns the last step's Report, with what was not finite. @raises
-        NonFiniteError if asked to stop and a tensor of any step was not; InvalidArgument for an exchange on the CPU"""
+        """Waits for the work submitted to the GPU. @returns the last step's Report, with `skipped` and `nonfinite`. @raises
+        NonFiniteError with on_nonfinite="stop" if a tensor of any step was not finite; InvalidArgument on the CPU"""
         if self.device is None:
             raise _core.InvalidArgument("wait is for exchanges on a GPU: on the CPU finish has waited")
         return Report(**self._core.report())
 
     @property
     def skip_flag(self) -> Any:
-        """On a GPU, in its memory and the stream's order: int32 [1] with ``__dlpack__``, not 0 once a part of the step was not
-        finite and the step is to be dropped; written by the next steps."""
+        """GPU only: int32 [1] in its memory with ``__dlpack__``, valid in stream order: nonzero once a part of the step was not
+        finite and the step is to be dropped. Later steps overwrite it."""
         if self.device is None:
             raise _core.InvalidArgument("skip_flag is of exchanges on a GPU: on the CPU the Report says what is skipped")
         return self._core.skip
 
     def reset_state(self) -> None:
-        """Sets what this process's workers keep to zeros, and what all ranks have alike: on all ranks, then."""
+        """Zeros the memory of this process's workers and the state shared by all ranks. Call it on all ranks."""
         for index, (_, _, shape) in enumerate(self._states()):
             self._core.copy_state(index, numpy.zeros(shape, numpy.float32), True)
 
     def scale_state(self, factor: float) -> None:
-        """Multiplies what this process's workers keep, as gradients change that are multiplied by a loss scale."""
+        """Multiplies the memory of this process's workers by `factor`, for a change of the loss scale."""
         for index, (_, worker, shape) in enumerate(self._states()):
             if worker < 0:
-                continue  # directions, which have no scale
+                continue  # PowerSGD factors: directions, which do not scale with the loss
             array: Floats = numpy.empty(shape, numpy.float32)
             self._core.copy_state(index, array, False)
             array *= numpy.float32(factor)
@@ -244,15 +245,15 @@ class Exchange:
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        """The arrays that each worker keeps: those of its tensors by name, of velocities with "/velocity" behind it."""
+        """Names of the arrays in each worker's memory: tensor names, with "/velocity" appended for velocities."""
         return tuple(dict.fromkeys(name for name, worker, _ in self._states() if worker >= 0))
 
     def _states(self) -> list[tuple[str, int, tuple[int, ...]]]:
-        """(name, worker, shape) of each array that is kept from step to step; worker -1: equal on all ranks."""
+        """(name, worker, shape) of each state array; worker -1: shared, equal on all ranks."""
         return [(name, worker, tuple(shape)) for name, worker, shape in self._core.states()]
 
     def _take_over(self, other: Exchange) -> None:
-        """What the other exchange keeps of workers, where this one's keep the same, and factors of equal shapes."""
+        """Copies the other exchange's memory if both have the same kind and arrays, and shared factors of equal shapes."""
         ours, theirs = self.state_dict(), other.state_dict()
         def kept(exchange: Exchange) -> tuple[object, ...]:
             return exchange.memory, [state for state in exchange._states() if state[1] >= 0]
@@ -265,7 +266,7 @@ class Exchange:
         self.load_state_dict(ours)
 
     def decode_local(self, worker: int, name: str) -> tuple[Floats, float]:
-        """What a local worker's message of the last step says of a tensor: (array, largest scaler)."""
+        """Decodes a tensor of a local worker's message of the last finished step: (array, largest scaler)."""
         number: int = _arguments.take(self._numbers, name, "the layout")
         worker = _arguments.integer("worker", worker, self.local_workers.start, self.local_workers.stop - 1)
         sent: Floats = numpy.empty(self.layout.shapes[name], numpy.float32)
@@ -273,8 +274,8 @@ class Exchange:
         return sent, scaler
 
     def state_dict(self) -> dict[Any, Any]:
-        """What this process's workers keep, {"memory": text, worker: {name: array}}, and beside it what all ranks have alike,
-        "factors": {name: array} of powersgd."""
+        """The memory of this process's workers, {"memory": spec, worker: {name: array}}, and with PowerSGD the state shared by
+        all ranks, "factors": {name: array}."""
         result: dict[Any, Any] = {"memory": self.memory}
         for index, (name, worker, shape) in enumerate(self._states()):
             array: Floats = numpy.empty(shape, numpy.float32)
@@ -283,8 +284,8 @@ class Exchange:
         return result
 
     def load_state_dict(self, state: Mapping[Any, Any]) -> None:
-        """Restores what `state_dict` gave, of these workers or of more. @raises InvalidArgument naming what is missing or
-        of another memory or shape; nothing is restored then"""
+        """Restores a `state_dict`, which may also hold other workers. @raises InvalidArgument naming the array that is missing
+        or has another memory or shape; nothing is restored then"""
         state = _arguments.mapping("the state", state)
         memory = state.get("memory")
         if not _is_memory(memory, self.memory):

@@ -1,4 +1,4 @@
-"""Messages: one worker's encoded gradient, and what any message says of itself."""
+"""Messages: one worker's encoded gradient, and inspection of headers and records."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ KINDS = {1: "scalers", 2: "gradient", 3: "mean", 4: "pull", 5: "push", 6: "state
 class RecordInfo:
     """A slice of a tensor in a message."""
 
-    tensor: int                  #: its number in the layout
-    codec: str                   #: empty if this version knows none of that number
-    format: int                  #: of the codes, per codec
-    first: int                   #: first element of the slice
-    count: int                   #: elements
+    tensor: int                  #: index of the tensor in the layout
+    codec: str                   #: empty if this version does not know the codec's number
+    format: int                  #: format of the codes, numbered per codec
+    first: int                   #: index of the slice's first element in the tensor
+    count: int                   #: number of elements
     scalers: tuple[float, ...]
     code_bytes: int
 
 
 @dataclasses.dataclass(frozen=True)
 class MessageInfo:
-    """What a message says of itself: its header and records."""
+    """Header and records of a message."""
 
     kind: str
-    worker: int                  #: the sender; of other kinds see docs/wire-format.md
+    worker: int                  #: the sender, for gradients; other kinds: docs/wire-format.md
     step: int
     run_id: int
-    fingerprint: int             #: of layout, codecs, and in an exchange its options
+    fingerprint: int             #: hash of layout and codecs, in an exchange also of its options
     num_elements: int
     nbytes: int
     records: tuple[RecordInfo, ...]
 
 
 def inspect(data: Any) -> MessageInfo:
-    """What a message says of itself, without its layout or codec. Lengths and checksums are checked.
+    """Parses header and records of a message without its layout or codec, and checks lengths and checksums.
 
     >>> import numpy, terngrad
     >>> message = terngrad.encode(numpy.array([2, 0, -2], numpy.float32), "ternary", step=7)
@@ -51,7 +51,7 @@ def inspect(data: Any) -> MessageInfo:
     ('gradient', 7, 'ternary', (2.0,))
 
     @param data  a Message, or its bytes
-    @raises CommunicationError for what is no message or is damaged
+    @raises CommunicationError for data that are not a message or are damaged
     """
     found = _core.inspect(_arguments.data("data", data))
     records = tuple(RecordInfo(**record) for record in found.pop("records"))
@@ -61,27 +61,27 @@ def inspect(data: Any) -> MessageInfo:
 
 @dataclasses.dataclass(frozen=True)
 class Message:
-    """One worker's gradient, encoded: what travels, and what its reader has to know.
+    """One worker's encoded gradient, with the shapes and numbers that decoding needs.
 
     ``bytes(message)`` is the message of ``docs/wire-format.md`` (kind 2), with header, scalers, codes and checksums.
     """
 
     data: bytes = dataclasses.field(repr=False)
-    shapes: dict[str, tuple[int, ...]] = dataclasses.field(repr=False, compare=False)  #: of the tensors by name
+    shapes: dict[str, tuple[int, ...]] = dataclasses.field(repr=False, compare=False)  #: tensor shapes by name
     is_single: bool = dataclasses.field(repr=False, default=False)
     worker: int = 0
     step: int = 0
     run_id: int = 0
-    codec: str = dataclasses.field(default="", compare=False)    #: as it was given; empty for what came as bytes
+    codec: str = dataclasses.field(default="", compare=False)    #: spec passed to encode; empty if made from bytes
     num_workers: int = dataclasses.field(default=1, compare=False)
-    seed: int = dataclasses.field(default=1, compare=False)      #: of the draws, which reading what was rotated needs
+    seed: int = dataclasses.field(default=1, compare=False)      #: seed of the draws; decoding needs it for rotation
 
     @classmethod
     def of(cls, data: Any, shapes: Mapping[str, Sequence[int]] | Sequence[int], run_id: int = 0,
            seed: int = 1) -> Message:
-        """What came as bytes. @param shapes  {name: shape}, as its sender has them; one shape for a single tensor
-        @param seed  the sender's; looked at for codecs that rotate
-        @raises CommunicationError for what is no message of a gradient, or is damaged"""
+        """A Message from received bytes. @param shapes  the sender's {name: shape}, or one shape for a single tensor
+        @param seed  the sender's seed; only used by codecs with rotation
+        @raises CommunicationError for data that are not a gradient message, are damaged, or do not fit the shapes"""
         data = _arguments.data("data", data)
         info = inspect(data)
         if info.kind != "gradient":

@@ -1,4 +1,4 @@
-"""How the tensors of an exchange travel."""
+"""The plan of an exchange: codec and message size of each tensor."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterable
 
 @dataclasses.dataclass(frozen=True)
 class TensorPlan:
-    """How one tensor travels."""
+    """Codec and message size of one tensor."""
 
     name: str
     shape: tuple[int, ...]
     elements: int
-    codec: str                   #: spec with all values
-    bits_per_element: float      #: of the codes
-    nbytes: int                  #: in a message: record, scalers, codes; of codes of no fixed size the most
-    nbytes_as_fp32: int          #: what it would take as fp32
+    codec: str                   #: canonical spec, with all options
+    bits_per_element: float      #: bits of the codes, without scalers and headers
+    nbytes: int                  #: bytes in a message: record, scalers, codes; the maximum if the size is not fixed
+    nbytes_as_fp32: int          #: bytes if sent as fp32
     fixed_size: bool
     unbiased: bool
     exact: bool
@@ -24,31 +24,31 @@ class TensorPlan:
     wants_error_feedback: bool
     shares_scalers: bool
     num_scalers: int
-    per_tensor: bool             #: else all tensors of the codec have to be exchanged at once
-    draw_offset: int             #: of its first element, for `ternarize`
+    per_tensor: bool             #: False: all tensors of the codec must be exchanged in one part
+    draw_offset: int             #: draw index of the first element, for `ternarize`
 
 
 class Plan(list[TensorPlan]):
-    """A `TensorPlan` for each tensor, in order. Printed, it is a table, with what exempting tensors would cost."""
+    """List with a `TensorPlan` for each tensor, in order; `str` formats it as a table, with the cost of exempting tensors."""
 
     def __init__(self, tensors: Iterable[TensorPlan]) -> None:
         super().__init__(tensors)
 
     @property
     def nbytes(self) -> int:
-        """Of one worker's message, without its header."""
+        """Bytes of one worker's message, without its header."""
         return sum(tensor.nbytes for tensor in self)
 
     def cost_of_exempting(self, names: Iterable[str]) -> float:
-        """By which fraction a message grows if these tensors travel as fp32."""
+        """Relative growth of a message if these tensors are sent as fp32."""
         chosen = set(names)
         more = sum(tensor.nbytes_as_fp32 - tensor.nbytes for tensor in self if tensor.name in chosen)
         return more / self.nbytes if self.nbytes else 0.0
 
     def worth_exempting(self, at_most: float = 0.02) -> list[str]:
-        """Tensors of one dimension and of the last layer that are compressed: small in most nets, and sensitive in some
-        (the authors of TernGrad leave the last layer as it is). As many of them, smallest first, as make a message larger
-        by at most that fraction when they travel as fp32."""
+        """Names of compressed tensors that could be sent as fp32 cheaply: one-dimensional ones and the last layer's, which are
+        small in most nets and sensitive in some (the authors of TernGrad do not compress the last layer). Takes the smallest
+        first, as long as messages grow by at most the fraction `at_most`."""
         last_layer = self[-1].name.rpartition(".")[0] if self else ""
         candidates = [tensor for tensor in self if not tensor.exact and tensor.elements > 0 and (
             len(tensor.shape) <= 1 or (last_layer and tensor.name.rpartition(".")[0] == last_layer))]

@@ -16,17 +16,17 @@ from terngrad import _core
 
 Columns = dict[str, numpy.typing.NDArray[Any]]
 
-# Types of safetensors files, as numpy names them; bfloat16, which it has not, as the upper half of float32.
+# safetensors types as numpy types; bfloat16, which numpy lacks, is read as uint16: the upper half of a float32.
 _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U64": "<u8", "U32": "<u4",
           "U8": "u1", "I8": "i1", "BOOL": "?"}
 
 
-# Exceptions of json.loads, and of code that reads its result, for a file that is damaged.
+# Exceptions that json.loads, and code that reads its result, raise for a damaged file.
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 
 
 def _lines(path: pathlib.Path) -> Iterator[dict[str, Any]]:
-    """The records of a file; a half-written last line, of a run under way or killed, is no record yet."""
+    """The records of a metrics file. An incomplete last line, as of a run in progress or killed, is ignored. @raises DataError"""
     if not path.exists():
         return
     for number, line in enumerate(_bytes(path).split(b"\n")[:-1], 1):
@@ -34,7 +34,7 @@ def _lines(path: pathlib.Path) -> Iterator[dict[str, Any]]:
             record = json.loads(line)
             record["kind"].encode()
             for name, value in _flat("", record):
-                # A column of numpy holds them.
+                # Only values that fit a numpy column: text, null, floats, 64-bit integers.
                 if not isinstance(value, (int, float, str, type(None))) or (isinstance(value, int) and not -2**63 <= value < 2**63):
                     raise ValueError(f"{name} is {value!r:.40}")
             for quantities in record["tensors"].values() if record["kind"] == "tensors" else ():
@@ -61,7 +61,7 @@ def _flat(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _columns(rows: list[dict[str, Any]]) -> Columns:
-    """Rows as one array for each key: of float64 with NaN for what is missing or null, of text as objects."""
+    """One array per key: int64 if every row has an integer, objects for text, else float64 with NaN for missing or null."""
     names = dict.fromkeys(name for row in rows for name in row)
     result: Columns = {}
     for name in names:
@@ -76,10 +76,9 @@ def _columns(rows: list[dict[str, Any]]) -> Columns:
 
 
 class Run:
-    """A run directory, also of a run that is under way. Files are read when they are asked for.
+    """A run directory, also of a run in progress. Each method reads its files when it is called.
 
-    Columns are dictionaries of arrays of numpy, each as long as there are records: ``pandas.DataFrame(run.metrics())``
-    makes a table of them.
+    Columns are {name: numpy array}, with one element per record: ``pandas.DataFrame(run.metrics())`` makes a table.
     """
 
     def __init__(self, folder: str | pathlib.Path) -> None:
@@ -91,7 +90,7 @@ class Run:
         if not path.is_file():
             raise _core.DataError(f"{self.folder} is no run directory: it has no config.json")
         try:
-            #: What config.json says: options, version, machine.
+            #: Content of config.json: options, version, machine.
             self.config: dict[str, Any] = json.loads(_bytes(path))
             #: The options of the run, by name.
             self.options: dict[str, Any] = dict(self.config["options"])
@@ -102,13 +101,13 @@ class Run:
         return f"Run({str(self.folder)!r})"
 
     def metrics(self, kind: str = "train") -> Columns:
-        """Columns of metrics.jsonl, one value for each record. @param kind  train: of the steps; test: of evaluations.
-        Columns of members are called ``wire_bytes_per_worker/sent/gradient``"""
+        """Columns of metrics.jsonl, one element per record. @param kind  train: training steps; test: evaluations.
+        Nested values have names such as ``wire_bytes_per_worker/sent/gradient``"""
         return _columns([dict(_flat("", record)) for record in self._records() if record["kind"] == kind])
 
     def layers(self) -> Columns:
-        """What compression did to each tensor, one value for each step and tensor: step, tensor, scaler, zero_fraction,
-        snr_db, ... (docs/measuring.md). Runs with ``--telemetry_steps`` have them"""
+        """Compression telemetry, one element per step and tensor: step, tensor, scaler, zero_fraction, snr_db, ...
+        (docs/measuring.md). Empty for runs without ``--telemetry_steps``"""
         return _columns([{"step": record["step"], "tensor": tensor, **quantities}
                          for record in self._records() if record["kind"] == "tensors"
                          for tensor, quantities in record["tensors"].items()])
@@ -118,15 +117,15 @@ class Run:
         yield from _lines(self.folder / "eval" / "metrics.jsonl")
 
     def checkpoint_steps(self) -> list[int]:
-        """The steps of which there are checkpoints, ascending."""
+        """The steps that have a checkpoint, ascending."""
         found = (re.fullmatch(r"checkpoint-(\d{10})", path.stem) for path in self.folder.glob("checkpoint-*.safetensors"))
         return sorted(int(match[1]) for match in found if match)
 
     def checkpoint(self, step: int | None = None) -> dict[str, numpy.typing.NDArray[Any]]:
         """The tensors of a checkpoint by name (``parameters/conv1/weights``), as read-only views of the file.
 
-        @param step  None: the last
-        @raises DataError if there is none, or it is damaged: its checksum is looked at
+        @param step  None: the last checkpoint
+        @raises DataError if it does not exist or is damaged (its checksum is verified); NotSupported without xxhash
         """
         steps = self.checkpoint_steps()
         if step is None and steps:
@@ -141,10 +140,10 @@ class Run:
 
 
 def _read_safetensors(path: pathlib.Path) -> tuple[dict[str, numpy.typing.NDArray[Any]], dict[str, str], str]:
-    """The tensors of a safetensors file, as views of a memory map, its metadata, and the checksum of both that checkpoints have.
-    bfloat16 is widened to float32."""
+    """The tensors of a safetensors file as views of a memory map, its metadata, and the checksum of both, computed as checkpoints
+    do. bfloat16 is widened to float32. @raises DataError for an unreadable file, NotSupported without xxhash"""
     try:
-        import xxhash  # for checkpoints alone
+        import xxhash  # only needed for checkpoints
     except ImportError:
         raise _core.NotSupported("reading checkpoints needs xxhash: pip install terngrad[checkpoints]") from None
 
@@ -185,5 +184,5 @@ def _read_safetensors(path: pathlib.Path) -> tuple[dict[str, numpy.typing.NDArra
 
 
 def read_run(folder: str | pathlib.Path) -> Run:
-    """The run directory of a terngrad_train, as a `Run`. @raises DataError for a folder that is none"""
+    """The run directory `folder` of terngrad_train as a `Run`. @raises DataError if `folder` is not a run directory"""
     return Run(folder)

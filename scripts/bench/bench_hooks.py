@@ -36,7 +36,7 @@ import link_launch
 
 HOSTS = 2
 HOOKS = ["none", "fp16", "powersgd:rank=4", "ternary:clip_factor=2.5", "qsgd:bits=4", "efsignsgd"]
-PYTORCH = ("none", "fp16", "powersgd")  # by what comes before a colon
+PYTORCH = ("none", "fp16", "powersgd")  # names before a colon
 RANK_SCRIPT = "bench/ddp_hooks_rank.py"
 
 
@@ -45,7 +45,7 @@ def is_ours(hook):
 
 
 def rank_command(options):
-    """What all launches have in common."""
+    """Command line common to all launches."""
     return [options.python, str(link_launch.SCRIPTS / RANK_SCRIPT), "--steps", str(options.steps), "--warmup", str(options.warmup),
             "--batch_size", str(options.batch_size), "--width", str(options.width), "--threads", "1"]
 
@@ -72,7 +72,7 @@ class Row(link_launch.Launch):
 
 
 class PythonPart(Row):
-    """What Python takes for a bucket."""
+    """Measures the Python time per bucket."""
 
     def __init__(self, options, hook):
         super().__init__(options, "none", hook, "python_part")
@@ -86,15 +86,14 @@ class PythonPart(Row):
 
 
 def launches_of(options):
-    """In the order in which they are made."""
+    """All launches, in the order in which they run."""
     rows = [Row(options, rate, hook, number) for rate in options.mbit for number in range(1, options.rounds + 1)
             for hook in options.hooks]
     return rows + [PythonPart(options, hook) for hook in options.hooks if is_ours(hook)]
 
 
 def settings_of(options):
-    """What launches of one result have in common. Ends the script if the process that measures refuses its options or lacks
-    something."""
+    """Settings common to all launches of a result. Exits if the measuring process rejects its options or lacks a package."""
     hooks = [word for hook in options.hooks for word in ("--hook", hook)]
     done = subprocess.run([*rank_command(options), *hooks, "--version"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -106,7 +105,7 @@ def settings_of(options):
 
 
 def summary_of(rate, hook, launches, python_part):
-    """A row of the tables, of all its rounds. @param python_part  its launch, None if there is none"""
+    """A row of the tables, from all its rounds. @param python_part  result of its PythonPart launch, None without one"""
     sent = [max(launch["interface_sent_bytes_per_step"]) for launch in launches]
     seconds = [second for launch in launches for second in launch["seconds_of_steps"]]
     row = {"rate": rate, "hook": hook, "rounds": [launch["step_seconds"] for launch in launches],
@@ -121,7 +120,7 @@ def summary_of(rate, hook, launches, python_part):
 
 
 def summaries_of(results):
-    """Rows of all launches that succeeded, in the order in which they were first made."""
+    """Rows of all successful launches, in order of their first launch."""
     done = [launch for launch in results.values() if "step_seconds" in launch]
     python_parts = {launch["hook"]: launch for launch in results.values() if "hook_seconds_per_bucket" in launch}
     groups = {}
@@ -140,7 +139,7 @@ HEADERS = ["hook", "step, s", "rounds, s", "steps/s", "to none", "MB at the inte
 
 
 def cells(row, of_none):
-    """@param of_none  the row of DDP in fp32 at this rate, None if there is none"""
+    """Cells of a table row. @param of_none  the row of DDP in fp32 at this rate, None if missing"""
     reported = row["reported_sent_bytes"]
     return [
         row["hook"],
@@ -205,7 +204,7 @@ def write_results(options, settings, results):
 
 
 def outcome(result):
-    """One launch in a few words."""
+    """Short text on the result of a launch."""
     if "error" in result:
         return f"error: {result['error']}"
     if "step_seconds" in result:
@@ -214,7 +213,7 @@ def outcome(result):
 
 
 def rate_of(word):
-    """A rate of slow_link.sh of an argument in Mbit/s."""
+    """Converts an argument in Mbit/s to a rate of slow_link.sh."""
     if word == "none":
         return word
     try:

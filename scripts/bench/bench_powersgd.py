@@ -32,12 +32,12 @@ except ImportError as error:
     terngrad, WHY_NO_TERNGRAD = None, gloo_launch.missing_package.hint(error)
 
 SEED = 5
-BEGINS = 2  # steps before PyTorch compresses, the fewest that it accepts
-SHAPES = {"w0": (512, 128), "w1": (1200, 64), "w2": (300, 300)}  # of the matrices whose errors are compared
+BEGINS = 2  # steps before PyTorch compresses, the minimum that it accepts
+SHAPES = {"w0": (512, 128), "w1": (1200, 64), "w2": (300, 300)}  # shapes of the matrices for comparing errors
 
 
 def alexnet():
-    """{name: shape} of AlexNet with two groups, as terngrad_bench has it: rows by output units."""
+    """{name: shape} of AlexNet with two groups, as in terngrad_bench: rows by output units."""
     shapes = {}
     for name, side, inputs, outputs in (("conv1", 11, 3, 48), ("conv2", 5, 48, 128), ("conv3", 3, 256, 192), ("conv4", 3, 192, 192),
                                         ("conv5", 3, 192, 128)):
@@ -59,7 +59,7 @@ def decaying(shape, random):
 
 
 class Linear(torch.nn.Module if terngrad else object):
-    """A loss whose gradient is what is given: the sum of parameters times it."""
+    """A loss with given gradients: the sum of parameters times gradients."""
 
     def __init__(self, gradients):
         super().__init__()
@@ -78,7 +78,7 @@ def pytorch_steps(gradients, rank, steps, uses_error_feedback):
     model = torch.nn.parallel.DistributedDataParallel(module, bucket_cap_mb=megabytes)
     state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=BEGINS, random_seed=SEED,
                                         use_error_feedback=uses_error_feedback)
-    seconds = [0.0]  # of each step, the last of the one that runs
+    seconds = [0.0]  # per step, the last for the current one
 
     def timed(_, bucket):
         begun = time.perf_counter()
@@ -113,7 +113,7 @@ def error(found, gradient):
 
 
 def compare_errors(options):
-    """A row for each matrix: errors of both and of the best approximation."""
+    """A row per matrix: errors of both implementations and of the best approximation."""
     random = numpy.random.default_rng(SEED)
     gradients = {name: decaying(shape, random) for name, shape in SHAPES.items()}
     theirs, _ = pytorch_steps(gradients, options.rank, options.steps, False)
@@ -128,7 +128,7 @@ def compare_errors(options):
 
 
 def compare_times(options):
-    """Median seconds of a step of AlexNet's layout, those of steps that warm up left out."""
+    """Median seconds of a step of AlexNet's layout, without warm-up steps."""
     random = numpy.random.default_rng(SEED)
     gradients = {name: random.standard_normal(shape, numpy.float32) for name, shape in alexnet().items()}
     _, theirs = pytorch_steps(gradients, options.rank, options.repetitions, True)

@@ -22,7 +22,7 @@ import missing_package
 
 SKIPPED = 77
 LAYOUTS = ("nchw", "channels_last")
-# Those of the original's run scripts; of the nets for ImageNet as many as two cores train in a few seconds.
+# Batch sizes of the original's run scripts; for ImageNet nets as many examples as two cores train in a few seconds.
 BATCHES = {"lenet": 64, "cifar10_alexnet": 128, "alexnet": 64, "googlenet": 32, "resnet_50": 32}
 
 
@@ -43,7 +43,7 @@ def measure(layout, options):
     height, width, channels = net.image_shape
     if options.image_size:
         height = width = options.image_size
-        if hasattr(net, "fc6"):  # of as many inputs as the images leave
+        if hasattr(net, "fc6"):  # its number of inputs depends on the image size
             net.fc6 = torch.nn.LazyLinear(net.fc6.out_features)
             net(torch.zeros(1, channels, height, width).expand(2, -1, -1, -1))
     net = net.to(memory_format=memory_format)
@@ -70,7 +70,7 @@ def measure(layout, options):
 
 
 def rate_text(rate):
-    """Whole from 100 on, else with three digits."""
+    """Formats a rate as an integer from 100 on, else with three digits."""
     return f"{rate:.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
@@ -116,7 +116,7 @@ def main(options):
 
 if __name__ == "__main__":
     arguments = parse()
-    # A preset core type makes OpenBLAS use kernels for another processor, at half the speed; it is read at import.
+    # A preset core type makes OpenBLAS use another processor's kernels, at half the speed. The variable is read at import.
     os.environ.pop("OPENBLAS_CORETYPE", None)
     try:
         import torch

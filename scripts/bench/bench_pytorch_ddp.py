@@ -37,14 +37,14 @@ try:
     import ddp_powersgd
     from pytorch_nets import NETS
 except ImportError:
-    torch = None  # gloo_launch says why
+    torch = None  # gloo_launch reports the reason
 
-BATCHES = {"lenet": 64, "cifar10_alexnet": 128, "alexnet_layout": None}  # of each process
+BATCHES = {"lenet": 64, "cifar10_alexnet": 128, "alexnet_layout": None}  # per process
 HOOKS = ("fp32", "fp16", "bf16")
 
 
 def alexnet_shapes():
-    """Those of nets/models/alexnet.cpp: two groups as layers of their own."""
+    """Shapes of nets/models/alexnet.cpp, with two towers as separate layers."""
     shapes = []
     for side, inputs, outputs in ((11, 3, 48), (5, 48, 128), (3, 256, 192), (3, 192, 192), (3, 192, 128)):
         shapes += 2 * [(side, side, inputs, outputs), (outputs,)]
@@ -68,7 +68,7 @@ def make_alexnet_layout():
 
 
 class LayoutStep:
-    """An exchange of gradients that are rank + 1 everywhere, so that their mean is known."""
+    """An exchange of gradients with all elements rank + 1, so that the mean is known."""
 
     def __init__(self, hook, options):
         self.net = make_alexnet_layout()
@@ -82,7 +82,7 @@ class LayoutStep:
 
     def check(self):
         for tensor in self.net.tensors:
-            # Half the sum of two ranks, or a third of three, in 11 or 8 bits.
+            # Tolerance for rounding means to the 11 or 8 bits of fp16 or bf16.
             if not torch.allclose(tensor.grad, torch.full_like(tensor.grad, self.mean), rtol=2.0**-7, atol=0):
                 raise RuntimeError(f"a gradient of shape {tuple(tensor.shape)} is not the mean, {self.mean}")
 
@@ -103,7 +103,7 @@ class TrainStep(gloo_launch.TrainStep):
 
 
 def compressed_by(hook, net, options):
-    """DDP of `net` whose gradients travel in the hook's form."""
+    """DDP of `net` with the communication hook."""
     rank = powersgd_rank(hook)
     if rank is not None:
         return ddp_powersgd.wrap(net, rank)
@@ -114,7 +114,7 @@ def compressed_by(hook, net, options):
 
 
 def why_gloo_refuses(name):
-    """None if Gloo adds numbers of this type."""
+    """Gloo's error for all-reducing this type; None if it is supported."""
     dtype = {"fp16": torch.float16, "bf16": torch.bfloat16}.get(name, torch.float32)
     try:
         distributed.all_reduce(torch.ones(1, dtype=dtype))
@@ -153,7 +153,7 @@ def run(options):
         try:
             results.append(measure(name, options))
         except RuntimeError as error:
-            # Where the others are is not known: nothing more can be measured.
+            # The state of the other ranks is unknown: nothing more can be measured.
             results.append({"hook": name, "error": first_line(error)})
             break
     failed = any("error" in result for result in results)

@@ -30,7 +30,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 import missing_package
 
 SKIPPED = 77
-BATCHES = {"lenet": 64, "cifar10_alexnet": 128}  # those of the original's run scripts
+BATCHES = {"lenet": 64, "cifar10_alexnet": 128}  # as in the original's run scripts
 MODES = ("eager", "compiled")
 MATH = ("tf32", "fp32")
 
@@ -74,7 +74,7 @@ def synchronize(options):
 
 
 def measure(options):
-    """Steps per second of each repetition, and what says that the steps were real."""
+    """Steps per second of each repetition, and losses that show that training works."""
     allowed = options.math == "tf32"
     torch.backends.cuda.matmul.allow_tf32 = allowed
     torch.backends.cudnn.allow_tf32 = allowed
@@ -88,7 +88,7 @@ def measure(options):
         synchronize(options)
         start = time.perf_counter()
         for _ in range(options.steps):
-            # Not kept: the next replay of a captured graph writes where the loss is.
+            # Not kept: the next replay of a captured graph overwrites the loss.
             step()
         synchronize(options)
         rates.append(options.steps / (time.perf_counter() - start))
@@ -109,7 +109,7 @@ def measure(options):
 
 
 def measure_apart(mode, precision, options):
-    """The result of a mode in its own process, or why there is none."""
+    """The result of a mode in its own process, or the reason of its failure."""
     words = ["--mode", mode, "--math", precision]
     for name in ("device", "net", "batch", "steps", "warmup", "repetitions"):
         words += [f"--{name}", str(getattr(options, name))]
@@ -134,7 +134,7 @@ def report_skip(reason, options):
 
 
 def write(report, options):
-    """To the standard output and to --out."""
+    """Writes the report to standard output and to --out."""
     text = json.dumps(report, indent=1)
     print(text, flush=True)
     if options.out:

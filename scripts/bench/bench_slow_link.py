@@ -40,7 +40,7 @@ import slow_link_report
 
 RATES = ["100mbit", "1gbit", "none"]
 HOSTS = 2
-TRAINED = {  # options of terngrad_train, examples of a step on both hosts, workers on both
+TRAINED = {  # options of terngrad_train, examples per step on both hosts, workers on both
     "cifar10_alexnet": (["--dataset", "cifar10"], 128, HOSTS),
     "lenet": ([], 64, HOSTS),
     "alexnet": (["--dataset", "imagenet"], 32, 2 * HOSTS),
@@ -48,7 +48,7 @@ TRAINED = {  # options of terngrad_train, examples of a step on both hosts, work
 LAYOUTS = {"alexnet_layout": "alexnet"}  # names of --layout
 IN_PYTORCH = ["cifar10_alexnet", "lenet", *LAYOUTS]
 CODECS = ["fp32", "bf16", "t2", "t5"]
-SPECS = {  # of rows that are not called as their codec is
+SPECS = {  # codec specs of rows whose names differ from the spec
     "trans": "ternary:clip_factor=2.5,format=trans",
     "qsgd-4": "qsgd:bits=4",
     "topk-1": "topk:density=0.01",
@@ -60,7 +60,7 @@ DDP = ["fp32", "fp16", "bf16", "powersgd-4"]
 
 
 def codec_options(codec):
-    """How terngrad_train is told."""
+    """Options of terngrad_train for a codec."""
     if codec in ("t2", "t5"):
         return ["--grad_bits", "1", "--clip_factor", "2.5", "--ternary_format", codec, "--quantize_logits"]
     if codec in SPECS.values():
@@ -69,7 +69,7 @@ def codec_options(codec):
 
 
 class Row(link_launch.Launch):
-    """One launch: a name and a command, and how its result is read."""
+    """One launch: a name, a command, and reading of its result."""
 
     may_skip = True
 
@@ -80,10 +80,10 @@ class Row(link_launch.Launch):
         self.codec = SPECS.get(codec, codec)
         self.system = "vendor" if name.startswith("vendor-") else "ddp" if name.startswith("ddp-") else "terngrad"
         self.link_options = ["--no-mpi"] if self.system == "ddp" else []
-        self.steps = options.steps  # of training, that count
+        self.steps = options.steps  # measured training steps
 
     def repetitions(self):
-        """Exchanges of a layout that count, and those before them: half a minute each on the slowest links."""
+        """Measured exchanges of a layout, and warm-up exchanges; each takes half a minute on the slowest links."""
         return (2, 0) if link_launch.mbit_of(self.rate) < 500 else (5, 1)
 
     def program(self, name):
@@ -128,7 +128,7 @@ class Row(link_launch.Launch):
         if self.net in LAYOUTS:
             counted, warm_up = self.repetitions()
             if self.codec in SPECS.values():
-                warm_up = 3  # PowerSGD begins after two steps
+                warm_up = 3  # PyTorch's PowerSGD begins after two steps
             return command + ["--net", self.net, "--steps", "1", "--repetitions", str(counted), "--warmup",
                               str(warm_up)]
         batch = TRAINED[self.net][1] // HOSTS
@@ -136,7 +136,7 @@ class Row(link_launch.Launch):
                           "--warmup", str(self.steps)]
 
     def takes_longer(self, result):
-        """Whether the steps that counted took less time than is asked for: then takes as many as will do."""
+        """True if the measured steps took less time than --seconds: increases the number of steps accordingly."""
         if self.net in LAYOUTS or "step_seconds" not in result:
             return False
         enough = math.ceil(self.options.seconds / result["step_seconds"])
@@ -149,7 +149,7 @@ class Row(link_launch.Launch):
         return {"rate": self.rate, "net": self.net, "row": self.name, "system": self.system, "codec": self.codec}
 
     def read(self):
-        """What was measured, from the files that the command left."""
+        """The measurements, from the files that the command wrote."""
         if self.name == "advise":
             return {"advice": self.read_json("result.json")}
         if self.system == "ddp":
@@ -181,7 +181,7 @@ class Row(link_launch.Launch):
         }
 
     def read_train(self):
-        """Of the second half of the steps."""
+        """Measurements of the second half of the steps."""
         lines = (self.scratch / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         last = [line for line in map(json.loads, lines) if line["kind"] == "train"][-1]
         steps_per_s = last["examples_per_second"] / TRAINED[self.net][1]
@@ -192,12 +192,12 @@ class Row(link_launch.Launch):
             "wire_seconds": last["wire_seconds"],
             "exposed_seconds": last["exposed_seconds"],
             "sent_bytes": sum(last["wire_bytes_per_worker"]["sent"].values()),
-            "num_steps": 2 * self.steps,  # those included that do not count
+            "num_steps": 2 * self.steps,  # includes warm-up steps
         }
 
 
 def row_names(net):
-    """In the order in which they run: what is asked beforehand comes first."""
+    """Names of a net's rows in the order in which they run, beginning with advise."""
     ours = CODECS if net in LAYOUTS else [name for codec in CODECS for name in (codec, f"{codec}-no-overlap")]
     ddp = DDP if net in IN_PYTORCH else []
     return ["advise", *ours, *SPECS, *(f"vendor-{codec}" for codec in VENDOR), *(f"ddp-{codec}" for codec in ddp)]
@@ -209,13 +209,13 @@ def rows_of(options):
 
 
 def settings_of(options):
-    """What rows of one result have in common."""
+    """Settings common to all rows of a result."""
     version = link_launch.version_of(options.programs / "terngrad_train")
     return {"version": version, "steps": options.steps, "seconds": options.seconds}
 
 
 def write_results(options, rows):
-    """Rows in the order of their tables, whatever was run when."""
+    """Writes the results with rows in the order of the tables, independent of when they ran."""
     order = [f"{rate}.{net}.{name}" for rate in RATES for net in [*TRAINED, *LAYOUTS] for name in row_names(net)]
     known = sorted(rows, key=lambda key: order.index(key) if key in order else len(order))
     report = {

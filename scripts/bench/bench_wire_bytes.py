@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[1]
-ROWS = {  # options of terngrad_train, servers that are hosts of their own
+ROWS = {  # options of terngrad_train, number of separate server hosts
     "fp32": (["--grad_bits", "32"], 0),
     "bf16": (["--grad_bits", "16"], 0),
     "t2": (["--grad_bits", "1"], 0),
@@ -45,12 +45,12 @@ def command_of(options, workers, name, folder):
 
 
 def busiest(nodes):
-    """Of several (sent, received), that with the largest of all numbers."""
+    """The (sent, received) pair with the largest number."""
     return max(nodes, key=max)
 
 
 def reported(line):
-    """(sent, received) of the busiest node in a step, as a line of metrics.jsonl has it."""
+    """(sent, received) bytes of the busiest node per step, from a line of metrics.jsonl."""
     nodes = [tuple(sum(line["wire_bytes_per_worker"][way].values()) for way in ("sent", "received"))]
     if "wire_bytes_per_server" in line:
         nodes.append(tuple(line["wire_bytes_per_server"][way] for way in ("sent", "received")))
@@ -58,7 +58,7 @@ def reported(line):
 
 
 def counted(counters, steps):
-    """The same of the interfaces, all that they counted shared out among the steps."""
+    """The same from interface counters, averaged over all steps."""
     return busiest([(host["sent_bytes"] / steps, host["received_bytes"] / steps) for host in counters["hosts"]])
 
 
@@ -87,8 +87,8 @@ def measure(options, workers, name):
 
 
 def to_markdown(report):
-    """A table: for each row the busiest node's MB in a step, as reported and as counted, and by what factor they differ; the
-    ratio, and what the interfaces counted of row fp32 over what they counted of this one."""
+    """A table with a row's MB per step of the busiest node, reported and counted, and their quotient; the reported ratio, and the
+    counted bytes of row fp32 over those of this row."""
     lines = ["| N | row | sent, reported | counted | received, reported | counted | counted / reported | ratio | ratio by counters |",
              "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
     for row in sorted(report["rows"], key=lambda row: row["workers"]):

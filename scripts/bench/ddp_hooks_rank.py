@@ -46,17 +46,17 @@ try:
 except ImportError as error:
     terngrad, WHY_NO_TERNGRAD = None, gloo_launch.missing_package.hint(error)
 
-OPERATIONS = ("all_gather", "all_to_all", "all_reduce_sum", "all_reduce_max", "broadcast", "barrier")  # of a communicator
-# Kinds of code, in the order in which they call each other.
+OPERATIONS = ("all_gather", "all_to_all", "all_reduce_sum", "all_reduce_max", "broadcast", "barrier")  # communicator methods
+# Kinds of code, in calling order.
 HOOK, LIBRARY, COMMUNICATOR, COLLECTIVE = "hook", "library", "communicator", "collective"
 
 
 class SelfTimes:
-    """Seconds in which a thread ran code of each kind, without those of other kinds that it called."""
+    """Self time in seconds of each kind of code in a thread, without callees of other kinds."""
 
     def __init__(self):
         self.clear()
-        self.kinds = []  # of the calls under way
+        self.kinds = []  # stack of the active calls' kinds
         self.since = 0.0
 
     def clear(self):
@@ -84,7 +84,7 @@ class SelfTimes:
         return call
 
     def stands_for(self, kind, thing):
-        """What has the functions of a module or object, timed, and all else of it as it is."""
+        """A proxy of a module or object whose functions are timed."""
         self_times = self
 
         class Timed:
@@ -96,7 +96,7 @@ class SelfTimes:
 
 
 def interface_bytes():
-    """(sent, received) by this host's interface since its start; None outside of slow_link.sh."""
+    """(sent, received) bytes of this host's interface since its start; None outside of slow_link.sh."""
     name = os.environ.get("TERNGRAD_HOST_INTERFACE")
     if not name:
         return None
@@ -105,12 +105,12 @@ def interface_bytes():
 
 
 class Step(gloo_launch.TrainStep):
-    """The training that is measured."""
+    """The measured training."""
 
     def __init__(self, options):
         torch.manual_seed(1)
         self.net = ddp_cifar10.ResNet18(options.width)
-        self.num_buckets = 0  # that the timed hook got
+        self.num_buckets = 0  # buckets passed to the timed hook
         self.self_times = SelfTimes()
         power_rank = powersgd_rank(options.hook)
         if power_rank is not None:
@@ -124,13 +124,13 @@ class Step(gloo_launch.TrainStep):
         self.images = ddp_cifar10.normalize(images)
 
     def time_python(self, codec):
-        """Registers our hook with timers around what is no Python of ours. @returns its state"""
+        """Registers our hook with timers around calls that leave our Python code. @returns its state"""
         state = terngrad.torch.CompressedAllReduceHook(self.ddp.module, codec, overlap=False)
         state.exchange._core = self.self_times.stands_for(LIBRARY, state.exchange._core)
         for name in OPERATIONS:
             setattr(state._communicator, name, self.self_times.timed(COMMUNICATOR, getattr(state._communicator, name)))
         terngrad.torch._communicator.dist = self.self_times.stands_for(COLLECTIVE, distributed)
-        # Collectives are waited for there.
+        # _wait waits for collectives.
         state._communicator._wait = self.self_times.timed(COLLECTIVE, state._communicator._wait)
         timed_hook = self.self_times.timed(HOOK, terngrad.torch.hook)
 
@@ -143,7 +143,7 @@ class Step(gloo_launch.TrainStep):
 
 
 def measure_steps(step, options):
-    """Seconds of each step, and bytes of the mean one."""
+    """Seconds of each step, and mean bytes per step."""
     distributed.barrier()
     before, seconds = interface_bytes(), []
     for _ in range(options.steps):
@@ -166,7 +166,7 @@ def measure_steps(step, options):
 
 
 def measure_python_part(step, options):
-    """Of rank 0: medians over steps of what a bucket takes."""
+    """Rank 0's median seconds per bucket, over steps."""
     of_steps = []
     for _ in range(options.steps):
         step.num_buckets = 0
@@ -196,16 +196,16 @@ def run(options):
               "threads": options.threads, "warmup": options.warmup, "steps": options.steps, "version": version()}
     try:
         result |= measure(options)
-    except RuntimeError as error:  # the library's own are of this kind
+    except RuntimeError as error:  # includes the library's errors
         gloo_launch.say(options, f"error: {options.hook}: {gloo_launch.first_line(error)}")
-        os._exit(1)  # where the others are is not known, and an exchange may wait for them
+        os._exit(1)  # the state of the other ranks is unknown, and an exchange may wait for them
     if options.rank == 0:
         gloo_launch.write(result, options)
-    # DDP is gone by now. If it were the last to hold the group, the group would wait for its threads without giving up the
-    # interpreter's lock, which one of them may be waiting for.
+    # DDP is destroyed by now. If it held the last reference to the group, the group would wait for its threads without
+    # releasing the GIL, which one of them may be waiting for.
     distributed.destroy_process_group()
-    # Everything is written. The interpreter's own end, in which it ends threads of PyTorch's that wait for its lock, has
-    # aborted a loaded machine's process now and then ("terminate called without an active exception").
+    # All output is written. Finalization, in which the interpreter ends PyTorch threads that wait for the GIL, has sometimes
+    # aborted the process on a loaded machine ("terminate called without an active exception").
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
@@ -216,7 +216,7 @@ def version():
 
 
 def hook_word(word):
-    """An argument that is a hook by its form; whether a codec is accepted is said where the package is there."""
+    """Checks the form of a hook argument; codecs are checked where the package is available."""
     checked(word)
     if terngrad is not None and powersgd_rank(word) is None:
         ddp_cifar10.codec_word(word)
@@ -224,7 +224,7 @@ def hook_word(word):
 
 
 def unavailable_reason():
-    """Why nothing can be measured here, or None."""
+    """The reason why nothing can be measured here, or None."""
     return gloo_launch.unavailable_reason() or (f"no package terngrad: {WHY_NO_TERNGRAD}" if terngrad is None else None)
 
 
@@ -240,7 +240,7 @@ def parse():
     gloo_launch.add_options(parser)
     options = parser.parse_args()
     gloo_launch.check_options(parser, options, ("steps", "batch_size", "width"))
-    # DDP makes its buckets again in the second step, and PowerSGD takes its memory in the third.
+    # DDP rebuilds its buckets in the second step, and PowerSGD allocates its memory in the third.
     if options.warmup <= POWERSGD_BEGINS:
         parser.error(f"--warmup: must be at least {POWERSGD_BEGINS + 1}")
     if options.python_part and (options.hook in ("none", "fp16") or powersgd_rank(options.hook) is not None):

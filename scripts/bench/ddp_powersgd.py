@@ -1,7 +1,7 @@
 """PyTorch's own PowerSGD hook for DistributedDataParallel over Gloo.
 
-PyTorch's PowerSGD starts collectives from callbacks, whose order differs between ranks over Gloo. So its DDP has a single bucket,
-and nothing overlaps. It compresses from the third step on, the earliest that PyTorch accepts."""
+PyTorch's PowerSGD starts collectives from callbacks, whose order differs between ranks over Gloo. So DDP gets a single bucket,
+without overlap. Compression starts in the third step, the earliest that PyTorch accepts."""
 
 import math
 
@@ -12,9 +12,9 @@ from ddp_hook_words import POWERSGD_BEGINS
 
 
 def wrap(net, rank):
-    """A DDP of `net` whose gradients travel by PowerSGD of this rank, after `POWERSGD_BEGINS` steps in float32."""
+    """DDP of `net` with PowerSGD of this rank, after `POWERSGD_BEGINS` steps in float32."""
     num_bytes = sum(4 * parameter.numel() for parameter in net.parameters())
-    first_bucket_bytes = distributed._DEFAULT_FIRST_BUCKET_BYTES  # which has a limit of its own
+    first_bucket_bytes = distributed._DEFAULT_FIRST_BUCKET_BYTES  # separate limit of the first bucket
     distributed._DEFAULT_FIRST_BUCKET_BYTES = 2 * num_bytes
     try:
         ddp = nn.parallel.DistributedDataParallel(net, bucket_cap_mb=math.ceil(2 * num_bytes / 2**20))

@@ -1,7 +1,7 @@
-"""One process of a launch of PyTorch over Gloo, on CPUs: its rank, where the processes meet, and what rank 0 writes. For the
-scripts that measure DistributedDataParallel.
+"""One process of a launch of PyTorch over Gloo, on CPUs: rank, rendezvous, and output of rank 0. For the scripts that measure
+DistributedDataParallel.
 
-Rank and number of processes are those of --rank and --world_size, or of slow_link.sh, Open MPI or torchrun."""
+Rank and number of processes come from --rank and --world_size, or from slow_link.sh, Open MPI or torchrun."""
 
 import datetime
 import json
@@ -13,7 +13,7 @@ import sys
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 import missing_package
 
-# A preset core type makes OpenBLAS use kernels for another processor, at half the speed; it is read at import.
+# A preset core type makes OpenBLAS use another processor's kernels, at half the speed. The variable is read at import.
 os.environ.pop("OPENBLAS_CORETYPE", None)
 try:
     import torch
@@ -22,7 +22,7 @@ except ImportError as error:
     torch, WHY_NO_TORCH = None, missing_package.hint(error)
 
 SKIPPED = 77
-LAUNCHERS = (  # variables with the rank and the number of processes
+LAUNCHERS = (  # environment variables with the rank and the number of processes
     ("TERNGRAD_HOST_RANK", "TERNGRAD_HOST_COUNT"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("RANK", "WORLD_SIZE"),
@@ -31,7 +31,7 @@ DEFAULT_PORT = "29500"
 
 
 def unavailable_reason():
-    """Why nothing can be measured here, or None."""
+    """The reason why nothing can be measured here, or None."""
     if torch is None:
         return f"no PyTorch: {WHY_NO_TORCH}"
     if not (distributed.is_available() and hasattr(distributed, "ProcessGroupGloo")):
@@ -48,7 +48,7 @@ def first_line(error):
 
 
 def add_options(parser):
-    """Those that every process of a launch has."""
+    """Adds the options common to all processes of a launch."""
     parser.add_argument("--threads", type=int, default=1, help="threads of a process (default 1)")
     parser.add_argument("--timeout", type=int, default=600, help="seconds that an operation of Gloo may take (default 600)")
     parser.add_argument("--rank", type=int, help="of this process (default: the launcher's)")
@@ -58,8 +58,8 @@ def add_options(parser):
 
 
 def check_options(parser, options, numbers):
-    """Refuses what is out of range, and fills in rank, number of processes and master from the launcher's environment.
-    @param numbers  names of options that are at least 1"""
+    """Checks ranges, and fills in rank, number of processes and master from the launcher's environment.
+    @param numbers  names of options that must be at least 1"""
     for name in (*numbers, "threads", "timeout"):
         if getattr(options, name) < 1:
             parser.error(f"--{name}: must be at least 1")
@@ -83,7 +83,7 @@ def check_options(parser, options, numbers):
 
 
 def meet(options):
-    """Makes the default process group. @returns whether the processes met; if not, that was said"""
+    """Creates the default process group. @returns False, after an error message, if that failed"""
     os.environ.setdefault("GLOO_SOCKET_IFNAME", os.environ.get("TERNGRAD_HOST_INTERFACE", ""))
     if not os.environ["GLOO_SOCKET_IFNAME"]:
         del os.environ["GLOO_SOCKET_IFNAME"]
@@ -107,7 +107,7 @@ def check_equal_parameters(net):
 
 
 class TrainStep:
-    """A step of training: for those that have `net`, `ddp` of it, `optimizer`, `images` and `labels`."""
+    """Base class with a training step; subclasses set `net`, `ddp`, `optimizer`, `images` and `labels`."""
 
     loss = math.nan
 
@@ -119,14 +119,14 @@ class TrainStep:
         self.loss = loss.item()
 
     def check(self):
-        """Whether it is a training still, and the same one on all ranks."""
+        """Checks that the loss is finite and that all ranks have the same parameters."""
         if not math.isfinite(self.loss):
             raise RuntimeError(f"the loss is {self.loss}")
         check_equal_parameters(self.net)
 
 
 def write(report, options):
-    """To the standard output and to --out."""
+    """Writes the report to standard output and to --out."""
     text = json.dumps(report, indent=1)
     print(text, flush=True)
     if options.out:

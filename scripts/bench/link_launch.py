@@ -1,7 +1,7 @@
-"""Launches of commands on hosts of scripts/hosts/slow_link.sh, for the scripts that measure on slow links: with a limit of time,
-again where other machines took too much processor time, and kept in files, by which a script that was interrupted continues.
+"""Launches of commands on hosts of scripts/hosts/slow_link.sh, for the scripts that measure on slow links: with a time limit,
+repeated if other machines stole too much processor time, and saved in files, so that an interrupted script can resume.
 
-What was measured in a launch is a dictionary, with `error` if it failed, `skipped` if it cannot be measured here, otherwise with
+The result of a launch is a dictionary, with `error` if it failed, `skipped` if it cannot be measured here, otherwise with
 `stolen_percent`.
 """
 
@@ -21,33 +21,33 @@ import time
 SCRIPTS = pathlib.Path(__file__).resolve().parents[1]
 SKIPPED = 77
 PROC_STAT = pathlib.Path("/proc/stat")
-MAX_LAUNCHES = 3  # of a command from which too much time is taken
-PAUSE_SECONDS = 20  # between them
-SAMPLE_SECONDS = 1  # of `busy_percent`
+MAX_LAUNCHES = 3  # launches of a command while too much time is stolen
+PAUSE_SECONDS = 20  # pause between them
+SAMPLE_SECONDS = 1  # duration of `busy_percent`
 UNITS = {"kbit": 1e-3, "mbit": 1, "gbit": 1e3}
 
 
 def refuse(text):
-    """Ends the script for wrong usage."""
+    """Exits with code 2 (wrong usage)."""
     print(f"{pathlib.Path(sys.argv[0]).name}: {text}", file=sys.stderr)
     raise SystemExit(2)
 
 
 def rate_word(word):
-    """An argument that is a rate of slow_link.sh."""
+    """Checks an argument that is a rate of slow_link.sh."""
     if word != "none" and not (word[-4:] in UNITS and word[:-4].isdecimal() and int(word[:-4]) > 0):
         raise argparse.ArgumentTypeError(f"'{word}' is refused, expected a number with kbit, mbit or gbit, or none")
     return word
 
 
 def mbit_of(rate):
-    """Mbit/s; infinite for none."""
+    """A rate in Mbit/s; infinity for none."""
     return float("inf") if rate == "none" else float(rate[:-4]) * UNITS[rate[-4:]]
 
 
 def run(command, limit):
-    """(exit code, the end of what it said); exit code None: not done after `limit` seconds. The command gets SIGTERM then, by
-    which slow_link.sh takes its hosts down."""
+    """(exit code, end of the output); exit code None: timeout after `limit` seconds. The command then gets SIGTERM, on which
+    slow_link.sh removes its hosts."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
                           stdin=subprocess.DEVNULL, start_new_session=True) as process:
@@ -63,14 +63,14 @@ def run(command, limit):
 
 
 def reason_in(said):
-    """The line that says what went wrong: a program's own error, or else the last one."""
+    """The line of an output that describes the failure: a program's own error, else the last line."""
     lines = said.strip().splitlines() or ["it said nothing"]
     return next((line for line in lines if ": error: " in line), lines[-1])
 
 
 def error_of(code, said, limit):
-    """What to say of a launch, by what `run` returned; None if it succeeded. Ends the script if slow_link.sh lacks something,
-    as it would for all launches."""
+    """The error of a launch, from the result of `run`; None if it succeeded. Exits if slow_link.sh lacks a requirement, since all
+    launches would fail."""
     if code is None:
         return f"not done after {limit} s"
     if code == 2 and reason_in(said).startswith("slow_link.sh: needs "):
@@ -79,13 +79,13 @@ def error_of(code, said, limit):
 
 
 def processor_times():
-    """(taken away by other machines, idle, all) of all processors since the start, in one unit."""
+    """(stolen by other machines, idle, total) time of all processors since boot, in one unit."""
     fields = [int(field) for field in PROC_STAT.read_text(encoding="utf-8").splitlines()[0].split()[1:9]]
     return fields[7], fields[3] + fields[4], sum(fields)
 
 
 class ProcessorClock:
-    """Processor time since it was made, in per cent of all of it."""
+    """Processor time since construction, in per cent of the total."""
 
     def __init__(self):
         self.begin = processor_times()
@@ -94,38 +94,38 @@ class ProcessorClock:
         return [now - then for now, then in zip(processor_times(), self.begin)]
 
     def stolen_percent(self):
-        """That other machines took away from this one."""
+        """Per cent stolen by other virtual machines."""
         stolen, _, everything = self.passed()
         return 100 * stolen / max(everything, 1)
 
     def busy_percent(self):
-        """In which a processor was not idle."""
+        """Per cent in which processors were not idle."""
         _, idle, everything = self.passed()
         return 100 * (everything - idle) / max(everything, 1)
 
 
 def busy_percent():
-    """How busy the processors are now: of anything, over SAMPLE_SECONDS."""
+    """Current load of the processors, sampled over SAMPLE_SECONDS."""
     clock = ProcessorClock()
     time.sleep(SAMPLE_SECONDS)
     return clock.busy_percent()
 
 
 class Launch:
-    """A command on `hosts` hosts at a rate of the link, with a scratch folder for its files, which is gone afterwards.
+    """A command on `hosts` hosts at a link rate, with a temporary folder for its files.
+    
+    Subclasses have `command` (run by each host), `about` (fields of every result, also of a failure) and `read` (returns the
+    measurements from the files)."""
 
-    Subclasses have `command`, what each host runs, `about`, what is said of the launch whatever becomes of it, and `read`, what was
-    measured, from the files."""
-
-    may_skip = False  # whether the command can end by SKIPPED, with the reason in its result file
+    may_skip = False  # True if the command may exit with SKIPPED, with the reason in its result file
 
     def __init__(self, options, key, rate, hosts):
         self.options, self.key, self.rate, self.hosts = options, key, rate, hosts
         self.scratch = options.out / "scratch" / key
-        self.link_options = []  # of slow_link.sh, more than all launches have
+        self.link_options = []  # additional options of slow_link.sh
 
     def result_file(self):
-        """For what the command measures."""
+        """File for the command's measurements."""
         return str(self.scratch / "result.json")
 
     def line(self):
@@ -134,7 +134,7 @@ class Launch:
                 *self.link_options, self.rate, str(self.hosts), "--", *self.command()]
 
     def shown(self):
-        """The command line as tables have it: without folders that say nothing to others."""
+        """The command line for tables, without local folders."""
         command = shlex.join(self.line())
         programs = getattr(self.options, "programs", None)
         for path, short in ((self.scratch, "FILES/"), (programs, ""), (SCRIPTS.parent, "")):
@@ -145,7 +145,7 @@ class Launch:
         return json.loads((self.scratch / name).read_text(encoding="utf-8"))
 
     def once(self):
-        """Launches. @returns what was measured, or why it was not"""
+        """Launches once. @returns the measurements, or the reason of the failure"""
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir(parents=True)
         result = {**self.about(), "command": self.shown()}
@@ -165,13 +165,13 @@ class Launch:
         return result
 
     def measure(self):
-        """Launches until little enough was taken away."""
+        """Launches until the stolen time is low enough."""
         return with_min_stolen(self.once(), self.once, self.options.max_stolen)
 
 
 def add_options(parser, what, limit, has_programs=True):
-    """Those that every script has that measures such launches. @param what  a launch is called. @param has_programs  whether it is
-    of built commands"""
+    """Adds the options common to scripts that measure launches. @param what  word for a launch. @param has_programs  True if it
+    runs built commands"""
     if has_programs:
         parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/release/bin"),
                             help="folder of the built commands (default: build/release/bin)")
@@ -182,8 +182,8 @@ def add_options(parser, what, limit, has_programs=True):
 
 
 def check_options(parser, options, numbers, programs=()):
-    """Refuses what is out of range, and makes folders absolute. @param numbers  names of options that are at least 1. @param
-    programs  that are needed"""
+    """Checks ranges, and makes folders absolute. @param numbers  names of options that must be at least 1. @param programs
+    required programs"""
     for name in (*numbers, "limit"):
         if getattr(options, name) < 1:
             parser.error(f"--{name}: must be at least 1")
@@ -206,8 +206,8 @@ def lost_too_much(result, max_stolen):
 
 
 def with_min_stolen(first, launch, max_stolen):
-    """Of `first` and launches that follow it while too much was taken from all of them, up to MAX_LAUNCHES together, that from
-    which the least was taken."""
+    """The result with the least stolen time among `first` and further launches, which are made while all exceed `max_stolen`, up
+    to MAX_LAUNCHES in total."""
     best = first
     for _ in range(MAX_LAUNCHES - 1):
         if not lost_too_much(best, max_stolen):
@@ -226,16 +226,16 @@ def machine():
 
 
 def version_of(program):
-    """The first line of what it says of itself."""
+    """The first line of a program's --version."""
     done = subprocess.run([str(program), "--version"], capture_output=True, text=True, check=True)
     return done.stdout.splitlines()[0]
 
 
 class SavedResults:
-    """The results of launches by key, in the files OUT/rows/KEY.json, of one build and equal settings (OUT/settings.json)."""
+    """Results of launches by key, in files OUT/rows/KEY.json, for one build and equal settings (OUT/settings.json)."""
 
     def __init__(self, out, settings, differs, is_read_only):
-        """Reads those of earlier runs. `differs` says how settings may: results of others are refused."""
+        """Reads results of earlier runs. Rejects results with other settings; `differs` is the text for that error."""
         self.folder = out / "rows"
         file = out / "settings.json"
         if file.exists() and json.loads(file.read_text(encoding="utf-8")) != settings:
@@ -246,12 +246,12 @@ class SavedResults:
         self.results = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(self.folder.glob("*.json"))}
 
     def is_done(self, key, max_stolen):
-        """Whether there is a result, and no need for another one."""
+        """True if there is a result that need not be measured again."""
         known = self.results.get(key)
         return known is not None and "error" not in known and not lost_too_much(known, max_stolen)
 
     def save(self, key, result):
-        """Adds a result, unless a known one lost less time. @returns the one that counts"""
+        """Adds a result, unless a known one has less stolen time. @returns the result that counts"""
         known = self.results.get(key)
         if known is None or result.get("stolen_percent", 100) <= known.get("stolen_percent", 100):
             self.results[key] = result
@@ -262,8 +262,8 @@ class SavedResults:
 
 
 def measure_all(launches, kept, write, outcome):
-    """Measures and keeps what is not there; `write` gets all results after each, and `outcome` says one in a few words. With
-    --dry_run prints commands. @returns the exit code"""
+    """Measures and saves missing results; calls `write` with all results after each, and prints `outcome` of it. With --dry_run
+    prints commands only. @returns the exit code"""
     failed = False
     for launch in launches:
         if kept.is_done(launch.key, launch.options.max_stolen):

@@ -1,13 +1,13 @@
-"""Tables of what bench_slow_link.py measured: who wins on which link, and whether that was said beforehand.
+"""Tables of bench_slow_link.py's results: the fastest codec on each link, and the predictions of terngrad_advise.
 
-A baseline is the fastest row of its codec among ours and vendor's. A codec *pays* where its steps are at least 5 % faster than
-those of fp32's baseline, *loses* where they are slower, and is *even* between: terngrad_advise recommends by the same margin.
+A baseline is the fastest row of its codec among ours and vendor's. A codec *pays* if its steps are at least 5 % faster than
+those of fp32's baseline, *loses* if they are slower, and is *even* between: terngrad_advise recommends by the same margin.
 """
 
 MARGIN = 1.05
-SYSTEMS = ("terngrad", "vendor")  # those that terngrad_advise compares
+SYSTEMS = ("terngrad", "vendor")  # systems that terngrad_advise compares
 NAMES = {"none": "Unlimited"}
-FLOATS = ("fp32", "bf16", "fp16")  # codecs of which the others are compared with bf16
+FLOATS = ("fp32", "bf16", "fp16")  # float codecs; others are also compared with bf16
 
 
 def measured(rows, number):
@@ -15,7 +15,7 @@ def measured(rows, number):
 
 
 def baseline(rows, codec, number="steps_per_s", best=max):
-    """The best of `number` among our rows and vendor's of a codec, None without any."""
+    """The best `number` among our and vendor's rows of a codec, None without rows."""
     values = [row[number] for row in measured(rows, number) if row["codec"] == codec and row["system"] in SYSTEMS]
     return best(values, default=None)
 
@@ -25,12 +25,12 @@ def ratio(value, other):
 
 
 def word_for(factor):
-    """What a speed-up over fp32 means."""
+    """Verdict for a speed-up over fp32."""
     return "-" if factor is None else "pays" if factor >= MARGIN else "loses" if factor < 1 else "even"
 
 
 def verdict(row, rows):
-    """Of a row that compresses, what its steps say; "-" for any other."""
+    """Verdict on a row with compression, by its steps; "-" for other rows."""
     if row["codec"] == "fp32" or row["system"] not in SYSTEMS or "steps_per_s" not in row:
         return "-"
     word = word_for(ratio(row["steps_per_s"], baseline(rows, "fp32")))
@@ -49,7 +49,7 @@ def is_recommended(row, advice):
 
 
 def advised(row, advice):
-    """What terngrad_advise said of a row's exchange beforehand, in the words of `verdict`."""
+    """The prediction of terngrad_advise for a row's exchange, in the words of `verdict`."""
     if advice is None or row["codec"] == "fp32" or row["system"] not in SYSTEMS:
         return "-"
     seconds = {(entry["codec"], entry["exchange"] == "vendor"): entry["step_seconds"] for entry in advice["codecs"]}
@@ -71,7 +71,7 @@ def number(value, digits=3):
 
 
 def outcome(row):
-    """One row in a few words."""
+    """Short text on a row's result."""
     for name in ("error", "skipped"):
         if name in row:
             return f"{name}: {row[name]}"
@@ -115,7 +115,7 @@ def table(rows):
 
 
 def wire_lines(rows):
-    """How much shorter the wire is with a codec, where it is told apart."""
+    """Lines on the reduction of wire time by a codec, where it is measured separately."""
     lines = []
     for row in measured(rows, "num_exchanges"):
         if row["codec"] in FLOATS:
@@ -128,7 +128,7 @@ def wire_lines(rows):
 
 
 def comparison_lines(rows):
-    """What was fastest, and how fast what was recommended is."""
+    """Lines on the fastest row and the speed of the recommended one."""
     advice = advice_of(rows)
     ours = [row for row in measured(rows, "steps_per_s") if row["system"] in SYSTEMS]
     if advice is None or not ours:

@@ -23,7 +23,7 @@ import slow_link_report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NET = "cifar10_alexnet"
-CELLS = {  # rows of bench_slow_link.py and the cells of the recipe that have their bits
+CELLS = {  # rows of bench_slow_link.py and the recipe's cells with the same bits
     "fp32": ["fp32", "fp32-momentum"],
     "vendor-fp32": ["fp32"],
     "bf16": ["bf16"],
@@ -63,7 +63,7 @@ def read_lines(path):
 
 
 def curves_of_cells(path):
-    """{cell: curve} of the recipe's runs of all steps, of the last seed recorded."""
+    """{cell: curve} of the recipe's runs of all steps, from the last recorded seed."""
     curves = {}
     for line in read_lines(path):
         if line["scale"] == "1" and line.get("status", "done") == "done":
@@ -76,7 +76,7 @@ def curve_of_pytorch(path):
 
 
 def forecast_seconds(row, advice):
-    """What terngrad_advise said of a step, None where it did not."""
+    """Step duration predicted by terngrad_advise, None if it did not predict it."""
     if advice is None:
         return None
     said = {(entry["codec"], entry["exchange"] == "vendor"): entry["step_seconds"] for entry in advice["codecs"]}
@@ -84,7 +84,7 @@ def forecast_seconds(row, advice):
 
 
 def entries_of(rows, curves, target):
-    """A dictionary for each training that was measured on a link."""
+    """A dictionary for each training measured on a link."""
     advice = slow_link_report.advice_of(rows)
     entries = []
     for row in slow_link_report.measured(rows, "step_seconds"):

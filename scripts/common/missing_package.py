@@ -1,4 +1,4 @@
-"""What to say where a script lacks a Python package."""
+"""Message for a missing Python package."""
 
 import sys
 
@@ -6,7 +6,7 @@ DEBIAN = {"PIL": "python3-pil", "matplotlib": "python3-matplotlib", "numpy": "py
 
 
 def hint(error):
-    """One line for an ImportError: what is missing, for which interpreter, and where it comes from."""
+    """One line for an ImportError: the missing package, the interpreter, and how to get it."""
     name = (error.name or "").partition(".")[0]
     if name in DEBIAN:
         return f"{error} for {sys.executable} (Debian and Ubuntu: {DEBIAN[name]}, for /usr/bin/python3)"

@@ -17,7 +17,7 @@ def block(seed, step, worker, purpose, number):
 
 
 def draws32(seed, step, worker, purpose, first, count):
-    """Numbers of 32 bits, those of draws first to first + count - 1."""
+    """The 32-bit draws first to first + count - 1."""
     blocks = {}
     for draw in range(first, first + count):
         if draw // 4 not in blocks:

@@ -1,9 +1,9 @@
-"""Our nets as nets/*.cpp describe them, in PyTorch: what compare_pytorch.py and bench_pytorch.py have in common."""
+"""The nets of nets/*.cpp in PyTorch, for compare_pytorch.py and bench_pytorch.py."""
 
 import torch
 from torch.nn.functional import avg_pool2d, local_response_norm, max_pool2d, relu
 
-# Channels into a block of GoogLeNet, and out of its convolutions: 1x1; 1x1, 3x3; 1x1, wide; 1x1 on a pool.
+# Input channels of a GoogLeNet block, and output channels of its convolutions: 1x1; 1x1, 3x3; 1x1, wide; 1x1 after pool.
 MIXED_BLOCKS = {
     "3b": (192, 64, 96, 128, 16, 32, 32),
     "3c": (256, 128, 128, 192, 32, 96, 64),
@@ -18,7 +18,7 @@ MIXED_BLOCKS = {
 
 
 def add_mixed_blocks(add_convolution, wide):
-    """nets/models/mixed_block.h. `add_convolution` takes name, inputs, outputs and kernel; `wide`: that of the third branch."""
+    """nets/models/mixed_block.h. `add_convolution` takes name, inputs, outputs and kernel; `wide`: kernel of the third branch."""
     for block, (inputs, a, b, c, d, e, f) in MIXED_BLOCKS.items():
         name = f"mixed_{block}_branch"
         add_convolution(f"{name}0_1x1", inputs, a, 1)
@@ -39,7 +39,7 @@ def mixed_block(convolve, wide, block, x):
 
 
 class LeNet(torch.nn.Module):
-    """nets/models/lenet.cpp. Tensors have PyTorch's shapes; load() takes ours."""
+    """nets/models/lenet.cpp. Tensors have PyTorch's shapes; load() accepts ours."""
 
     image_shape = (28, 28, 1)  # rows, columns, channels
 
@@ -76,17 +76,17 @@ class Cifar10Alexnet(torch.nn.Module):
 
     @staticmethod
     def pool(x):
-        """3x3 with stride 2; on an even size the last window hangs over the bottom and right edge, as in ours."""
+        """3x3 max pool with stride 2; for even sizes padded at the bottom and right, as in our nets."""
         return max_pool2d(x, 3, 2, ceil_mode=True)
 
     @staticmethod
     def normalize(x):
-        """Our alpha, 0.001 / 9, is for the sum over the 9 channels; PyTorch's is for their mean."""
+        """Our alpha, 0.001 / 9, multiplies the sum over the 9 channels; PyTorch's multiplies their mean."""
         return local_response_norm(x, size=9, alpha=0.001, beta=0.75, k=1.0)
 
 
 class Branched(torch.nn.Module):
-    """tests/nets/branched_net.h without dropout, in training: batch norm takes the batch's statistics."""
+    """tests/nets/branched_net.h without dropout, in training mode: batch norm uses the batch's statistics."""
 
     image_shape = (9, 9, 4)
 
@@ -96,7 +96,7 @@ class Branched(torch.nn.Module):
         self.stem_norm = torch.nn.BatchNorm2d(8, eps=0.001)
         self.grouped = torch.nn.Conv2d(8, 6, 3, padding=1, groups=2)
         self.mix = torch.nn.Conv2d(22, 4, 1, groups=2, bias=False)
-        self.mix_norm = torch.nn.BatchNorm2d(4, eps=0.001)  # its weight stays 1: ours has no gamma
+        self.mix_norm = torch.nn.BatchNorm2d(4, eps=0.001)  # weight stays 1: ours has no gamma
         self.fc = torch.nn.Linear(36, 12)
         self.logits = torch.nn.Linear(12, 10)
 
@@ -108,15 +108,15 @@ class Branched(torch.nn.Module):
 
 
 class NormalizedNet(torch.nn.Module):
-    """Of convolutions with batch norms, in training: batch norms take the batch's statistics. Modules have our layers' names."""
+    """Net with batch norms, in training mode: they use the batch's statistics. Modules have our layers' names."""
 
     epsilon = 0.001
 
     def add_layer(self, convolution, norm, inputs, outputs, kernel, stride=1, padding=None):
-        """`padding`: rows and columns on all sides, by default half of the kernel; one more than reaches the image changes nothing."""
+        """`padding`: on all sides, by default half of the kernel; extra padding that no window reaches has no effect."""
         padding = kernel // 2 if padding is None else padding
         setattr(self, convolution, torch.nn.Conv2d(inputs, outputs, kernel, stride, padding, bias=False))
-        setattr(self, norm, torch.nn.BatchNorm2d(outputs, eps=self.epsilon))  # its weight stays 1 where ours has no gamma
+        setattr(self, norm, torch.nn.BatchNorm2d(outputs, eps=self.epsilon))  # weight stays 1 if ours has no gamma
 
     def layer(self, convolution, norm, x):
         return getattr(self, norm)(getattr(self, convolution)(x))
@@ -128,7 +128,7 @@ class NormalizedNet(torch.nn.Module):
         return relu(self.layer(name, f"{name}_norm", x))
 
     def add_dropout_head(self, inputs):
-        """nets/models/dropout_head.cpp, and nothing is dropped."""
+        """nets/models/dropout_head.cpp without dropout."""
         self.fc6 = torch.nn.Linear(inputs, 4096)
         self.fc7 = torch.nn.Linear(4096, 4096)
         self.logits = torch.nn.Linear(4096, 10)
@@ -145,7 +145,7 @@ class ResnetCifar(NormalizedNet):
 
     def __init__(self, units_per_stage):
         super().__init__()
-        self.units = []  # (name, whether it halves the image)
+        self.units = []  # (name, True if it halves the image)
         self.add_layer("conv1", "norm1", 3, 16, 3)
         channels = 16
         for stage in (1, 2, 3):
@@ -163,7 +163,7 @@ class ResnetCifar(NormalizedNet):
         for name, halves in self.units:
             y = relu(self.layer(f"{name}_conv1", f"{name}_norm1", x))
             y = self.layer(f"{name}_conv2", f"{name}_norm2", y)
-            if halves:  # every second row and column, with channels of zeros behind
+            if halves:  # every second row and column, zero channels appended
                 x = torch.nn.functional.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, 0, x.shape[1]))
             x = relu(y + x)
         return self.logits(x.mean((2, 3)))
@@ -172,7 +172,7 @@ class ResnetCifar(NormalizedNet):
 class Alexnet(NormalizedNet):
     """nets/models/alexnet.cpp."""
 
-    image_shape = (92, 92, 3)  # divides by 4 as 224 does, so that 11 rows of stride 4 are padded alike
+    image_shape = (92, 92, 3)  # divisible by 4 as 224, so that the 11x11 kernel with stride 4 has the same padding
 
     def __init__(self):
         super().__init__()
@@ -190,7 +190,7 @@ class Alexnet(NormalizedNet):
     def first_half(self, tower, x):
         for index in ("1", "2"):
             x = self.normalized(f"conv{index}{tower}", x)
-            # Our alpha, 0.0001, is for the sum over the 5 channels; PyTorch's is for their mean.
+            # Our alpha, 0.0001, multiplies the sum over the 5 channels; PyTorch's multiplies their mean.
             x = max_pool2d(local_response_norm(x, size=5, alpha=5e-4, beta=0.75, k=2.0), 3, 2)
         return x
 
@@ -226,7 +226,7 @@ class Vgg(NormalizedNet):
 class Googlenet(NormalizedNet):
     """nets/models/googlenet.cpp."""
 
-    image_shape = (64, 64, 3)  # even before each stride, as 224 is
+    image_shape = (64, 64, 3)  # even before each stride, as with 224
 
     def __init__(self):
         super().__init__()
@@ -259,7 +259,7 @@ class Resnet(NormalizedNet):
         self.image_shape = (32, 32, 3) if takes_small_images else (64, 64, 3)
         self.has_pool = not takes_small_images
         self.add_layer("conv1", "norm1", 3, 64, *((3, 1) if takes_small_images else (7, 2)))
-        self.units = []  # (name, its convolutions, whether its shortcut has one)
+        self.units = []  # (name, convolutions, True if the shortcut has a convolution)
         inputs = 64
         for stage, units in enumerate(units_of_stages, 1):
             for unit in range(1, units + 1):
@@ -289,10 +289,10 @@ class Resnet(NormalizedNet):
 
 
 class AuxiliaryNet(NormalizedNet):
-    """With further classifiers, whose losses count in training, and square images of `side` rows, by default the fewest."""
+    """Net with auxiliary classifiers, whose losses count in training, for images of side `side`, by default the minimum."""
 
-    label_smoothing = 0.0  # of all losses
-    auxiliary_weight = 1.0  # of the losses of all classifiers but the net's own
+    label_smoothing = 0.0  # for all losses
+    auxiliary_weight = 1.0  # weight of the auxiliary losses
 
     def __init__(self, side=None):
         super().__init__()
@@ -300,7 +300,7 @@ class AuxiliaryNet(NormalizedNet):
             self.image_shape = (side, side, self.image_shape[2])
 
     def classifiers(self, images):
-        """The logits of all classifiers, the net's own first."""
+        """Logits of all classifiers, the main one first."""
         raise NotImplementedError
 
     def forward(self, images):
@@ -308,7 +308,7 @@ class AuxiliaryNet(NormalizedNet):
 
 
 class Googlenet2014(AuxiliaryNet):
-    """nets/models/googlenet_2014.cpp, and nothing is dropped."""
+    """nets/models/googlenet_2014.cpp without dropout."""
 
     image_shape = (65, 65, 3)
     auxiliary_weight = 0.3
@@ -319,7 +319,7 @@ class Googlenet2014(AuxiliaryNet):
         self.add_rectified("conv2_1x1", 64, 64, 1)
         self.add_rectified("conv2_3x3", 64, 192, 3)
         add_mixed_blocks(self.add_rectified, wide=5)
-        map_side = -(-self.image_shape[0] // 16)  # of blocks 4: halved four times, rounded up
+        map_side = -(-self.image_shape[0] // 16)  # side of blocks 4: halved four times, rounded up
         self.add_auxiliary_classifier("auxiliary1", 512, map_side)
         self.add_auxiliary_classifier("auxiliary2", 528, map_side)
         self.logits = torch.nn.Linear(1024, 10)
@@ -353,18 +353,18 @@ class Googlenet2014(AuxiliaryNet):
 
     @staticmethod
     def pool(x):
-        """3x3 with stride 2; on an even size the last window hangs over the bottom and right edge, on an odd one over all."""
+        """3x3 max pool with stride 2, padded at the bottom and right for even sizes, on all sides for odd sizes."""
         before_rows, before_columns = x.shape[2] % 2, x.shape[3] % 2
         return max_pool2d(torch.nn.functional.pad(x, (before_columns, 1, before_rows, 1), value=-torch.inf), 3, 2)
 
     @staticmethod
     def normalize(x):
-        """Our alpha, 2e-5, is for the sum over the 5 channels; PyTorch's is for their mean."""
+        """Our alpha, 2e-5, multiplies the sum over the 5 channels; PyTorch's multiplies their mean."""
         return local_response_norm(x, size=5, alpha=1e-4, beta=0.75, k=1.0)
 
 
 class InceptionV3(AuxiliaryNet):
-    """nets/models/inception_v3.cpp, and nothing is dropped."""
+    """nets/models/inception_v3.cpp without dropout."""
 
     image_shape = (107, 107, 3)
     label_smoothing = 0.1
@@ -376,7 +376,7 @@ class InceptionV3(AuxiliaryNet):
 
     def __init__(self, side=None):
         super().__init__(side)
-        self.chains = {}  # by the name of a branch, its convolutions
+        self.chains = {}  # {branch: its convolutions}
         self.add_stem()
         self.add_blocks_35()
         self.add_blocks_17()
@@ -385,12 +385,12 @@ class InceptionV3(AuxiliaryNet):
         self.logits = torch.nn.Linear(2048, 10)
 
     def add_convolution(self, name, inputs, outputs, kernel, stride=1, padding=None):
-        """`kernel`: a side, or rows and columns; `padding`: by default half of it."""
+        """`kernel`: side, or rows and columns; `padding`: by default half of it."""
         kernel = (kernel, kernel) if isinstance(kernel, int) else kernel
         self.add_normalized(name, inputs, outputs, kernel, stride, (kernel[0] // 2, kernel[1] // 2) if padding is None else padding)
 
     def add_chain(self, branch, inputs, *steps):
-        """Convolutions one on top of the other, each of outputs, kernel and, where they are not 1 and half, stride and padding."""
+        """Consecutive convolutions, each given by outputs, kernel and optionally stride (1) and padding (half)."""
         self.chains[branch] = []
         for index, step in enumerate(steps):
             self.add_convolution(f"{branch}_{index}", inputs, *step)
@@ -398,7 +398,7 @@ class InceptionV3(AuxiliaryNet):
             inputs = step[0]
 
     def add_split_chain(self, branch, inputs, *steps):
-        """A chain that ends in a 1x3 and a 3x1 convolution side by side."""
+        """A chain that ends in parallel 1x3 and 3x1 convolutions."""
         self.add_chain(branch, inputs, *steps)
         self.add_convolution(f"{branch}_row", steps[-1][0], 384, (1, 3))
         self.add_convolution(f"{branch}_column", steps[-1][0], 384, (3, 1))
@@ -435,9 +435,9 @@ class InceptionV3(AuxiliaryNet):
         self.auxiliary_logits = torch.nn.Linear(768, 10)
 
     def auxiliary_side(self):
-        """Rows of what the auxiliary classifier's average leaves."""
+        """Side of the auxiliary classifier's pooled map."""
         side = self.image_shape[0]
-        for window, stride in ((3, 2), (3, 1), (3, 2), (3, 1), (3, 2), (3, 2), (5, 3)):  # all that do not pad, in order
+        for window, stride in ((3, 2), (3, 1), (3, 2), (3, 1), (3, 2), (3, 2), (5, 3)):  # all layers without padding, in order
             side = (side - window) // stride + 1
         return side
 
@@ -497,7 +497,7 @@ class InceptionV3(AuxiliaryNet):
 
     @staticmethod
     def average(x):
-        """As TensorFlow's, over that part of the window that lies in the image."""
+        """Average pool over the part of the window inside the image, as in TensorFlow."""
         return avg_pool2d(x, 3, 1, padding=1, count_include_pad=False)
 
 
@@ -523,7 +523,7 @@ class AlexnetV2(NormalizedNet):
 
 
 class Cifarnet(Cifar10Alexnet):
-    """nets/models/cifarnet.cpp, and nothing is dropped."""
+    """nets/models/cifarnet.cpp without dropout."""
 
     image_shape = (32, 32, 3)
 
@@ -559,22 +559,22 @@ TENSORS = {"weights": "weight", "biases": "bias", "gamma": "weight", "beta": "bi
 
 
 def flatten(images):
-    """[n, channels, rows, columns] to vectors in our order: rows, columns, channels."""
+    """Flattens [n, channels, rows, columns] in our order: rows, columns, channels."""
     return images.permute(0, 2, 3, 1).flatten(1)
 
 
 def load(net, tensors):
-    """Copies tensors named and shaped as ours ("conv1/weights" is [rows, columns, in, out])."""
+    """Copies tensors with our names and shapes ("conv1/weights" is [rows, columns, in, out]) to a net."""
     for name, ours in tensors.items():
         tensor_of(net, name).data.copy_(to_pytorch(ours))
 
 
 def tensor_of(net, name):
-    """The parameter or moving statistic of `net` that we call `name`."""
+    """The parameter or moving statistic of `net` with our name `name`."""
     layer, kind = name.split("/")
     return getattr(getattr(net, layer), TENSORS[kind])
 
 
 def to_pytorch(tensor):
-    """[rows, columns, in, out] to [out, in, rows, columns]; [in, out] to [out, in]; vectors as they are."""
+    """Transposes [rows, columns, in, out] to [out, in, rows, columns], [in, out] to [out, in]; vectors are unchanged."""
     return tensor.permute(3, 2, 0, 1) if tensor.dim() == 4 else tensor.t() if tensor.dim() == 2 else tensor

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A wheel of the Python package for other machines: the libraries that Debian has as shared ones only go into it.
+# Builds a wheel of the Python package for other machines, including the libraries that Debian has only as shared ones.
 set -euo pipefail
 
 usage() {

@@ -28,7 +28,7 @@ OPTIONS = ["--batch_size", "16", "--num_nodes", "2", "--grad_bits", "1", "--clip
 
 
 def report(name, problems):
-    """Prints one line, and the first problems; true if there are none."""
+    """Prints one line and the first problems. @returns True without problems"""
     print(f"{name:60} {'ok' if not problems else f'{len(problems)} WRONG'}")
     for problem in problems[:5]:
         print(f"    {problem}")
@@ -36,7 +36,7 @@ def report(name, problems):
 
 
 def numbers(tag, value):
-    """(tag, number) of a metrics value; None where it is no finite number. Texts are left out."""
+    """(tag, number) of a metrics value; None for nonfinite numbers. Texts are skipped."""
     if isinstance(value, dict):
         for key, member in value.items():
             yield from numbers(f"{tag}/{key}", member)
@@ -70,7 +70,7 @@ def open_events(folder):
 
 
 def check_scalars(folder):
-    """Every number of metrics.jsonl is there, once, and no other."""
+    """Checks that the scalars are exactly the numbers of metrics.jsonl, each once."""
     expected = scalars_of_metrics(folder / "metrics.jsonl")
     events = open_events(folder)
     found = {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
@@ -89,7 +89,7 @@ def check_scalars(folder):
 
 
 def check_buckets(run):
-    """Histograms are whole in themselves, at the steps asked for."""
+    """Checks that histograms are consistent and at the requested steps."""
     events = open_events(run)
     problems = []
     tags = events.Tags()["histograms"]
@@ -110,7 +110,7 @@ def close(a, b):
 
 
 def check_parameters(run):
-    """Histograms of parameters are those of the tensors in the checkpoints, counted again here."""
+    """Compares histograms of parameters with histograms computed from checkpoint tensors."""
     events = open_events(run)
     problems = []
     count = 0
@@ -137,7 +137,7 @@ def check_parameters(run):
 
 
 def check_lines(run):
-    """Lines of histograms.jsonl are the event files' histograms, in buckets that are unions of theirs."""
+    """Checks that lines of histograms.jsonl are the event files' histograms with merged buckets."""
     events = open_events(run)
     problems = []
     found = {(tag, event.step): event.histogram_value
@@ -150,7 +150,7 @@ def check_lines(run):
         same = all(close(getattr(theirs, name), line[name]) for name in ("num", "min", "max", "sum", "sum_squares"))
         counts = dict.fromkeys(line["limits"], 0)
         for limit, count in zip(theirs.bucket_limit, theirs.bucket):
-            # Limits of the file have 5 digits.
+            # Limits in the file have 5 digits.
             counts[next(each for each in line["limits"] if each >= limit - 1e-4 * abs(limit))] += count
         if not same or list(counts.values()) != line["counts"]:
             problems.append(f"{place}: {line}")
@@ -158,7 +158,7 @@ def check_lines(run):
 
 
 def check_telemetry(run):
-    """Histograms of gradients agree with the telemetry of the same steps."""
+    """Compares histograms of gradients with the telemetry of the same steps."""
     events = open_events(run)
     problems = []
     count = 0
@@ -177,7 +177,7 @@ def check_telemetry(run):
                 "max_abs": close(max(-gradient.min, gradient.max), told["max_abs"]),
                 "norm": close(math.sqrt(gradient.sum_squares), told["norm"]),
                 "kept_norm": told["norm"] == 0 or close(math.sqrt(clipped.sum_squares / gradient.sum_squares), told["kept_norm"]),
-                # Tiny numbers that travelled as fp32 share a bucket with zeros.
+                # Tiny numbers in tensors sent as fp32 share a bucket with zeros.
                 "zero_fraction": told["scaler"] == 0 or close(zeros / sent.num, told["zero_fraction"]),
                 "scaler": told["scaler"] == 0 or close(max(-sent.min, sent.max), told["scaler"]),
             }
@@ -225,7 +225,7 @@ if __name__ == "__main__":
         import numpy
         from safetensors import safe_open
 
-        # It announces that TensorFlow is not installed, which it does not need.
+        # Suppresses tensorboard's message that TensorFlow is missing, which is not needed.
         logging.disable(logging.WARNING)
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     except ImportError as missing:

@@ -19,16 +19,16 @@ import missing_package
 import philox
 
 SKIPPED = 77
-SEED = 20170522  # as terngrad_dump_preprocessing
-OBJECTS = ((0.1, 0.15, 0.3, 0.4), (0.55, 0.5, 0.95, 0.85))  # x_min, y_min, x_max, y_max of images of odd number
-AUGMENTATION = 6  # the purpose of the draws
+SEED = 20170522  # as in terngrad_dump_preprocessing
+OBJECTS = ((0.1, 0.15, 0.3, 0.4), (0.55, 0.5, 0.95, 0.85))  # x_min, y_min, x_max, y_max in images with odd numbers
+AUGMENTATION = 6  # DrawPurpose of the draws
 MEANS = (123.68, 116.78, 103.94)
-MAX_DECODING_DIFFERENCE = 2  # of two versions of libjpeg
+MAX_DECODING_DIFFERENCE = 2  # between two versions of libjpeg
 RANGES = {"alexnet": 255, "vgg": 255, "inception": 2, "standard": 2}
 
 
 class Draws:
-    """The words of one visit to one example."""
+    """Random words of one visit to one example."""
 
     def __init__(self, epoch, index):
         self.epoch, self.index = epoch, index
@@ -46,7 +46,7 @@ def below(word, count):
 
 
 def positions(source, target):
-    """In float, as TensorFlow 1 computes them."""
+    """Source positions in float, as in TensorFlow 1."""
     return numpy.float32(source) / numpy.float32(target) * numpy.arange(target, dtype=numpy.float32)
 
 
@@ -103,7 +103,7 @@ def resize(pixels, height, width, method):
 
 
 def crop(image, size, draws):
-    """At random and perhaps flipped, or the middle."""
+    """A random crop, possibly flipped, or without draws the centre crop."""
     spare = image.shape[0] - size, image.shape[1] - size
     if draws is None:
         top, left = spare[0] // 2, spare[1] // 2
@@ -132,7 +132,7 @@ def standard(pixels, size, draws, _objects):
 
 
 def draw_attempt(height, width, words):
-    """top, left, height, width of a box; None if it fails."""
+    """(top, left, height, width) of a box; None if the attempt fails."""
     aspect = 0.75 + (1.33 - 0.75) * uniform(words[0])
     total = height * width
     largest = min(height, round(math.sqrt(total / aspect)), math.floor((width + 0.5) / aspect))
@@ -151,7 +151,7 @@ def draw_attempt(height, width, words):
 
 
 def shows(box, left, top, right, bottom):
-    """Whether a box shows at least a tenth of an object."""
+    """True if a box contains at least a tenth of an object."""
     rows = min(bottom, box[0] + box[2]) - max(top, box[0])
     columns = min(right, box[1] + box[3]) - max(left, box[1])
     size = (bottom - top) * (right - left)
@@ -216,7 +216,7 @@ PREPROCESSINGS = {"alexnet": alexnet, "vgg": vgg, "inception": inception, "stand
 
 
 def read_images(folder):
-    """Each image's pixels, as Pillow decodes them; as we do where its libjpeg is another one that rounds otherwise."""
+    """Each image's pixels as decoded by Pillow, or by us if Pillow's libjpeg rounds differently."""
     ours = numpy.fromfile(folder / "pixels.u8", dtype=numpy.uint8)
     images, begin, largest = [], 0, 0
     for line in (folder / "images.txt").read_text().splitlines():
@@ -241,7 +241,7 @@ def compare(folder, size, visits, bound):
             for visit in range(visits + 1):
                 draws = Draws(visit, i) if visit < visits else None
                 theirs = preprocess(pixels, size, draws, OBJECTS if i % 2 == 1 else ())
-                # max() of NaN is not beyond any bound: ask the other way round.
+                # Written so that NaN fails.
                 difference = float(abs(ours[i, visit] - theirs).max()) / RANGES[name]
                 largest = largest if difference <= largest else difference
         is_close = largest <= bound

@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Each library with the libraries below it. The benchmarks count as one above all others: none includes them.
+# Each library with the libraries below it. The benchmarks count as a library above all others.
 LIBRARIES = {
     "kernels": [],
     "compress": ["kernels"],
@@ -25,7 +25,7 @@ LIBRARIES = {
     "capi": ["kernels", "compress"],
     "bench": ["kernels", "compress", "nets", "datasets", "trainers", "python", "capi"],
 }
-# From the ground up; rooms of one floor do not include each other.
+# Floors from bottom to top; rooms of one floor must not include each other.
 FLOORS = {
     "kernels": [["runtime"], ["tensor"], ["random"], ["statistics", "optimizer", "factors"], ["codes"], ["sparse"]],
     "compress": [["comm"], ["codec"], ["codecs"], ["plan"], ["wire", "memory"], ["exchange"], ["cost"]],
@@ -37,9 +37,9 @@ FLOORS = {
     "bench": [],
 }
 MAX_FILES = 45
-# Two files for each kind of layer, and kernels beside them.
+# Two files for each kind of layer, plus kernels.
 MAX_FILES_OF = {"nets/cuda": 60}
-# Of ours, directly or not: who needs more does several jobs, or includes what a declaration would do for.
+# Limit of our headers, direct or indirect. More indicates several responsibilities, or missing forward declarations.
 MAX_HEADERS = 55
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include "([^"]+)"', re.MULTILINE)
 
@@ -51,7 +51,7 @@ def checked_files():
 
 
 def floor_of(file):
-    """(library, floor), the floor None for a file in no room."""
+    """(library, floor); floor is None for a file outside of rooms."""
     library, room = file.split("/")[:2]
     for floor, rooms in enumerate(FLOORS[library]):
         if room in rooms:
@@ -74,7 +74,7 @@ def is_allowed(file, included):
 
 
 def find_circle(includes):
-    """Files that include each other in a loop, or nothing."""
+    """Files that form a circle of includes, or nothing."""
     done, path = set(), []
 
     def visit(file):

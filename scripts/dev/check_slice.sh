@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One of the eight parts of the checks that are too slow for every change.
+# Runs one of eight slices of the checks that are too slow for every change.
 set -euo pipefail
 
 usage() {
@@ -40,8 +40,8 @@ slices=(A B C D E F G H)
 notes=${XDG_CACHE_HOME:-$HOME/.cache}/terngrad-slices
 mkdir -p "$notes"
 
-# The slice without a note that is due by the number of commits, so that machines without notes differ; else the one whose
-# note is oldest.
+# Prints the slice to run: the next one without a note, starting at the number of commits, so that machines without notes
+# differ; else the slice with the oldest note.
 choose_slice() {
   local first name i
   first=$(($(git rev-list --count HEAD 2>/dev/null || echo 0) % ${#slices[@]}))
@@ -56,7 +56,7 @@ choose_slice() {
 }
 if [[ -z $slice ]]; then slice=$(choose_slice); fi
 
-# Most tests have the label of their program.
+# Most tests are labelled with their program.
 labels=()
 case $slice in
   A)
@@ -103,7 +103,7 @@ if ((${#labels[@]} == 0)); then labels=("${targets[@]}"); fi
 either=$(printf '|%s' "${labels[@]}")
 scripts/test.sh "$preset" --targets "${targets[*]}" -L "^(${either:1})\$" -LE '^slow$'
 
-# Slow tests of the optimised build, every eighth of them.
+# Every eighth slow test of the optimised build.
 number=1
 for name in "${slices[@]}"; do
   if [[ $name == "$slice" ]]; then break; fi

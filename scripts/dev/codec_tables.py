@@ -15,19 +15,19 @@ SCRIPT = "codec_tables"
 
 
 def fact_text(fact):
-    """"yes", "no", "yes, not with `a=b`", "with `a=b`"."""
+    """Text for a fact: "yes", "no", "yes, not with `a=b`", "with `a=b`"."""
     if not fact["changed_by"]:
         return "yes" if fact["by_default"] else "no"
     return ("yes, not with " if fact["by_default"] else "with ") + code(fact["changed_by"])
 
 
 def measured_bits(page):
-    """{spec: bits} of the table of docs/codecs.md that a test measures."""
+    """{spec: bits} from the table of docs/codecs.md that a test measures."""
     return {spec: float(bits) for spec, bits in re.findall(r"^\| `([^`]+)` \| ([\d.]+) \| [\d.e+-]+ \|$", page, re.MULTILINE)}
 
 
 def bits_text(codec, measured):
-    """@param measured  of the codec with its defaults, whose size depends on the data or the tensor's shape"""
+    """Bits per element. @param measured  measured bits of the codec with defaults, if its size depends on the data or shape"""
     varying = [f"{measured:.2g} measured"] if codec["most_bits"] else []
     text = ", ".join(varying + [f"{bits:.3g}" for bits in codec["bits_per_element"]])
     return f"{text}; varies with {code(codec['varying_by'])}" if codec["varying_by"] else text
@@ -38,7 +38,7 @@ def gpus_text(codec):
 
 
 def overview(codecs, link, measured):
-    """One row for each codec. @param link  of a codec's name, {} its name; measured: of measured_bits()"""
+    """Table with a row per codec. @param link  format of a link, with {} for the codec's name. @param measured  measured_bits()"""
     lines = ["| codec | bits per element | unbiased | codes of workers add up | on GPUs | from |", "| --- | --- | --- | --- | --- | --- |"]
     for codec in codecs:
         adds_up = "as floats" if codec["sums_as_float"] else fact_text(codec["summable"])

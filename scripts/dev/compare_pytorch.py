@@ -17,14 +17,14 @@ import tempfile
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 import missing_package
 
-# Of pytorch_nets.NETS, which needs PyTorch.
+# Names of pytorch_nets.NETS, which cannot be imported without PyTorch.
 NAMES = ("alexnet", "alexnet_v2", "branched", "cifar10_alexnet", "cifarnet", "googlenet", "googlenet_2014", "inception_v3", "lenet",
          "resnet_18", "resnet_18_cifar", "resnet_20", "resnet_50", "resnet_56", "vgg_16", "vgg_a")
 SKIPPED = 77
 
 
 def read_tensors(folder, file_name, layout="layout.txt"):
-    """The tensors of a flat buffer by name, shaped as `layout` says."""
+    """The tensors of a flat buffer by name, with shapes from `layout`."""
     flat = torch.from_numpy(numpy.fromfile(folder / file_name, dtype="<f4"))
     tensors = {}
     for line in (folder / layout).read_text().splitlines():
@@ -36,13 +36,13 @@ def read_tensors(folder, file_name, layout="layout.txt"):
 
 
 def relative_difference(ours, theirs, scale=None):
-    """`scale`: in place of `theirs` where differences are to be seen beside something larger."""
+    """max|ours - theirs| relative to `scale`, by default `theirs`."""
     return float((ours - theirs).abs().max() / (theirs if scale is None else scale).abs().max())
 
 
 def gradient_difference(net, name, ours):
-    """Gradients of an offset behind which another batch norm comes cancel almost: seen beside those of its factor, sums of the same
-    terms times normalized values, if these are larger."""
+    """Relative difference of a gradient. Gradients of an offset before another batch norm almost cancel: they are compared with
+    those of its factor, sums of the same terms times normalized values, if these are larger."""
     theirs = tensor_of(net, name).grad
     layer, kind = name.split("/")
     if kind != "beta":
@@ -51,20 +51,20 @@ def gradient_difference(net, name, ours):
 
 
 class BatchStatistics:
-    """Makes the batch norms of a net keep the statistics of one pass, as our first step does, and counts their values."""
+    """Makes the batch norms of a net store the statistics of one pass, as in our first step, and counts their values."""
 
     def __init__(self, net):
-        self.num_values = {}  # of a channel, by the name of the batch norm
+        self.num_values = {}  # values per channel, by the name of the batch norm
         for name, module in net.named_modules():
             if isinstance(module, torch.nn.BatchNorm2d):
-                module.momentum = 1  # our averages' weights sum to 1 after every step: the first replaces what was there
+                module.momentum = 1  # our averages' weights sum to 1 after every step: the first step replaces the initial values
                 module.register_forward_hook(functools.partial(self.count, name))
 
     def count(self, name, module, inputs, _):
         self.num_values[name] = inputs[0].numel() // module.num_features
 
     def difference(self, net, name, ours):
-        """Our moving variances average biased variances, sums over n of squares; PyTorch's running_var has sums over n - 1."""
+        """Difference of moving statistics. Our variances are biased (divided by n), PyTorch's running_var is divided by n - 1."""
         layer, kind = name.split("/")
         theirs = tensor_of(net, name)
         if kind == "moving_mean":
@@ -74,7 +74,7 @@ class BatchStatistics:
 
 
 def compute_losses(net, images, labels):
-    """The logits, their loss, and the sum of the auxiliary losses times their weights, which is 0 in most nets."""
+    """The logits, their loss, and the weighted sum of auxiliary losses (0 in most nets)."""
     is_auxiliary = isinstance(net, AuxiliaryNet)
     logits, *others = net.classifiers(images) if is_auxiliary else [net(images)]
     smoothing = net.label_smoothing if is_auxiliary else 0.0
@@ -92,7 +92,7 @@ def read_examples(net, folder):
 
 
 def differences(net, folder):
-    """(what, relative difference, whether of a gradient) of losses, logits, gradients and moving statistics."""
+    """(name, relative difference, True for a gradient) of losses, logits, gradients and moving statistics."""
     load(net, read_tensors(folder, "parameters.f32"))
     statistics = BatchStatistics(net)
     logits, loss, auxiliary_loss = compute_losses(net, *read_examples(net, folder))
@@ -111,7 +111,7 @@ def differences(net, folder):
 
 
 def compare(net, folder, bound):
-    """Prints a line for each difference. @returns whether all gradients, and whether all else is within the bound (NaN is not)"""
+    """Prints a line for each difference. @returns (gradients, all others): True if within the bound; NaN is not"""
     is_good = {True: True, False: True}
     for what, difference, is_gradient in differences(net, folder):
         is_within = difference <= bound
@@ -121,7 +121,7 @@ def compare(net, folder, bound):
 
 
 def make_net(options):
-    """@throws ValueError for an image size that the net cannot have"""
+    """Creates the net. @throws ValueError for an image size that it does not support"""
     net = NETS[options.net]()
     if options.image_size is None:
         return net
@@ -153,7 +153,7 @@ def parse():
 
 
 def compare_batch(options, batch):
-    """compare() of a batch by its number, from 1."""
+    """compare() for a batch, numbered from 1."""
     with tempfile.TemporaryDirectory() as folder:
         numbers = [str(number) for number in (options.examples, options.image_size or 0, batch)]
         command = [options.program.resolve(), options.net, folder, *numbers]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes the parsers of files and messages, and the exchange behind them, for a while.
+# Fuzzes the parsers of files and messages, and the exchange, for a limited time.
 set -euo pipefail
 
 usage() {
@@ -78,7 +78,7 @@ if [[ -n $corpus ]]; then corpus=$(realpath -m -- "$corpus"); fi
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 scripts/install_deps.sh --fuzz
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
-# As in scripts/test.sh: a smaller limit here would take away what that compiled.
+# The cache size of scripts/test.sh: a smaller limit would evict its objects.
 if [[ -z ${CCACHE_MAXSIZE-} && $(ccache --get-config max_size 2>/dev/null) == 5.0* ]]; then export CCACHE_MAXSIZE=15G; fi
 started=$SECONDS
 cmake --preset fuzz
@@ -88,8 +88,8 @@ seeds=build/fuzz/seeds
 build/fuzz/bin/fuzz_make_corpus "$seeds"
 corpus=${corpus:-$PWD/build/fuzz/corpus}
 
-# run TARGET ARGUMENT...: runs one target; its log is shown if it fails. Inputs of 64 KiB reach all there is; 10 s and 1 GiB
-# for one of them would be a finding.
+# run TARGET ARGUMENT...: runs one target and shows its log if it fails. Inputs of 64 KiB reach all code; an input that takes
+# 10 s or 1 GiB counts as a finding.
 run() {
   local target=$1 folder=build/fuzz/findings/$1 log=build/fuzz/findings/$1.log
   shift
@@ -102,7 +102,7 @@ run() {
   fi
 }
 
-# shrink TARGET: of what is kept leaves as few inputs as reach all that it reaches.
+# shrink TARGET: minimizes the corpus, keeping its coverage.
 shrink() {
   local kept=$corpus/$1 smaller
   if [[ -z $(ls "$kept") ]]; then return; fi
@@ -116,7 +116,7 @@ shrink() {
   fi
 }
 
-# fuzz TARGET: replays what is there, or continues from it for a while.
+# fuzz TARGET: replays the corpus, or fuzzes from it for a limited time.
 fuzz() {
   local target=$1 did
   mkdir -p "$corpus/$target"

@@ -1,4 +1,4 @@
-"""Tables of documentation that programs write between two marks of a page: what the scripts that do so share."""
+"""Helpers for scripts that generate tables of the documentation between two marks of a page."""
 
 import argparse
 import json
@@ -13,8 +13,8 @@ def marks(name, script):
 
 
 def with_lines(text, name, lines, script):
-    """The text with these lines between the marks of that name. @param script  that writes them. @throws ValueError unless they
-    are there once"""
+    """The text with the lines between the marks `name` replaced. @param script  the script that writes them. @throws ValueError
+    unless the marks occur once"""
     begin, end = marks(name, script)
     if text.count(begin) != 1 or text.count(end) != 1:
         raise ValueError(f"expected one line '{begin}' and one '{end}'")
@@ -27,13 +27,13 @@ def code(words):
 
 
 def answer(program, question):
-    """What the program prints in JSON. @throws subprocess.CalledProcessError if it fails"""
+    """The JSON that the program prints. @throws subprocess.CalledProcessError if it fails"""
     return json.loads(subprocess.run([program, question], check=True, capture_output=True, text=True).stdout)
 
 
 def update(doc, contents, arguments=None):
-    """Writes the files, or with --check only says which differ. @param contents  of the path of terngrad_train, gives {path: text}
-    @returns the exit code"""
+    """Writes the files, or with --check reports which differ. @param contents  function from the path of terngrad_train to
+    {path: text}. @returns the exit code"""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/release/bin/terngrad_train", help="terngrad_train")
     parser.add_argument("--check", action="store_true", help="writes nothing; exit code 1 if a file differs")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks that need no test run: layout, clang-tidy, and the rules about folders that no compiler knows.
+# Checks that need no test run: formatting, clang-tidy, and rules about folders.
 set -euo pipefail
 
 usage() {
@@ -34,7 +34,7 @@ esac
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 scripts/install_deps.sh --lint
 
-# Files of the working tree, those not yet added included; a deleted one is still in git's index.
+# Files of the working tree, including untracked ones; deleted files are still in git's index.
 list_files() {
   git ls-files --cached --others --exclude-standard -- "$@" | while IFS= read -r file; do
     if [[ -f $file ]]; then echo "$file"; fi
@@ -62,7 +62,7 @@ check_format() {
   fail "layout differs (scripts/dev/lint.sh --fix repairs it): ${differing:-$output}"
 }
 
-# Sources without their own test name, each with the reason.
+# Sources without a test of their name, with the reason.
 is_exempt_from_tests() {
   case $1 in
     kernels/codes/cpu/ternarize_chunk.cpp) return 0 ;; # inner loop of kernels/codes/ternarize, tested there on every SIMD target
@@ -82,9 +82,9 @@ is_exempt_from_tests() {
 }
 
 # Every source x.cpp has tests/<folder>/x_test.cpp. One test serves an operation and its implementation in a backend's
-# folder (kernels/codes/ternarize.cpp and kernels/codes/cpu/ternarize.cpp); a file only a backend has may have its test in that
-# backend's folder too. A CUDA source has its own test, which compares it with the CPU's. Main programs are tested
-# through the commands.
+# folder (kernels/codes/ternarize.cpp and kernels/codes/cpu/ternarize.cpp); a file that only a backend has may have its test in
+# that backend's folder. A CUDA source has its own test, which compares it with the CPU's. Main programs are tested through the
+# commands.
 check_tests_mirror_sources() {
   local source folder name test
   for source in "${sources[@]}"; do
@@ -92,14 +92,14 @@ check_tests_mirror_sources() {
     name=$(basename "${source%.*}")
     if [[ -f tests/$folder/${name}_test.cpp ]]; then continue; fi
     test=tests/$(dirname "$folder")/${name}_test.cpp
-    # The test of a CUDA source must declare tests for a GPU.
+    # The test of a CUDA source must use testing::CudaTest.
     if [[ -f $test ]] && { [[ $source != *.cu ]] || grep -q 'testing::CudaTest' "$test"; }; then continue; fi
     if is_exempt_from_tests "$source" || grep -qE '^int main\(' "$source"; then continue; fi
     fail "$source has no tests/$folder/${name}_test.cpp"
   done
 }
 
-# A test that no CMakeLists.txt names is never compiled.
+# Tests that no CMakeLists.txt lists are never compiled.
 check_tests_are_registered() {
   local test name
   while IFS= read -r test; do
@@ -110,7 +110,7 @@ check_tests_are_registered() {
   done < <(list_files 'tests/*_test.cpp')
 }
 
-# Each test has its own namespace, named after the file: tests are compiled several at a time.
+# Each test has its own namespace, named after the file, because several tests are compiled together.
 check_test_namespaces() {
   local test
   while IFS= read -r test; do
@@ -120,7 +120,7 @@ check_test_namespaces() {
   done < <(list_files 'tests/*_test.cpp')
 }
 
-# Includes go down only.
+# Includes only go to lower libraries.
 check_includes() {
   local file folder allowed included wrong
   for file in "${cpp_files[@]}"; do
@@ -135,7 +135,7 @@ check_includes() {
     esac
     wrong=$(grep -nE '^ *# *include "' "$file" | grep -vE "include \"($allowed)/" || true)
     if [[ -n $wrong ]]; then fail "$file may include from $allowed only, by paths from the root: $wrong"; fi
-    # A backend's folder is internal to the folder above it, except for the parts of CUDA kernels that all may include.
+    # Headers in a backend's folder are internal to the folder above it, except that all CUDA sources may use kernels' .cuh files.
     while IFS= read -r included; do
       if [[ $file == */cuda/* && $included == kernels/*/cuda/*.cuh ]]; then continue; fi
       if [[ ${included%%/*} != "$folder" ]]; then fail "$file includes $included, which is internal"; fi
@@ -143,7 +143,7 @@ check_includes() {
   done
 }
 
-# Rooms, their floors, circles of includes, and crowded folders.
+# Floors of rooms, circles of includes, and crowded folders.
 check_rooms() {
   scripts/dev/check_rooms.py || fail "check_rooms.py found something"
 }
@@ -163,7 +163,7 @@ check_open_ends() {
   if [[ -n $found ]]; then fail "finish these, or open an issue and cite it: $found"; fi
 }
 
-# Links of documents lead to files of the project.
+# Links in documents lead to files of the project.
 check_links() {
   local file target
   while IFS= read -r file; do
@@ -186,7 +186,7 @@ check_scripts() {
   local script
   for script in "${shell_files[@]}"; do
     bash -n "$script" || fail "$script does not parse"
-    # One without #! is sourced by others.
+    # Scripts without #! are sourced by others.
     if [[ ! -x $script && $(head -c 2 "$script") == '#!' ]]; then fail "$script is not executable"; fi
   done
   shellcheck "${shell_files[@]}" || fail "shellcheck found something"

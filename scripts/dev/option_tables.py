@@ -22,7 +22,7 @@ def cell(text):
 
 
 def values_text(option):
-    """What is accepted, with the default."""
+    """The accepted values with the default."""
     if option["type"] == "flag":
         values = "flag"
     elif option["accepted"].startswith("one of "):
@@ -39,7 +39,7 @@ def needs_text(option):
 
 
 def role_text(option):
-    """The role, and the entries of the identity unless that is one of the option's name."""
+    """The role, with the option's entries in the identity if their names differ from the option."""
     keys = option["identity"]
     return option["role"] + (f": {code(keys)}" if keys and keys != [option["name"]] else "")
 
@@ -53,7 +53,7 @@ def group_table(options):
 
 
 def reference(options):
-    """A table for each group of --help."""
+    """A table for each group of options in --help."""
     lines = []
     for group in dict.fromkeys(option["group"] for option in options):
         lines += ([""] if lines else []) + [f"### {group.partition(' (')[0]}", ""]
@@ -62,7 +62,7 @@ def reference(options):
 
 
 def original_table(registry):
-    """What became of the original's options: those that are here, then those that are refused."""
+    """Table of the original's options: supported ones, then rejected ones."""
     lines = ["| flag of the original | here |", "| --- | --- |"]
     for option in registry["options"]:
         if option["original"]:
@@ -74,13 +74,13 @@ def original_table(registry):
 
 
 def own_options(registry):
-    """The names that only this program has, in lines of at most 120 characters."""
+    """Names of options that the original lacks, in lines of at most 120 characters."""
     return textwrap.wrap(code("--" + option["name"] for option in registry["options"] if not option["original"]) + ".", 120,
                          break_on_hyphens=False)
 
 
 def not_compared(options):
-    """Options in which equal runs may differ."""
+    """Options that may differ between equal runs."""
     return [option["name"] for option in options if not option["compared"]]
 
 

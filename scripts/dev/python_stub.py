@@ -18,7 +18,7 @@ SKIPPED = 77
 
 
 def exception_classes(module):
-    """The exceptions of the module as classes, bases before those derived from them."""
+    """Class declarations of the module's exceptions, base classes first."""
     found = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, Exception)]
     found.sort(key=lambda value: (len(value.__mro__), value.__name__))
     return "\n".join(f"class {value.__name__}({', '.join(base.__name__ for base in value.__bases__)}): ...\n" for value in found)

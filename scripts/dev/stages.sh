@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Stages of .ci/run and scripts/check_all.sh: each command with its wall time and CPU seconds. To be sourced in the root.
+# Stages of .ci/run and scripts/check_all.sh: runs commands and records wall time and CPU seconds. Source it in the root.
 
-# Fuzzing continues from what it has kept, and tests replay that.
+# Fuzzing extends this corpus, and tests replay it.
 export TERNGRAD_FUZZ_CORPUS=${TERNGRAD_FUZZ_CORPUS-${XDG_CACHE_HOME:-$HOME/.cache}/terngrad-fuzz}
 
 stage_logs=$(mktemp -d)
@@ -10,14 +10,14 @@ stage_times=()
 stage_failures=()
 stages_started=$SECONDS
 
-# child_cpu VARIABLE: user and system seconds of all children that have ended so far. (A subshell would only know its own.)
+# child_cpu VARIABLE: user and system seconds of all ended children. (A subshell would count only its own.)
 child_cpu() {
   times >"$stage_logs/times"
   printf -v "$1" '%s' "$(awk 'NR == 2 { gsub(/[ms]/, " "); printf "%d", 60 * $1 + $2 + 60 * $3 + $4 }' "$stage_logs/times")"
 }
 
-# run_stage NAME COMMAND...: runs a command, shows and keeps its output, and notes its time. Its failure is kept for
-# finish_stages, so that one run shows all that is wrong.
+# run_stage NAME COMMAND...: runs a command, shows and saves its output, and records its time. A failure is remembered for
+# finish_stages, so that one run reports all failures.
 run_stage() {
   local name=$1 started=$SECONDS before after verdict=passed
   shift
@@ -32,7 +32,7 @@ run_stage() {
   echo "=== ${stage_times[-1]}"
 }
 
-# Prints the table of stages. Fails if one has failed.
+# Prints the table of stages. Fails if a stage has failed.
 finish_stages() {
   local all
   child_cpu all
@@ -48,13 +48,13 @@ finish_stages() {
 # build_against PREFIX FOLDER PROGRAM: builds a program outside the project against an installed package and runs it.
 build_against() {
   local build=$stage_logs/$3-build
-  # Joined by && because a shell function whose failure is tested does not stop at the first error by itself.
+  # Joined by &&, because set -e is disabled in a function whose exit code is tested.
   cmake -S "$2" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$1" &&
     cmake --build "$build" &&
     "$build/$3"
 }
 
-# run_c_program PREFIX: a program in C, built against an installed library without CMake.
+# run_c_program PREFIX: builds a C program against an installed library without CMake, and runs it.
 run_c_program() {
   local text flags
   text=$(PKG_CONFIG_PATH=$1/lib/pkgconfig pkg-config --cflags --libs terngrad) &&
@@ -63,7 +63,7 @@ run_c_program() {
     "$stage_logs/mean"
 }
 
-# Installs the ci build and uses it as others do, for compression only, for training, and from C.
+# Installs the ci build and uses it from other programs: for compression only, for training, and from C.
 check_consumers() {
   cmake --install build/ci --prefix "$stage_logs/prefix" >/dev/null &&
     build_against "$stage_logs/prefix" tests/consumer consumer &&

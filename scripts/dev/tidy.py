@@ -27,8 +27,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 NUM_PROCESSORS = len(os.sched_getaffinity(0))
 CONFIG = ROOT / ".clang-tidy"
 
-# Beside .clang-tidy. The build's flags are g++'s; clang knows most of them. The static analyzer leaves a function after a third of
-# its default number of steps: it finds early what it finds, and spent half of all time on following a few functions to the end.
+# Options in addition to .clang-tidy. The build's flags are g++'s; clang knows most of them. The static analyzer stops in a
+# function after a third of its default number of steps, because it spent half of its time on a few functions without findings.
 OPTIONS = ["--quiet", "--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wreserved-identifier",
            "--extra-arg=-Wreserved-macro-identifier", "--extra-arg=-Xclang", "--extra-arg=-analyzer-config", "--extra-arg=-Xclang",
            "--extra-arg=max-nodes=75000"]
@@ -36,16 +36,16 @@ WITHOUT_ANALYZER = [*OPTIONS, "--checks=-clang-analyzer-*"]
 
 
 def batch_options():
-    """Findings in included sources count; checks that need the main file, or refuse that sources are included, are left out."""
+    """Options for batches: reports findings in included sources; disables checks that need the main file or reject includes."""
     headers = re.search(r"HeaderFilterRegex: '(.*)\\\.h\$'", CONFIG.read_text()).group(1)
     without = "-clang-analyzer-*,-misc-unused-alias-decls,-misc-unused-using-decls,-bugprone-suspicious-include"
     return [*OPTIONS, "--config-file=.clang-tidy", f"--checks={without}", rf"--header-filter={headers}\.(h|cpp)$"]
 
 
 def jobs(commands, looks_at_all):
-    """[(source, flags, options)]. Tests are left out: to follow GoogleTest's macros takes longer than all the rest. So are .cu files,
-    because clang would need the toolkit's headers in a version that it knows, and what tests/simt compiles for the emulation. The
-    analyzer leaves out benches, where it doubles the time, and kernels/*/cpu, where it assumes vector lengths that no target has."""
+    """[(source, flags, options)]. Excludes tests, since GoogleTest's macros take longer than everything else; .cu files, for which
+    clang would need the toolkit's headers in a known version; and sources that tests/simt compiles for the emulation. The analyzer
+    also excludes benches, which double the time, and kernels/*/cpu, where it assumes vector lengths that no target has."""
     for entry in commands:
         path = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
         file = os.path.relpath(path, ROOT)
@@ -91,7 +91,7 @@ def main():
             sys.exit(f"tidy.py: there is no {program} (scripts/install_deps.sh --lint)")
     folder = arguments.commands.resolve().parent / "tidy"
     folder.mkdir(exist_ok=True)
-    # The longest first, so that none of them is left for the end.
+    # Longest first, for a good balance.
     todo = sorted(jobs(json.loads(arguments.commands.read_text()), arguments.all),
                   key=lambda job: ("/unity/" not in job[0], -os.path.getsize(job[0])))
     if not todo:

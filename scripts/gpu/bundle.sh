@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Collects built programs and the libraries they need into a folder that runs on another machine.
+# Collects built programs and their libraries in a folder that runs on another machine.
 set -euo pipefail
 shopt -s nullglob
 
@@ -83,7 +83,7 @@ if (($# > 1)); then refuse "'$2': too many arguments; see --help"; fi
 if [[ -n $pack && $pack != *.tar.xz ]]; then refuse "--pack: '$pack' is refused, expected a name that ends in .tar.xz"; fi
 if [[ -n $python && ! $python =~ ^3\.[0-9]+$ ]]; then refuse "--python: '$python' is refused, expected a version such as 3.12"; fi
 if [[ ! $pack_limit =~ ^[1-9][0-9]*$ ]]; then refuse "--pack_limit: '$pack_limit' is refused, expected a positive number of MiB"; fi
-# The files of the sets, as trainings look for them; with nullglob those that are there.
+# Existing files of the data sets (nullglob), with the names that trainings use.
 data_of_mnist=()
 data_of_cifar10=()
 if [[ -n $mnist ]]; then
@@ -96,13 +96,13 @@ if [[ -n $cifar10 ]]; then
 fi
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=${build_dir:-$source/build/gpu-check}
-# What gpu_check.py runs, and the command that looks at what a training left.
+# Programs that gpu_check.py runs, and the command that inspects training results.
 programs=(terngrad_train terngrad_eval terngrad_bench kernels_test compress_test contracts_test nets_test datasets_test
   trainers_test resume_test)
 if $only_trainings; then programs=("${programs[@]:0:2}"); fi
 if $build_first; then
   if [[ -n $build_dir ]]; then refuse "--build_dir: leave it out, --build builds in build/gpu-check"; fi
-  # Another clone or a later build takes what has been compiled, and dependencies are not preprocessed.
+  # Lets other clones and later builds share compiled objects, without preprocessing dependencies.
   export CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1
   (cd "$source" && cmake --preset gpu-check && cmake --build --preset gpu-check)
 fi
@@ -130,7 +130,7 @@ for tool in ldd readelf; do
   if ! command -v "$tool" >/dev/null; then refuse "$tool is missing: install binutils and libc-bin"; fi
 done
 
-# Preloaded by resume_test.
+# resume_test preloads it.
 fail_point=$build/tests/libterngrad_fail_point.so
 
 environment=${XDG_CACHE_HOME:-$HOME/.cache}/terngrad/python-venv
@@ -138,7 +138,7 @@ if [[ -n $python && ! -x $environment/bin/auditwheel ]]; then
   refuse "--python: needs the environment that scripts/install_deps.sh --python makes"
 fi
 
-# Libraries that the machine brings: glibc's, which fit the kernel and the loader, and CUDA's, which fit the driver.
+# Libraries of the target machine: glibc's, which match kernel and loader, and CUDA's, which match the driver.
 is_of_glibc() { [[ $1 =~ ^(lib(c|m|pthread|dl|rt|resolv|util|anl|mvec|BrokenLocale|thread_db)\.so|ld-linux|linux-vdso) ]]; }
 is_of_cuda() {
   [[ $1 =~ ^lib(cuda|cudart|cublas|cublasLt|cudnn.*|nccl|nvrtc.*|nvJitLink|nvToolsExt|cufft|curand|cusolver.*|cusparse|nvidia-.*)\.so ]]
@@ -163,7 +163,7 @@ else
   missing+=("lib/${fail_point##*/} (not built: cmake --build $build --target terngrad_fail_point)")
 fi
 
-# ldd's lines: "name => path (address)", "name => not found", "path (address)".
+# Lines of ldd: "name => path (address)", "name => not found", "path (address)".
 declare -A library_of=()
 machine=()
 absent=()
@@ -179,7 +179,7 @@ for file in "$out"/bin/* "$out"/lib/*; do
       absent+=("$name, needed by ${file##*/}")
     fi
   done < <(ldd "$file")
-  # Opened by name when a net is first put on a GPU, so that ldd does not list it.
+  # Loaded by name when the first net is created on a GPU, so ldd does not list it.
   while IFS= read -r name; do machine+=("$name"); done < <(grep -aoE 'libcublasLt\.so\.[0-9]+' "$file" | sort -u)
 done
 if ((${#absent[@]} > 0)); then
@@ -188,8 +188,7 @@ if ((${#absent[@]} > 0)); then
 fi
 for name in "${!library_of[@]}"; do cp -L "${library_of[$name]}" "$out/lib/$name"; done
 
-# The Python package as pip would install it there, and nanobind-backend, which it needs and of which each version of Python has
-# its own.
+# The Python package as pip would install it there, and its dependency nanobind-backend, which differs between Python versions.
 if [[ -n $python ]]; then
   wheels=$(mktemp -d)
   temporary+=("$wheels")
@@ -210,7 +209,7 @@ cp "$source"/scripts/common/{missing_package,pytorch_nets}.py "$out/scripts/comm
 mkdir "$out/examples"
 cp "$source/examples/ddp_cifar10.py" "$out/examples/" # the net of check_package.py
 cp "$source"/docs/{wire-format,codecs}.md "$out/docs/" # read by contracts_test
-# copy_data FOLDER FILE...: data where scripts/gpu/gpu_check.py looks, unpacked, for xz packs them better.
+# copy_data FOLDER FILE...: copies data to where scripts/gpu/gpu_check.py finds them, decompressed, because xz then packs better.
 copy_data() {
   local folder=$1 file name
   shift
@@ -228,16 +227,16 @@ if [[ -n $mnist ]]; then copy_data "$out/data/mnist" "${data_of_mnist[@]}"; fi
 if [[ -n $cifar10 ]]; then copy_data "$out/data/cifar10" "${data_of_cifar10[@]}"; fi
 chmod -R u+w,a+rX "$out"
 
-# The latest version of glibc's symbols that a file of the bundle asks for.
+# The latest glibc symbol version that a file of the bundle requires.
 needed_glibc() {
   local file
   for file in "$out"/bin/* "$out"/lib/* "$out"/site/terngrad/*.so; do readelf -V "$file"; done |
     grep -oE 'GLIBC_[0-9.]+' | sort -uV | sed -n '$s,GLIBC_,,p'
 }
-# What compiled the programs, as they say themselves.
+# The compilers recorded in the programs.
 compilers() { readelf -p .comment "$out"/bin/* | sed -nE 's,^ *\[[^]]*\] +,,p' | sort -u | paste -sd ';'; }
 nvcc_version() { sed -nE 's,^set\(CMAKE_CUDA_COMPILER_VERSION "(.+)"\),nvcc \1,p' "$build"/CMakeFiles/*/CMakeCUDACompiler.cmake 2>/dev/null; }
-# The first line of --version of any program, from inside the bundle.
+# The first line of a program's --version, run inside the bundle.
 version() {
   local name said
   for name in terngrad_bench terngrad_train terngrad_eval; do
@@ -274,8 +273,8 @@ made=("$out"/bin/*)
 echo "bundle.sh: $out: ${#made[@]} programs, ${#library_of[@]} libraries, $(du -sm "$out" | cut -f 1) MB; see MANIFEST"
 
 if [[ -n $pack ]]; then
-  # Each program holds a copy of the same kernels, which xz finds again in a dictionary as large as two programs and more. One
-  # thread: several would each have a part of the input. Files in the order of their names, with programs side by side.
+  # Each program contains a copy of the same kernels, which xz finds with a dictionary larger than two programs. One thread, since
+  # several would split the input. Files are sorted by name, so that programs are adjacent.
   mkdir -p "$(dirname "$pack")"
   tar -C "$(dirname "$out")" --sort=name --owner=0 --group=0 --numeric-owner -cf - "$(basename "$out")" |
     xz -T1 --lzma2=preset=9,dict=192MiB >"$pack"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs programs of a bundle that scripts/gpu/bundle.sh made; there it is called `run`.
+# Runs programs of a bundle made by scripts/gpu/bundle.sh; it is called `run` there.
 set -euo pipefail
 
 usage() {
@@ -19,7 +19,7 @@ TEXT
 
 bundle=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-# Folders where a machine may have the libraries of CUDA.
+# Folders where a machine may have CUDA's libraries.
 cuda_folders() {
   local folder
   for folder in "${CUDA_HOME-}"/lib64 "${CUDA_HOME-}"/lib /usr/local/cuda{,-*}/{lib64,lib,targets/x86_64-linux/lib}; do
@@ -32,12 +32,12 @@ for folder in sys.path:
   fi
 }
 
-# The libraries that a program finds nowhere on the given path. The loader lists them without running the program.
+# Libraries that a program does not find on the given path. The loader lists them without running the program.
 missing_libraries() {
   LD_LIBRARY_PATH=$2 LD_TRACE_LOADED_OBJECTS=1 "$1" | sed -nE 's,^[[:space:]]*([^ ]+) => not found.*,\1,p' | sort -u
 }
 
-# The bundle's libraries, then folders of CUDA as far as they are needed, then what the user has set.
+# The bundle's libraries, then CUDA folders as needed, then the user's setting.
 library_path() {
   local program=$1 path=$bundle/lib missing folder found
   local user=${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -58,9 +58,8 @@ library_path() {
   with_opened "$program" "$path$user"
 }
 
-# cuDNN opens the run-time compiler by name, and nets open cuBLASLt, so that no list of the loader's has them: their folders
-# go behind a path which leads to cuDNN, where the loader would not find them by itself. A program that uses no GPU needs
-# neither, and one that does says which it lacks.
+# cuDNN loads the run-time compiler by name, and nets load cuBLASLt, so the loader does not list them. If the path leads to
+# cuDNN, their folders are appended. Programs without a GPU need neither; others report a missing library.
 with_opened() {
   local path=$2 libraries major name folder
   libraries=$(LD_LIBRARY_PATH=$path LD_TRACE_LOADED_OBJECTS=1 "$1")
@@ -102,7 +101,7 @@ if [[ ! -f $program || ! -x $program ]]; then
 fi
 shift
 
-# What a program starts must find its libraries too.
+# Programs started by the program must find their libraries, too.
 needy=$program
 if [[ ${program##*/} == resume_test && -x $bundle/bin/terngrad_train ]]; then needy=$bundle/bin/terngrad_train; fi
 path=$(library_path "$needy")
@@ -111,7 +110,7 @@ if $only_print; then
   exit 0
 fi
 export LD_LIBRARY_PATH=$path
-# Where resume_test finds what it starts, in place of its build folder.
+# resume_test finds its programs here instead of in a build folder.
 export TERNGRAD_TRAIN_PROGRAM=$bundle/bin/terngrad_train
 export TERNGRAD_FAIL_POINT_LIBRARY=$bundle/lib/libterngrad_fail_point.so
 exec "$program" "$@"

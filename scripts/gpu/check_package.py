@@ -53,10 +53,10 @@ SKIPPED = 77
 WORKERS = 4
 STEPS = 3
 LATE_CYCLES = 4_000_000
-BUCKET_MB = 0.1  # several buckets a step
+BUCKET_MB = 0.1  # for several buckets per step
 CASE_SECONDS = 60
 SHAPES = {"conv": (64, 32, 3, 3), "embedding": (1000, 64), "linear": (300, 257), "bias": (300,), "scale": (1,)}
-# Rows of the table of times: codec and options of compress; None is DistributedDataParallel as it is.
+# Rows of the table of times: options of compress; None is plain DistributedDataParallel, a string one of PyTorch's hooks.
 HOOKS = {"fp32": None, "fp16": "fp16", "ternary": {"codec": "ternary", "clip_factor": 2.5},
          "ternary, no overlap": {"codec": "ternary", "clip_factor": 2.5, "overlap": False},
          "terngrad_ef": {"codec": "terngrad_ef"}, "qsgd": {"codec": "qsgd", "bits": 4}}
@@ -68,14 +68,14 @@ def say(text):
 
 
 class Found:
-    """The results so far, in a file that is up to date after each of them."""
+    """The results so far, written to a file after each."""
 
     def __init__(self, path, **about):
         self.path = pathlib.Path(path) if path else None
         self.values = {**about, "virtual": {}, "hook": {}, "step_ms": {}}
 
     def run(self, part, name, function, *arguments):
-        """Notes the value of a call, or the words of its exception."""
+        """Records the value of a call, or the text of its exception."""
         faulthandler.dump_traceback_later(CASE_SECONDS, exit=True)
         try:
             value = function(*arguments)
@@ -93,14 +93,14 @@ class Found:
             temporary.replace(self.path)
 
     def failures(self, part, names):
-        """The values that are missing or say that something is wrong, by name."""
+        """The values that are missing or report a failure, by name."""
         passes = (lambda value: isinstance(value, float)) if part == "step_ms" else (lambda value: value == "equal")
         values = {name: self.values[part].get(name, "has not run") for name in names}
         return {name: value for name, value in values.items() if not passes(value)}
 
 
 def module_of_known_gradients(device, dtype):
-    """A module whose gradients are numbers of step and worker: its loss is the sum of all parameters times these."""
+    """A module with known gradients for each step and worker: its loss is the sum of parameters times these."""
 
     class Known(torch.nn.Module):
         def __init__(self):
@@ -129,7 +129,7 @@ def digests_of(module):
 
 
 def run_virtual(device, spec, dtype, num_workers):
-    """Digests of the mean of each step, by virtual workers."""
+    """Digests of each step's mean, by VirtualWorkers."""
     module = module_of_known_gradients(device, dtype)
     virtual = terngrad.torch.VirtualWorkers(module, num_workers, spec)
     found = []
@@ -140,7 +140,7 @@ def run_virtual(device, spec, dtype, num_workers):
 
 
 def run_hook(device, spec, dtype, late):
-    """The same, of this rank under DistributedDataParallel. @param late  lets each gradient wait on the GPU"""
+    """The same for this rank with DistributedDataParallel. @param late  True delays each gradient on the GPU"""
     module = module_of_known_gradients(device, dtype)
     if late:
         for parameter in module.parameters():
@@ -159,7 +159,7 @@ def run_hook(device, spec, dtype, late):
 
 
 def compared(expected, run, *arguments):
-    """`equal`, or in which tensors of which steps a run differs."""
+    """`equal`, or the steps and tensors in which a run differs."""
     found = run(*arguments)
     different = [f"{name} in step {step}" for step, digests in enumerate(expected) for name in digests
                  if digests[name] != found[step][name]]
@@ -167,7 +167,7 @@ def compared(expected, run, *arguments):
 
 
 def run_control(expected, device, spec, dtype):
-    """`equal` if an exchange that does not wait for the backward pass is told from one that does."""
+    """`equal` if an exchange that does not wait for the backward pass is detected."""
     @contextlib.contextmanager
     def after_nothing(side, overlap):
         with torch.cuda.stream(side._stream):
@@ -188,7 +188,7 @@ def cases(device):
     specs = [*terngrad.codecs(), *terngrad.presets(), "ternary:clip_factor=2.5", "ternary:sharing=none,levels=asymmetric"]
     if device == "cuda":
         return list(itertools.product(specs, (torch.float32, torch.bfloat16, torch.float16)))
-    # Gloo of older versions of PyTorch does not move bfloat16.
+    # Gloo in older versions of PyTorch does not support bfloat16.
     return [*((spec, torch.float32) for spec in specs), *((spec, torch.float16) for spec in ("ternary", "terngrad_ef"))]
 
 
@@ -197,7 +197,7 @@ def name_of(spec, dtype):
 
 
 def milliseconds(step, options):
-    """The median over repetitions of a step's time."""
+    """Median over repetitions of milliseconds per step."""
     def synchronize():
         if options.device == "cuda":
             torch.cuda.synchronize()
@@ -245,7 +245,7 @@ def time_hook(device, options, hook):
 
 
 def time_slices(device, options, codec):
-    """A step of 8 workers, or of as many slices whose gradients add up."""
+    """Times a step of 8 virtual workers, or without codec of 8 slices with accumulated gradients."""
     net, optimizer, images, labels = training(device, options)
     loss_of = lambda images, labels: torch.nn.functional.cross_entropy(net(images), labels)  # noqa: E731
     virtual = terngrad.torch.VirtualWorkers(net, VIRTUAL_WORKERS, **codec) if codec else None
@@ -263,19 +263,19 @@ def time_slices(device, options, codec):
 
 
 def rank(number, folder, options, expected):
-    """One process: rank 0 leaves the results of all."""
+    """One process of a launch; rank 0 writes the results of all."""
     faulthandler.enable()
     device = torch.device(options.device, number if options.device == "cuda" else None)
     if options.device == "cuda":
         torch.cuda.set_device(device)
     else:
         torch.set_num_threads(1)
-        os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # the machine's own name may lead nowhere
+        os.environ["GLOO_SOCKET_IFNAME"] = "lo"  # the host name may not resolve
     dist.init_process_group({"cuda": "nccl", "cpu": "gloo"}[options.device], init_method=f"file://{folder}/meet", rank=number,
                             world_size=options.ranks, timeout=datetime.timedelta(seconds=CASE_SECONDS - 20))
 
     def of_all_ranks(run, *arguments):
-        """The first result that is not `equal`, else `equal`."""
+        """The first rank's result that is not `equal`, else `equal`."""
         found = [None] * options.ranks
         try:
             own = run(*arguments)
@@ -294,12 +294,12 @@ def rank(number, folder, options, expected):
         found.run("hook", "control", of_all_ranks, run_control, expected[name_of(*case)], device, *case)
     for name, hook in HOOKS.items():
         found.run("step_ms", name, time_hook, device, options, hook)
-    gc.collect()  # models that the hook belongs to, before the group that they use
+    gc.collect()  # destroy models with the hook before the group that they use
     dist.destroy_process_group()
 
 
 def run_ranks(options, found):
-    """Notes what the ranks find, against workers of one process on the CPU."""
+    """Runs the ranks, compares with virtual workers on the CPU, and records the results."""
     expected = {name_of(*case): run_virtual("cpu", *case, options.ranks) for case in cases(options.device)}
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -362,7 +362,7 @@ def main(arguments):
     for part, failures in failed.items():
         for name, text in failures.items():
             say(f"{part}: {name}: {text}")
-    # The last line is what a report quotes.
+    # Reports quote the last line.
     say("; ".join(f"{part}: {len(planned[part]) - len(failures)} of {len(planned[part])} passed" for part, failures in failed.items()))
     return 1 if any(failed.values()) else 0
 

@@ -50,7 +50,7 @@ from gpu_jobs import NO_TIME, SILENT, TIMED_OUT, Job, Runner, at_once, find_tool
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PHASES = ("start", "tests", "repeats", "accuracy", "speed", "steps", "memcheck", "nccl", "package", "pytorch", "racecheck", "ncu",
           "moves", "resume", "processes", "initcheck", "bench")
-# Tests that use a GPU or its libraries, by name. Those of NCCL have a phase of their own.
+# Filter for tests that use a GPU or its libraries. NCCL tests have a separate phase.
 GPU_TESTS = "*Cuda*:ConvolutionPlan*:CudnnGraph*:Libraries*:-CudaNcclOneRank*"
 TEST_PROGRAMS = ("kernels", "contracts", "compress", "nets", "datasets", "trainers")
 TERNARY = ("--grad_bits", "1", "--clip_factor", "2.5", "--quantize_logits")
@@ -61,16 +61,16 @@ NCU_METRICS = ("dram__throughput.avg.pct_of_peak_sustained_elapsed",
                "sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active",
                "smsp__issue_active.avg.pct_of_peak_sustained_active",
                "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio", "gpu__time_duration.sum")
-# Stopping the last programs and packing may take so much of --seconds.
+# Time reserved within --seconds for stopping the last programs and packing.
 RESERVE_SECONDS = 20
-# The report has so many characters of a command.
+# Maximum characters of a command in the report.
 MAX_TEXT = 600
-# A run on the CPU with 10,000 steps of MNIST ends at 0.9923 to 0.9935 over three seeds.
+# CPU runs with 10,000 steps of MNIST reach 0.9923 to 0.9935 over three seeds.
 MIN_TOP1 = {True: 0.9905, False: 0.9}
 
 
 class Check:
-    """What is checked, where, and what came of it."""
+    """A check: options, folders and results."""
 
     def __init__(self, options):
         self.options = options
@@ -78,7 +78,7 @@ class Check:
         self.is_bundle = (self.root / "MANIFEST").exists()
         self.bin = self.root / "bin" if self.is_bundle else find_build(options.build) / "bin"
         self.out = options.out
-        # A later call with the same folder continues there, if its archive is still in it.
+        # A later call with the same output folder resumes, if its archive still exists.
         key = hashlib.sha256(str(self.out).encode()).hexdigest()[:16]
         self.folder = pathlib.Path(tempfile.gettempdir()) / f"terngrad-gpu-check-{key}"
         deadline = None if options.seconds is None else options.began + max(1, options.seconds - RESERVE_SECONDS)
@@ -90,7 +90,7 @@ class Check:
         self.images = ["--dataset", "cifar10", *(["--data_dir", cifar10] if cifar10 else ["--benchmark_mode"])]
 
     def environment(self):
-        """The variables that programs run with. In a bundle, where CUDA's libraries are is looked for once."""
+        """Environment variables for programs. In a bundle it searches for CUDA's libraries once."""
         environment = {**os.environ, "OMP_WAIT_POLICY": "passive"}
         if self.is_bundle:
             found = subprocess.run([self.root / "run", "--library_path", "terngrad_train"], capture_output=True, text=True)
@@ -102,12 +102,12 @@ class Check:
         return environment
 
     def data(self, name):
-        """The folder of a data set, or None: the option's, or where scripts/download_data.sh and bundles have it."""
+        """The folder of a data set, or None: from the option, scripts/download_data.sh or the bundle."""
         folder = getattr(self.options, name) or self.root / "data" / name
         return folder.resolve() if folder.is_dir() else None
 
     def note(self, job, **more):
-        """Keeps what came of a job for the report, and prints its line."""
+        """Records the result of a job for the report, and prints a line."""
         record = {"kind": job.kind, "name": job.name, "rc": job.rc, "seconds": round(job.seconds, 1), "limit": job.limit,
                   "text": job.text[:MAX_TEXT], **more}
         gpu_results.add_part(self.folder, record)
@@ -117,7 +117,7 @@ class Check:
         return part["status"] == "passed"
 
     def absent(self, kind, name, reason):
-        """A part that cannot be run here, which is no failure."""
+        """Records a part that cannot run here, which is not a failure."""
         job = Job(kind, name, 0, [])
         self.note(job, absent=reason)
 
@@ -133,7 +133,7 @@ class Check:
         return Job(kind, name, limit, [*launcher, self.bin / "terngrad_train", *run, *arguments])
 
     def train(self, *arguments, **options):
-        """One training by itself; whether it passed."""
+        """Runs one training alone. @returns True if it passed"""
         expected = {key: options.pop(key) for key in ("min_top1", "other") if key in options}
         return self.note(self.runner.run(self.training(*arguments, **options)), **expected)
 
@@ -144,7 +144,7 @@ class Check:
         return True
 
     def run_repeats(self):
-        """Correctness needs no quiet GPU: all eight runs at once."""
+        """Runs all eight trainings concurrently, since correctness does not need an idle GPU."""
         nets = {"lenet": self.digits, "cifarnet": self.images}
         jobs = [self.training(f"{net}_{math}_{turn}", 90, *nets[net], *TERNARY, "--num_nodes", 4, "--math", math, *STEPS,
                               kind="repeat" if turn == 2 else "training")
@@ -162,7 +162,7 @@ class Check:
         self.train("lenet_fp32", 120, *self.digits, "--num_nodes", 8, *steps, min_top1=bound)
 
     def run_moves(self):
-        """Float32 exchanges and products, so that devices differ in the order of sums only."""
+        """Uses float32 exchanges and products, so that devices differ in the order of sums only."""
         run = [*self.digits, "--num_nodes", 4, "--max_steps", 200, "--save_iter", 100, "--keep_checkpoints", 0, "--log_steps", 10]
         options = {"cpu": run, "cuda": [*run, "--math", "fp32"]}
         for device in options:
@@ -178,8 +178,8 @@ class Check:
         return self.test("resume", "resume_test", "resume_test", "Kill.*", 600, {"TERNGRAD_TEST_DEVICE": "cuda"})
 
     def run_processes(self):
-        """One process with one GPU, with the exchange beside the backward pass, on two GPUs, and behind a launcher. NCCL refuses
-        ranks that share a GPU; where gradients are exchanged in host memory, two processes take one."""
+        """One process with one GPU, with overlapped exchange, on two GPUs, and with a launcher. NCCL rejects ranks that share a
+        GPU; with exchanges in host memory two processes share one."""
         run = [*self.digits, *TERNARY, "--num_nodes", 4, "--max_steps", 300, "--log_steps", 50]
         served = ["--strategy", "ps", "--pull", "parameters"]
 
@@ -200,7 +200,7 @@ class Check:
             return self.absent("repeat", "processes_launched", "mpirun is not present on this machine")
         if "libmpi" not in read_output("ldd", self.bin / "terngrad_train"):
             return self.absent("repeat", "processes_launched", "terngrad_train is built without MPI")
-        # Open MPI wants to be asked twice to run for root, who is the user in a container.
+        # Open MPI needs both variables to run as root, the usual user in containers.
         mpi = ["env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "mpirun", "--bind-to", "none", "-np"]
         same("processes_one", "processes_launched", *run, launcher=[*mpi, 1])
         if gpus > 1:
@@ -211,8 +211,8 @@ class Check:
     # Tests
 
     def test(self, kind, name, program, tests, limit, environment=None):
-        """Runs tests of a program, a list of names or a filter, to the last one: after one that ends the program or hangs the
-        next ones are run. Returns those that did not pass."""
+        """Runs all tests of a program, given as a list of names or a filter, also those after a test that crashes or hangs.
+        @returns the tests that did not pass"""
         names = tests if isinstance(tests, list) else self.names_of_tests(program, tests)
         if names is None:
             return []
@@ -243,7 +243,7 @@ class Check:
         return [(program, test) for test, result in results.items() if result not in ("passed", "skipped", "was cut off")]
 
     def names_of_tests(self, program, tests):
-        """The names of a program's tests that a filter takes. One that does not list them is noted as a failure."""
+        """Names of a program's tests that match a filter. A program that does not list them is recorded as a failure."""
         command = [self.bin / program, "--gtest_list_tests", f"--gtest_filter={tests}"]
         try:
             listed = subprocess.run(command, capture_output=True, text=True, timeout=60, env=self.runner.environment,
@@ -274,13 +274,13 @@ class Check:
                 reason = "has no tests of a GPU: configure with -DTERNGRAD_GPU_TESTS=ON" if self.has(program) else "is not built"
                 self.note(Job("tests", program, 0, [], rc=127), reason=f"{program} {reason}")
                 continue
-            # Neighbours share what is dear to set up, so each half is a run of them.
+            # Halves of consecutive tests, since neighbours share expensive set-up.
             half = (len(names) + 1) // 2
             shards += [(f"{name}_{i}", program, part) for i, part in enumerate((names[:half], names[half:])) if part]
         environment = {"TERNGRAD_RANDOM_LAYOUTS": os.environ.get("TERNGRAD_RANDOM_LAYOUTS", "300"),
                        "OMP_NUM_THREADS": str(max(1, 2 * (os.cpu_count() or 1) // max(1, len(shards))))}
         failed = at_once(lambda shard: self.test("tests", *shard, 150, environment), shards)
-        # The first failures again, each alone, with what tells most.
+        # Repeat the first failures, each alone, under the most informative tool.
         sanitizer = find_tool("compute-sanitizer")
         again = list(itertools.chain(*failed))[:4] if sanitizer else []
         jobs = [self.sanitized(sanitizer, "memcheck", "again_" + re.sub(r"\W+", "_", test), program, test, 40, environment)
@@ -290,7 +290,7 @@ class Check:
 
     def sanitized(self, sanitizer, tool, name, program, tests, limit, environment=None):
         gpu_results.clear_part(self.folder, name)
-        # Tests of errors make calls that fail, on purpose.
+        # Tests of error handling make failing calls on purpose.
         command = [sanitizer, "--tool", tool, "--error-exitcode", 9, "--print-limit", 20, "--report-api-errors", "no",
                    self.bin / program, f"--gtest_filter={tests}"]
         return Job("sanitizer", name, limit, command, dict(environment or {}), may_be_cut=True)
@@ -318,7 +318,7 @@ class Check:
         self.sanitize("racecheck", ("kernels", "nets", "datasets", "trainers"))
 
     def run_initcheck(self):
-        # Not where libraries of the toolkit compute, whose kernels read what they do not use.
+        # Not for tests with toolkit libraries, whose kernels read unused memory.
         self.sanitize("initcheck", ("kernels", "datasets"))
 
     def run_nccl(self):
@@ -376,7 +376,7 @@ class Check:
         ncu = find_tool("ncu")
         if not ncu:
             return self.absent("script", "ncu", "ncu is not present on this machine")
-        # It replays every launch, and would set clocks: a few launches of a row each, at the clocks that there are.
+        # ncu replays every launch and would set clocks: profile a few launches per row, at the current clocks.
         for row in ("encode_tensor", "encode_blocks", "aggregate8_t2"):
             self.script(f"ncu_{row}", 40, [
                 ncu, "--clock-control", "none", "--launch-count", 4, "--kill", "yes", "--metrics", ",".join(NCU_METRICS),
@@ -386,7 +386,7 @@ class Check:
 
 
 def read_output(*command):
-    """What a command prints; nothing where it is missing or fails."""
+    """The output of a command; empty if it is missing or fails."""
     try:
         return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):
@@ -399,7 +399,7 @@ def refuse(reason):
 
 
 def unpacked(bundle):
-    """The folder of a bundle. A packed one is unpacked in the temporary folder, once for each of its contents."""
+    """The folder of a bundle. A packed bundle is unpacked to the temporary folder, once per content."""
     if bundle.is_dir():
         return bundle.resolve()
     if not bundle.is_file():
@@ -410,18 +410,18 @@ def unpacked(bundle):
         with tempfile.TemporaryDirectory(dir=folder.parent) as new:
             try:
                 with tarfile.open(bundle, "r|*") as archive:
-                    # Programs keep their permissions, which the filter of data would take.
+                    # Keeps permissions of programs, which the filter "data" would remove.
                     archive.extractall(new, **({"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}))
             except (tarfile.TarError, EOFError, OSError) as error:
                 refuse(f"--bundle: '{bundle}' is damaged: {error}")
             os.rename(new, folder)
-            os.mkdir(new)  # for the temporary folder to remove
+            os.mkdir(new)  # so that removing the temporary folder succeeds
     found = next(folder.glob("*/MANIFEST"), None)
     return found.parent if found else refuse(f"--bundle: '{bundle}' holds no bundle")
 
 
 def find_build(build):
-    """The build folder named, or the first of the usual ones with tests."""
+    """The given build folder, or the first of the usual ones with tests."""
     folders = [build] if build else [ROOT / "build" / name for name in ("gpu-check", "release", "ci")]
     found = [folder for folder in folders if (folder / "bin" / "terngrad_bench").exists()]
     if not found:
@@ -430,7 +430,7 @@ def find_build(build):
 
 
 def find_gpu(check):
-    """The GPU's name; without one the program ends with the driver's words, and with the loader's if a library is missing."""
+    """The GPU's name. Without a GPU the program exits with the driver's message, with a missing library with the loader's."""
     program = check.bin / "terngrad_bench"
     try:
         found = subprocess.run([program, "--gpu"], capture_output=True, text=True, timeout=120, env=check.runner.environment)
@@ -447,7 +447,7 @@ def find_gpu(check):
 
 
 def machine_of(check, gpu):
-    """What the report says of the machine and of what was checked."""
+    """The report's data on the machine and the checked build."""
     processor = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
     memory = re.search(r"MemTotal: *(\d+)", pathlib.Path("/proc/meminfo").read_text())
     query = "--query-gpu=name,driver_version,memory.total,clocks.max.sm,clocks.max.memory,power.limit"
@@ -514,12 +514,12 @@ def main(arguments):
         may_continue = True
         try:
             may_continue = getattr(check, f"run_{phase}")() is not False
-        except Exception:  # a defect of this script costs one phase
+        except Exception:  # a bug in this script only affects one phase
             check.note(Job("script", phase, 0, []), reason=traceback.format_exc())
         try:
             gpu_report.write(check.folder, check.out, options.require_targets)
             gpu_results.pack(check.folder, check.out / "results.tar.xz")
-        except Exception:  # or one report, which the next phase makes again
+        except Exception:  # or one report, which the next phase writes again
             traceback.print_exc()
         if not may_continue:
             print(f"gpu_check.py: {phase} failed, without which nothing else can pass", flush=True)

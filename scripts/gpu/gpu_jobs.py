@@ -1,4 +1,4 @@
-"""Runs commands within time limits, several at once, and keeps what a failure or a hang needs to be understood."""
+"""Runs commands with time limits, several at once, and saves diagnostics of failures and hangs."""
 
 import concurrent.futures
 import dataclasses
@@ -11,15 +11,15 @@ import threading
 import time
 
 POLL_SECONDS = 0.1
-# A job is not begun with less time left than this.
+# Minimum remaining time to start a job.
 MIN_SECONDS = 5
-# A program that is asked to stop has this long to write what it has, and once more to end when it is killed.
+# Time for a program to save its state after a request to stop, and again to end after being killed.
 GRACE_SECONDS = 3
 STACKS_SECONDS = 25
-# A debugger looks at the first jobs that hang, one after the other.
+# Number of hanging jobs that a debugger inspects, sequentially.
 MAX_DEBUGGED = 3
 MAX_LOG_BYTES = 64 << 20
-# In place of an exit code.
+# Values instead of an exit code.
 TIMED_OUT = "timed out"
 SILENT = "silent"
 NO_TIME = "no time"
@@ -28,15 +28,15 @@ TOO_LONG_LOG = f"printed more than {MAX_LOG_BYTES >> 20} MiB"
 
 @dataclasses.dataclass
 class Job:
-    """A command with its limit. `rc` is its exit code, minus the signal that ended it, or one of the words above."""
+    """A command with its limit. `rc` is its exit code, the negative signal that ended it, or one of the words above."""
 
     kind: str
     name: str
     limit: float  # seconds
     command: list
     environment: dict = dataclasses.field(default_factory=dict)
-    silence: float = float("inf")  # a command that prints nothing for so many seconds hangs
-    may_be_cut: bool = False  # the end of its time is no sign of a hang
+    silence: float = float("inf")  # a command without output for this many seconds counts as hanging
+    may_be_cut: bool = False  # reaching the time limit does not count as hanging
     rc: object = None
     seconds: float = 0.0
 
@@ -46,7 +46,7 @@ class Job:
 
 
 class Runner:
-    """Runs jobs with their output in FOLDER/NAME.log. All jobs together end by `deadline` (time.monotonic(); None: no limit)."""
+    """Runs jobs with output to FOLDER/NAME.log. All jobs end by `deadline` (time.monotonic(); None: no limit)."""
 
     def __init__(self, folder, environment, directory, deadline=None):
         self.folder = pathlib.Path(folder)
@@ -60,7 +60,7 @@ class Runner:
         return float("inf") if self.deadline is None else self.deadline - time.monotonic()
 
     def run(self, job):
-        """Runs a job to its end or its limit. Fills in `rc` and `seconds`. May be called from several threads."""
+        """Runs a job until it ends or reaches its limit. Sets `rc` and `seconds`. Thread-safe."""
         job.rc, job.limit = None, min(job.limit, self.seconds_left())
         if job.limit < MIN_SECONDS:
             job.rc = NO_TIME
@@ -69,7 +69,7 @@ class Runner:
         began = time.monotonic()
         try:
             with log.open("ab") as file:
-                # A session of its own, so that what the command starts can be stopped with it.
+                # A separate session, so that all processes started by the command can be stopped.
                 process = subprocess.Popen([str(word) for word in job.command], stdin=subprocess.DEVNULL, stdout=file,
                                            stderr=subprocess.STDOUT, start_new_session=True, cwd=self.directory,
                                            env={**self.environment, **job.environment})
@@ -82,13 +82,13 @@ class Runner:
             if job.rc in (TIMED_OUT, SILENT) and not job.may_be_cut:
                 self.write_stacks(job, process.pid)
         finally:
-            # Programs that the command started may live on, whatever became of itself.
+            # Processes started by the command may outlive it.
             stop_group(process)
             job.seconds += time.monotonic() - began
         return job
 
     def watch(self, job, process, log):
-        """Waits for a process. @returns its exit code, or why it is to be stopped"""
+        """Waits for a process. @returns its exit code, or the reason to stop it"""
         began = heard = time.monotonic()
         length = log.stat().st_size
         while process.poll() is None:
@@ -108,9 +108,9 @@ class Runner:
         return at_once(self.run, jobs)
 
     def write_stacks(self, job, pid):
-        """FOLDER/NAME.hang.txt: where the threads of a process and the kernels that it started are, as a debugger sees them."""
+        """Writes FOLDER/NAME.hang.txt: stacks of a process's threads and of its kernels, from a debugger."""
         with (self.folder / f"{job.name}.hang.txt").open("a") as file:
-            # The kernel's view needs no debugger: a thread in an ioctl waits for the driver.
+            # Kernel stacks need no debugger: a thread in an ioctl waits for the driver.
             for thread in sorted(pathlib.Path(f"/proc/{pid}/task").glob("*")):
                 seen = [read_line(thread / name) for name in ("comm", "wchan", "syscall")]
                 print(f"thread {thread.name}: {', '.join(seen)}", file=file, flush=True)
@@ -138,7 +138,7 @@ def ask_debugger(debugger, pid, file):
 
 
 def at_once(function, items):
-    """[function(item) for item in items], all at the same time."""
+    """[function(item) for item in items], computed concurrently."""
     items = list(items)
     if not items:
         return []
@@ -154,8 +154,8 @@ def read_line(path):
 
 
 def stop_group(process):
-    """Ends a process and all that it started: by SIGINT, on which trainings save, if it still runs; then by SIGKILL. What is
-    stuck in the driver cannot be ended, and is not waited for."""
+    """Ends a process and its children: by SIGINT, on which trainings save, if it still runs; then by SIGKILL. Processes stuck in
+    the driver cannot be killed, and are not waited for."""
     numbers = [signal.SIGINT, signal.SIGKILL] if process.poll() is None else [signal.SIGKILL]
     for number in numbers:
         try:
@@ -168,6 +168,6 @@ def stop_group(process):
 
 
 def find_tool(name):
-    """A tool of CUDA's toolkit, from the PATH or where the toolkit is; "" if there is none."""
+    """Path of a CUDA toolkit tool, from PATH or the toolkit's folder; "" if missing."""
     home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
     return shutil.which(name) or shutil.which(name, path=f"{home}/bin") or ""

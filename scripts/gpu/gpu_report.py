@@ -19,30 +19,30 @@ import gpu_results
 from gpu_jobs import NO_TIME, SILENT, TIMED_OUT
 from gpu_results import read_json, read_records, read_text
 
-# Machines may keep their counters from users, or run programs where no profiler works.
+# Machines may deny access to performance counters, or run programs where profilers do not work.
 PROFILER_REFUSES = re.compile("ERR_NVGPUCTRPERM.*|Failed to initialize the profiler.*")
 SKIPPED = 77  # exit code of a script that cannot run here
-# Status of a part: whether it stands for a failure.
+# {status of a part: True if it is a failure}.
 STATUSES = {"passed": False, "failed": True, "timed out": True, "not run": True, "absent": False,
             "cut off": False}
-# A skipped test of the GPU is a failure except for this reason: published data that the machine does not have.
+# A skipped GPU test is a failure unless the reason is missing public data.
 LACK_OF_DATA = re.compile(r"no \w+ in \S+$")
-# A run that has moved to another device against one that stayed, float32 in both: losses of single batches, of which
-# small ones count as LEAST_LOSS, and top-1. Another order of sums alone moves losses of LeNet on MNIST by up to 1.3 % in
+# Tolerances for a run that moved to another device compared with one that did not, both in float32: losses of single batches
+# (small ones count as LEAST_LOSS), and top-1. A different order of sums changes losses of LeNet on MNIST by up to 1.3 % in
 # 100 steps, 2.0 % in 200, and top-1 by 0.0001.
 MOVED_LOSS = 0.1
 MOVED_TOP1 = 0.01
 LEAST_LOSS = 0.05
 SANITIZER_FINDING = re.compile(
     r"^=========\s+(Invalid |Uninitialized |Misaligned |Barrier error|Fatal|Internal|.*hazard detected"
-    # Not what it says of a program that ended otherwise, or was stopped.
+    # Excludes messages about programs that failed on their own or were stopped.
     r"|Error: (?!process didn't terminate|Target application|couldn't find))"
 )
 
 
 @dataclasses.dataclass
 class Part:
-    """A line of parts.jsonl, and what follows from it."""
+    """A line of parts.jsonl with derived values."""
 
     kind: str
     name: str
@@ -63,7 +63,7 @@ class Target:
     row: str
     counter: str
     limit: float
-    is_least: bool  # the limit is the least that is wanted, else the most
+    is_least: bool  # True: the limit is a minimum, else a maximum
     text: str
 
     def is_met(self, value):
@@ -114,7 +114,7 @@ def judge_tests(part, state, log):
 
 
 def reasons_of_skips(log):
-    """What GoogleTest's output says of skipped tests: name, reason."""
+    """(name, reason) of skipped tests in GoogleTest's output."""
     return {name: reason for reason, name in re.findall(r": Skipped\n(.*)\n+\[  SKIPPED \] (\S+)", log)}
 
 
@@ -166,7 +166,7 @@ def judge_training(part, state, log):
 
 
 def judge_move(part, state, log):
-    """A run that continued on another device, line by line against the one that stayed."""
+    """Compares a run that continued on another device, line by line, with the one that did not move."""
     if part.rc != 0:
         return outcome(part, log, "")
     resumed = re.search(r"resumed after step (\d+)", log)
@@ -185,13 +185,13 @@ def judge_move(part, state, log):
     top1 = abs(tops[0] - tops[1])
     detail = (f"resumed after step {first}; of {len(losses)} losses none is more than {percent(max(apart))} from that of the "
               f"run that stayed, top-1 {top1:.4f} (bounds: {percent(MOVED_LOSS)}, {MOVED_TOP1})")
-    # Written so that what is not a number fails.
+    # Written so that NaN fails.
     passes = all(value <= MOVED_LOSS for value in apart) and top1 <= MOVED_TOP1
     return "passed" if passes else "failed", detail
 
 
 def judge_repeat(part, state, log):
-    """A run against another one of the same options: last checkpoint and metrics, times aside."""
+    """Compares a run with another one with equal options: last checkpoint and metrics, without times."""
     if part.rc != 0:
         return outcome(part, log, "")
     found = read_json(state / f"{part.name}.difference.json")
@@ -224,12 +224,12 @@ def judge_script(part, _, log):
 
 
 def runs_of(part, state):
-    """The metrics of a part's run, and of the one that it is compared with."""
+    """The metrics of a part's run, and of the run to compare with."""
     return [read_records(state / f"{name}.run" / "metrics.jsonl") for name in (part.name, part.other)]
 
 
 def outcome(part, log, detail):
-    """The status that the exit code alone gives."""
+    """The status by exit code alone."""
     if part.rc == 0:
         return "passed", detail
     if part.rc in (TIMED_OUT, SILENT):
@@ -242,7 +242,7 @@ JUDGES = {"tests": judge_tests, "resume": judge_tests, "sanitizer": judge_saniti
 
 
 def judged(record, state):
-    """A part with its status and what can be said of it."""
+    """A part with its status and details."""
     part = Part(**record)
     part.status, part.detail = judge(part, state)
     if (state / f"{part.name}.hang.txt").exists():
@@ -260,7 +260,7 @@ def judge(part, state):
     try:
         return JUDGES[part.kind](part, state, read_text(state / f"{part.name}.log"))
     except Exception as error:
-        # What is known of the other parts is not lost.
+        # Other parts are still reported.
         return "failed", f"exit code {part.rc}; what it left cannot be read: {error!r}"
 
 
@@ -270,7 +270,7 @@ def shortened(names, most=5):
 
 
 def read_rows(path):
-    """The benchmarks of a file, also of one that was broken off: as many as are whole."""
+    """The complete benchmarks of a file, which may be truncated."""
     text = read_text(path)
     found = re.search(r'"benchmarks":\s*\[', text)
     if not found:
@@ -287,7 +287,7 @@ def read_rows(path):
 
 
 def bench_rows(parts, state):
-    """All rows by name; of one that was measured twice the first, which its target is judged by."""
+    """All rows by name; the first of repeated rows, which is used for its target."""
     rows = {}
     for part in parts:
         if part["kind"] == "bench":
@@ -297,7 +297,7 @@ def bench_rows(parts, state):
 
 
 def judge_targets(rows):
-    """Of every target: its text, whether it is met (None: not measured), and what was measured."""
+    """(text, True if met or None if not measured, measured value) of every target."""
     results = []
     for target in TARGETS:
         value = rows.get(target.row, {}).get(target.counter)
@@ -332,7 +332,7 @@ def markdown_table(header, lines):
 
 
 def steps_table(rows):
-    """Steps, and their parts beside them; nothing if none was measured."""
+    """Table of steps and their parts; empty if none was measured."""
     if not rows:
         return []
     text = ["## Training steps", "", "Medians in us. A step is one of a burst of 64 that the host does not look at. Parts are timed",
@@ -345,7 +345,7 @@ def steps_table(rows):
 
 
 def longest_part(row):
-    """What bounds a step, and its part of the sum; of a row that failed, why."""
+    """The longest part of a step with its fraction of the sum; for a failed row the reason."""
     if row.get("error_occurred"):
         return row.get("error_message", "failed")
     part = max(STEP_PARTS, key=lambda name: row.get(f"{name}_us", 0))
@@ -392,7 +392,7 @@ def make_report(state, require_targets):
 
 
 def write(state, out, require_targets):
-    """Makes report.json and report.md in a folder of what the folder `state` holds; returns the report."""
+    """Writes report.json and report.md to `out` from the folder `state`. @returns the report"""
     report = make_report(state, require_targets)
     gpu_results.write_json(out / "report.json", report)
     gpu_results.write_text(out / "report.md", markdown(report))
@@ -400,7 +400,7 @@ def write(state, out, require_targets):
 
 
 def summary(report, out):
-    """The report in a line for each part and target, and the verdict."""
+    """The report with a line for each part and target, and the verdict."""
     lines = [f"{part['name']:18} {part['status']:9} {part['seconds']:5g} s  {part['detail']}" for part in report["parts"]]
     for target in report["targets"]:
         met = {True: "met", False: "missed", None: "not measured"}[target["met"]]

@@ -1,4 +1,4 @@
-"""What gpu_check.py leaves for gpu_report.py: a folder, and the archive that is made of it.
+"""Results of gpu_check.py for gpu_report.py: a folder, and its archive.
 
   machine.json          what the machine is and what was checked: name, value
   parts.jsonl           what was run, in order, a part a line: kind, name, rc (exit code, minus a signal, or a word of gpu_jobs),
@@ -22,10 +22,10 @@ import struct
 import tarfile
 import tempfile
 
-# The archive stays below this; where it does not, the middle of long logs is left out.
+# Maximum size of the archive; if necessary the middle of long logs is omitted.
 MOST_BYTES = 15 << 20
 LONGEST_LOGS = (4 << 20, 256 << 10, 16 << 10)
-# What a part leaves, beside the folder of its run.
+# Suffixes of a part's files, besides the folder of its run.
 OF_A_PART = (".log", ".hang.txt", ".tests.json", ".bench.json", ".difference.json")
 
 
@@ -34,7 +34,7 @@ def read_text(path):
 
 
 def read_json(path):
-    """None where it is missing or broken off."""
+    """Content of a JSON file; None if it is missing or truncated."""
     try:
         return json.loads(read_text(path))
     except ValueError:
@@ -42,7 +42,7 @@ def read_json(path):
 
 
 def write_text(path, text):
-    """Whole or not at all."""
+    """Writes a file atomically."""
     temporary = path.with_name(path.name + ".tmp")
     temporary.write_text(text)
     temporary.replace(path)
@@ -53,7 +53,7 @@ def write_json(path, value):
 
 
 def read_records(path):
-    """Lines of JSON; the last may be broken off."""
+    """Lines of JSON, without a truncated last one."""
     records = []
     for line in read_text(path).splitlines():
         try:
@@ -64,7 +64,7 @@ def read_records(path):
 
 
 def clear_part(folder, name, keeps_run=False):
-    """Takes away what an earlier call left of a part."""
+    """Removes a part's files of an earlier call."""
     for ending in OF_A_PART:
         (folder / f"{name}{ending}").unlink(missing_ok=True)
     if not keeps_run:
@@ -72,18 +72,18 @@ def clear_part(folder, name, keeps_run=False):
 
 
 def add_part(folder, record):
-    """Appends a line, in one write: several threads do so."""
+    """Appends a line in one write, as several threads append."""
     with (folder / "parts.jsonl").open("a") as file:
         file.write(json.dumps(record) + "\n")
 
 
 def read_parts(folder):
-    """Parts in the order in which they ended; of one that was run again, the last."""
+    """Parts in the order in which they ended; only the last record of a repeated part."""
     return list({part["name"]: part for part in read_records(folder / "parts.jsonl")}.values())
 
 
 def read_tests(log):
-    """What GoogleTest's output says of each test: passed, failed, skipped, or running where it says no more."""
+    """{test: passed, failed, skipped or running (unfinished)} from GoogleTest's output."""
     words = {"RUN": "running", "OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
     found = re.findall(r"^\[ *(RUN|OK|FAILED|SKIPPED) *\] (\w[\w/]*\.[\w/]+)", read_text(log), re.M)
     return {name: words[word] for word, name in found}
@@ -96,7 +96,7 @@ def checkpoints_of(folder):
 
 
 def copy_run_to_first_checkpoint(folder, name, copy):
-    """Begins a run as another one was at its first checkpoint."""
+    """Copies a run in its state at the first checkpoint."""
     shutil.rmtree(folder / f"{copy}.run", ignore_errors=True)
     if (folder / f"{name}.run").is_dir():
         shutil.copytree(folder / f"{name}.run", folder / f"{copy}.run")
@@ -105,7 +105,7 @@ def copy_run_to_first_checkpoint(folder, name, copy):
 
 
 def tensors_of(path):
-    """The parts of a safetensors file by name, its metadata among them."""
+    """The tensors of a safetensors file by name, and its metadata."""
     data = memoryview(path.read_bytes())
     length, = struct.unpack("<Q", data[:8])
     header = json.loads(bytes(data[8:8 + length]))
@@ -115,7 +115,7 @@ def tensors_of(path):
 
 
 def difference_of(first, second):
-    """In which tensors two checkpoints differ: in how many elements of 4 bytes, and in which first."""
+    """The tensors in which two checkpoints differ, with the number of different 4-byte elements and the first one."""
     ours, theirs = tensors_of(first), tensors_of(second)
     different = {}
     for name in [*ours, *(name for name in theirs if name not in ours)]:
@@ -127,7 +127,7 @@ def difference_of(first, second):
 
 
 def write_difference(folder, first, second):
-    """Compares the last checkpoints of two parts' runs. (They are too large to be in the archive.)"""
+    """Compares the last checkpoints of two parts' runs, which are too large for the archive."""
     runs = [checkpoints_of(folder / f"{name}.run") for name in (first, second)]
     if all(runs):
         ends = [run[-1] for run in runs]
@@ -141,7 +141,7 @@ def write_difference(folder, first, second):
 
 
 def shortened(path, most):
-    """The bytes of a file; of a long log the beginning and the end."""
+    """The content of a file; for a long log only beginning and end."""
     size = path.stat().st_size
     with path.open("rb") as file:
         if path.suffix == ".json" or path.suffix == ".jsonl" or size <= most:
@@ -152,7 +152,7 @@ def shortened(path, most):
 
 
 def pack(folder, archive):
-    """Writes all but checkpoints into an archive of less than MOST_BYTES. The one that is there is replaced when it is whole."""
+    """Packs everything except checkpoints to an archive below MOST_BYTES, which replaces the old one when it is complete."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".safetensors", ".tmp"))
     temporary = archive.with_name(archive.name + ".tmp")
     for most in LONGEST_LOGS:
@@ -160,7 +160,7 @@ def pack(folder, archive):
             for path in files:
                 try:
                     data = shortened(path, most)
-                except OSError as error:  # a program that is still there may take it away
+                except OSError as error:  # a program that still runs may remove the file
                     data = f"{error}\n".encode()
                 entry = tarfile.TarInfo(f"results/{path.relative_to(folder)}")
                 entry.size = len(data)
@@ -172,7 +172,7 @@ def pack(folder, archive):
 
 @contextlib.contextmanager
 def opened(path):
-    """The folder of results, or of an archive of them."""
+    """Context with the folder of results, unpacked if `path` is an archive."""
     if path.is_dir():
         yield path
         return

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs of the experiments' driver on a machine that is lent for minutes and takes its files in parts.
+# Runs the experiments' driver on a machine that is available for minutes at a time and receives files in parts.
 set -euo pipefail
 
 usage() {
@@ -53,7 +53,7 @@ keep_parts() {
   echo "long_runs.sh: in $work: $(cd "$work" && echo part-*)"
 }
 
-# What the driver left, for the next loan: of each unfinished run the newest checkpoint.
+# Packs the driver's files for the next session; of each unfinished run only the newest checkpoint.
 pack_runs() {
   local run checkpoints keep parts out=$1
   if [[ ! -d $work/runs ]]; then return; fi
@@ -61,11 +61,11 @@ pack_runs() {
   while IFS= read -r run; do
     mapfile -t checkpoints < <(find "$run" -maxdepth 1 -name 'checkpoint-*.safetensors' | sort -rV)
     keep=1
-    # The driver knows a finished run by its last evaluation.
+    # Finished runs need no checkpoint: the driver recognizes them by their last evaluation.
     if is_finished "$run"; then keep=0; fi
     if ((${#checkpoints[@]} > keep)); then rm "${checkpoints[@]:keep}"; fi
   done < <(find "$work/runs" -name config.json -printf '%h\n')
-  # A run that does not end in time may still write.
+  # A run that did not end in time may still write.
   tar -C "$work" --warning=no-file-changed --exclude 'events.out.*' -cf - runs | split -b 15M - "$out/runs-"
   parts=$(find "$out" -name 'runs-*' | wc -l)
   if ((parts > 6)); then echo "long_runs.sh: $parts parts came of the runs: let fewer of them begin in one loan" >&2; fi
@@ -89,7 +89,7 @@ run_driver() {
   mkdir -p "$out" "$work/bundle" "$work/data"
   cat "$work"/part-* | tar -C "$work" -xf -
   rm "$work"/part-*
-  # Python may have what tar lacks here.
+  # Python may support xz if tar does not.
   python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1], "r|xz").extractall(sys.argv[2])' "$work"/*.tar.xz "$work/bundle"
   bundle=$(dirname "$work"/bundle/*/MANIFEST)
   if [[ -d $work/images ]]; then python3 "$source/scripts/gpu/pack_images.py" unpack "$work/images" "$work/data/cifar10"; fi

@@ -25,16 +25,16 @@ import numpy as np
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9, "lc": 0, "lp": 0, "pb": 0}]
 SIDE = 32
 RECORD = 1 + 3 * SIDE * SIDE
-HEADER = struct.Struct("<6I")  # images, bytes of four parts, CRC-32
+HEADER = struct.Struct("<6I")  # number of images, bytes of four parts, CRC-32
 OPENERS = {".bin": open, ".xz": lzma.open, ".gz": gzip.open}
 
 
 class DamagedFile(Exception):
-    """A file that is not what it should be."""
+    """A damaged or unexpected file."""
 
 
 def predicted(plane, y, x):
-    """What the pixels before it say of pixel (y, x), for all images at once. plane [images, SIDE, SIDE]"""
+    """Prediction of pixel (y, x) from previous pixels, for all images. @param plane  [images, SIDE, SIDE]"""
     if y == 0:
         return plane[:, 0, x - 1] if x else np.zeros(len(plane), plane.dtype)
     if x == 0:
@@ -90,7 +90,8 @@ def unpack(source, target):
 
 
 def restored(part, count, green):
-    """A plane [SIDE, SIDE, images], less green if that is given. Images come last: a pixel of all is one run of memory."""
+    """A plane [SIDE, SIDE, images], as difference from green if that is given. Images come last, so that a pixel of all images is
+    contiguous."""
     rest = np.ascontiguousarray(part.reshape(count, SIDE, SIDE).transpose(1, 2, 0)).astype(np.int16)
     plane = np.zeros((SIDE, SIDE, count), np.int16)
     images_first = plane.transpose(2, 0, 1)

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# Runs a command as a rank of an MPI program so that it can be asked to stop: mpirun passes SIGUSR1 on to every rank, and
-# this turns it into SIGTERM for the command. (To SIGTERM and Ctrl-C mpirun itself answers by ending its ranks in its own
-# time: after odls_base_sigkill_timeout seconds, all of which it waits even if they have ended, and long before they
-# have saved if it is short.) Used by slow_link.sh and run_hosts.sh:
+# Runs a command as a rank of an MPI program that can be stopped gracefully: mpirun forwards SIGUSR1 to every rank, and this
+# script converts it to SIGTERM for the command. (On SIGTERM and Ctrl-C mpirun kills its ranks after
+# odls_base_sigkill_timeout seconds: it always waits that long, and ranks are killed before they have saved if it is short.)
+# Used by slow_link.sh and run_hosts.sh, without a file on other hosts:
 #   mpirun ... bash -c "$(cat scripts/hosts/mpi_rank.sh)" rank COMMAND...
-# needs no file on other hosts.
 if (($# == 0)) || [[ $1 == --help ]]; then
   echo "Usage: mpi_rank.sh COMMAND...: runs a rank of an MPI program, which gets SIGTERM for the first SIGUSR1 or SIGTERM"
   exit 2
@@ -12,7 +11,7 @@ fi
 
 stopped=false
 child=
-# Once only: a second signal would end what is just saving.
+# Only once: a second signal would kill a command that is saving.
 pass_on() {
   if $stopped || [[ -z $child ]]; then return; fi
   stopped=true
@@ -21,7 +20,7 @@ pass_on() {
 trap pass_on USR1 TERM
 trap '' INT
 
-# In its own session, out of reach of mpirun's signals to the group; but gone with this process.
+# A separate session protects it from mpirun's signals to the group; it is killed if this process ends.
 setsid env --default-signal=INT,QUIT setpriv --pdeathsig KILL "$@" <&0 &
 child=$!
 while true; do
@@ -30,7 +29,7 @@ while true; do
   if ! kill -0 "$child" 2>/dev/null; then break; fi
 done
 
-# Stopped as it was asked to: no failure, for which mpirun would end ranks that are still at it.
+# Stopped on request: not a failure, on which mpirun would kill the other ranks while they save.
 if $stopped && ((status == 128 + 15)); then exit 0; fi
 if ((status != 0)); then
   how="ended with exit code $status"

@@ -44,7 +44,7 @@ refuse() {
 say() { echo "run_hosts.sh: $*" >&2; }
 
 start_time() { sed 's/.*) //' "/proc/$1/stat" | cut -d ' ' -f 20; } # PROCESS, as the kernel counts
-# is_alive PROCESS START: that very process, not a later one with its number.
+# is_alive PROCESS START: succeeds if the process runs and is not a later one with the same number.
 is_alive() { [[ -r /proc/$1/stat && $(start_time "$1" 2>/dev/null) == "$2" ]]; }
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -97,7 +97,7 @@ trim() { # TEXT
   echo "${text%"${text##*[![:space:]]}"}"
 }
 
-# The lines of HOSTFILE, in arrays by host.
+# Parses HOSTFILE to arrays by host.
 hosts=()
 slots=()
 data_dirs=()
@@ -133,7 +133,7 @@ read_hostfile() {
   if ((${#hosts[@]} == 0)); then refuse "$hostfile: has no hosts"; fi
 }
 
-# The lines of CONFIG: the launcher's settings, and terngrad_train's as words of its command line.
+# Parses CONFIG: the launcher's settings, and those of terngrad_train as words of its command line.
 program=$here/../../build/release/bin/terngrad_train
 ssh=ssh
 kill_timeout=5
@@ -147,7 +147,7 @@ read_config() {
   while IFS= read -r line || [[ -n $line ]]; do
     number=$((number + 1))
     line=$(trim "$line")
-    # As terngrad_train --config has it: a comment is its own line, for a value may hold the sign.
+    # As in terngrad_train --config: comments have their own lines, because values may contain #.
     if [[ -z $line || $line == "#"* ]]; then continue; fi
     if [[ $line != *=* ]]; then refuse "$config:$number: '$line' is refused, expected name = value"; fi
     name=$(trim "${line%%=*}")
@@ -192,13 +192,13 @@ on_host() {
   "${words[@]}" -n -o BatchMode=yes -o ConnectTimeout=10 "$1" "$2"
 }
 
-# check_data: every host has its own data folder, or all have that of CONFIG.
+# check_data: requires a data folder for every host, or that of CONFIG for all.
 check_data() {
   local i with=-1 without=-1
   for ((i = 0; i < ${#hosts[@]}; ++i)); do
     if [[ -n ${data_dirs[i]} ]]; then with=$i; else without=$i; fi
     if [[ -z ${data_dirs[i]} ]]; then data_dirs[i]=$data_dir; fi
-    # Where a path begins that does not is not the same for ssh and for mpirun.
+    # ssh and mpirun resolve relative paths differently.
     if [[ -n ${data_dirs[i]} && ${data_dirs[i]} != /* ]]; then
       refuse "data_dir: '${data_dirs[i]}' of host '${hosts[i]}' is refused, expected a path that begins with /"
     fi
@@ -208,7 +208,7 @@ check_data() {
   fi
 }
 
-# check_host I: it can be reached, has the program in the version of the first host, Open MPI in that of here, and its data.
+# check_host I: checks access, the program's version (as on the first host), Open MPI's version (as here), and data.
 version=
 check_host() {
   local host=${hosts[$1]} folder=${data_dirs[$1]} answer status=0 found mpi
@@ -228,7 +228,7 @@ check_host() {
   if [[ -n $folder && $'\n'$answer$'\n' != *$'\n'data$'\n'* ]]; then refuse "host '$host' has no data folder '$folder'"; fi
 }
 
-# Names in CONFIG that terngrad_train does not know. Of some options --help says `(also --NAME)`.
+# Rejects names in CONFIG that terngrad_train does not know. --help lists aliases as `(also --NAME)`.
 check_options() {
   local text known line name
   text=$(on_host "${hosts[0]}" "${program@Q} --help" 2>&1) || refuse "host '${hosts[0]}': '$program --help' fails: $text"
@@ -242,16 +242,16 @@ check_options() {
   done
 }
 
-# What each rank runs under.
+# Wrapper script of each rank.
 rank_script=$(cat "$here/mpi_rank.sh")
 
-# mpirun's command line, in the array `mpirun`.
+# Sets the array `mpirun` to mpirun's command line.
 make_command() {
   local i name shared=() own
   mpirun=(mpirun --tag-output --bind-to none --map-by slot)
   if ((EUID == 0)); then mpirun+=(--allow-run-as-root); fi
   mpirun+=(--mca plm_rsh_agent "$ssh -o BatchMode=yes -o ConnectTimeout=10")
-  # Whole names in what mpirun says, of 10.0.0.2 not 10 alone.
+  # Full host names in mpirun's messages: 10.0.0.2 instead of 10.
   mpirun+=(--mca orte_keep_fqdn_hostnames 1)
   mpirun+=(--mca odls_base_sigkill_timeout "$kill_timeout" --mca btl_tcp_flags 0x1)
   if [[ -n $network ]]; then
@@ -272,8 +272,8 @@ make_command() {
   done
 }
 
-# sort_output: what mpirun prints, into a log for each rank and one for the launcher; and what is for the terminal. (Not by
-# awk, which may wait for a full buffer of lines before it looks at the first.)
+# sort_output: splits mpirun's output to a log for each rank, one for the launcher, and the terminal. (Not with awk, which may
+# buffer lines.)
 sort_output() {
   local line rank stream text of_rank='^\[[0-9]+,([0-9]+)\]<std(out|err|diag)>:(.*)$'
   while IFS= read -r line || [[ -n $line ]]; do
@@ -306,8 +306,8 @@ ask_to_stop() { # SIGNAL
   stopped_by=$1
 }
 
-# Waits for mpirun; its exit code in the variable `status`. While the run is to stop, ranks are told so every second: they
-# may not have begun to listen.
+# Waits for mpirun and sets `status` to its exit code. After a request to stop, signals the ranks every second, because they may
+# not handle signals yet.
 await_end() {
   local told=-1
   while kill -0 "$mpirun_process" 2>/dev/null; do
@@ -321,7 +321,7 @@ await_end() {
   wait "$mpirun_process" || status=$?
 }
 
-# Who failed, in one line: the rank that was first to say so, or what the launcher noticed.
+# Describes the failure in one line: the first rank's error, or the launcher's.
 who_failed() {
   local line
   if [[ -s $run_dir/logs/ended ]]; then
@@ -352,17 +352,17 @@ run() {
     # shellcheck disable=SC2064  # each trap has its own signal
     trap "ask_to_stop $signal" "$signal"
   done
-  # Both in sessions of their own: a terminal's Ctrl-C is for this process, which passes it on.
+  # Separate sessions: Ctrl-C in the terminal reaches this process only, which forwards it.
   export -f sort_output
   run_dir=$run_dir setsid bash -c sort_output <"$output" &
   local sorter=$!
-  # mpirun ignores the signal that it passes on before and after the time that it does.
+  # mpirun must ignore the signal before and after the time in which it forwards it.
   setsid env --default-signal=INT,QUIT --ignore-signal=USR1 setpriv --pdeathsig TERM "${mpirun[@]}" </dev/null >"$output" 2>&1 &
   mpirun_process=$!
   echo "$(uname -n) $$ $(start_time $$) $mpirun_process $(start_time "$mpirun_process")" >"$run_dir/running"
   say "$rank processes on ${#hosts[@]} hosts, run in $run_dir"
   await_end
-  # A daemon that mpirun left may hold its output open.
+  # A remaining daemon of mpirun may keep the output open.
   for ((i = 0; i < 50; ++i)); do kill -0 "$sorter" 2>/dev/null && sleep 0.1; done
   kill "$sorter" 2>/dev/null || true
   if ((status != 0)); then
@@ -380,7 +380,7 @@ for ((i = 0; i < ${#hosts[@]}; ++i)); do check_host "$i"; done
 check_options
 make_command
 if $dry_run; then
-  # For a shell to take again, but with the script by its name.
+  # Quote the command line for a shell, with the script by its name.
   words=()
   for word in "${mpirun[@]}"; do
     if [[ $word == "$rank_script" ]]; then words+=("\"\$(cat ${here@Q}/mpi_rank.sh)\""); else words+=("${word@Q}"); fi

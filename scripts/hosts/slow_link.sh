@@ -94,7 +94,7 @@ fi
 if [[ -n $delay ]] && ! [[ $delay =~ ^[0-9]+(\.[0-9]+)?$ ]]; then
   refuse "--delay: '$delay' is refused, expected milliseconds"
 fi
-# Below 2 KB the bucket would not hold a packet.
+# A bucket below 2 KB would not hold a packet.
 if ! [[ $burst =~ ^[1-9][0-9]{0,5}$ ]] || ((burst < 2)); then
   refuse "--burst: '$burst' is refused, expected 2 KB or more"
 fi
@@ -107,8 +107,8 @@ needs() { # PROGRAM PACKAGE
   command -v "$1" >/dev/null || refuse "needs $1; install $2 (scripts/install_deps.sh --hosts)"
 }
 
-# Network namespaces get their names in a mount namespace of this process and its children: nobody else sees them, and when
-# the last of them is gone, however it ended, the kernel takes them down.
+# Names of network namespaces exist in a mount namespace of this process and its children only; the kernel removes them when the
+# last of these processes ends.
 enter_mount_namespace() {
   if ((EUID != 0)); then refuse "needs root, to make network namespaces"; fi
   needs ip iproute2
@@ -130,7 +130,7 @@ address() { echo "$kNetwork.$(($1 + 1))"; } # HOST
 state=
 running=()
 stopped_by=
-# What ends the processes in `running`, if they are to end.
+# Signal that ends the processes in `running`.
 signal_to_end=TERM
 
 host_processes() {
@@ -138,8 +138,8 @@ host_processes() {
   for ((host = 0; host < num_hosts; ++host)); do ip netns pids "$(host_name "$host")" 2>/dev/null || true; done
 }
 
-# Ends what is left on the hosts: first by waiting a little, as daemons of mpirun end on their own.
-# (A bare `return` in a trap has the exit code of what came before it.)
+# Ends remaining processes on the hosts, after a short wait, because mpirun's daemons end on their own.
+# (A bare `return` in a trap has the exit code of the previous command.)
 end_processes() {
   local step signal tenths pids i
   for step in 0:10 TERM:50 KILL:50; do
@@ -163,7 +163,7 @@ take_down() {
   if [[ -n $state ]]; then rm -rf "$state"; fi
 }
 
-# ask_to_stop SIGNAL: makes what runs end. The second time it is no longer asked.
+# ask_to_stop SIGNAL: requests the running commands to stop; the second time it kills them.
 ask_to_stop() {
   if [[ -n $stopped_by ]]; then signal_to_end=KILL; fi
   stopped_by=$1
@@ -180,7 +180,7 @@ shape() {
     "${add[@]}" root handle 1: netem delay "${3}ms" limit 100000
     parent=(parent 1:1)
   fi
-  # What a queue of 200 ms does not hold is dropped, as a switch would.
+  # Packets beyond a queue of 200 ms are dropped, as by a switch.
   if [[ $rate != none ]]; then
     "${add[@]}" "${parent[@]}" handle 2: tbf rate "$rate" burst "${burst}kb" latency 200ms
   fi
@@ -191,13 +191,13 @@ make_host() { # HOST
   name=$(host_name "$1")
   ip netns add "$name"
   ip -n "$kSwitch" link add name "$port" type veth peer name $kInterface netns "$name"
-  # No IPv6: its announcements would be counted.
+  # Without IPv6, whose announcements would be counted.
   ip -n "$kSwitch" link set "$port" addrgenmode none master switch up
   ip -n "$name" link set $kInterface addrgenmode none
   ip -n "$name" link set lo up
   ip -n "$name" address add "$(address "$1")/24" dev $kInterface
   ip -n "$name" link set $kInterface up
-  # Whatever the machine's default is: BBR, for one, probes below the rate.
+  # Independent of the machine's default: BBR, for example, probes below the rate.
   ip -n "$name" route replace $kNetwork.0/24 dev $kInterface src "$(address "$1")" congctl cubic
   shape "$name" $kInterface "$delay"
   shape "$kSwitch" "$port"
@@ -217,7 +217,7 @@ make_hosts() {
   for ((host = 0; host < num_hosts; ++host)); do make_host "$host"; done
 }
 
-# Makes $state/on_host ADDRESS COMMAND-LINE, which stands in for ssh.
+# Creates $state/on_host ADDRESS COMMAND-LINE, a replacement for ssh.
 make_agent() {
   cat >"$state/on_host" <<TEXT
 #!/usr/bin/env bash
@@ -230,8 +230,8 @@ TEXT
   chmod +x "$state/on_host"
 }
 
-# start HOST WORD...: starts a command on a host. It ends with this process, even if that is killed. It has a session of
-# its own, so that a terminal's Ctrl-C reaches it through this process only.
+# start HOST WORD...: starts a command on a host. It ends with this process, even if that is killed. It has a separate session,
+# so that Ctrl-C in the terminal reaches it through this process only.
 start() {
   local host=$1
   shift
@@ -240,17 +240,17 @@ start() {
   running+=($!)
 }
 
-# end_running SIGNAL: sends it to all that runs. SIGKILL is for all processes of the hosts.
+# end_running SIGNAL: sends the signal to all started commands; SIGKILL goes to all processes on the hosts.
 end_running() {
   local pids=("${running[@]}")
   if [[ $1 == KILL ]]; then mapfile -t pids < <(host_processes); fi
   if ((${#pids[@]} > 0)); then kill -s "$1" "${pids[@]}" 2>/dev/null || true; fi
 }
 
-# Waits until all that runs has ended. The first failure ends the others, by SIGTERM and 10 s later by SIGKILL, and is the
-# exit code, in the variable `status`.
-# If this process is to stop, what runs is told so: once by SIGTERM, otherwise until it has ended, for it may not have begun
-# to listen.
+# Waits until all commands have ended. The first failure ends the others, by SIGTERM and 10 s later by SIGKILL, and sets `status`
+# to its exit code.
+# On a request to stop, SIGTERM is sent once, other signals every second until the end, because a command may not handle
+# signals yet.
 await_all() {
   local process left code to_tell told='' patience_ends=''
   status=0
@@ -265,7 +265,7 @@ await_all() {
       wait "$process" || code=$?
       if ((code != 0 && status == 0)); then
         status=$code
-        # Who was told to stop already is doing so: a second signal would not let it finish.
+        # Commands that were signalled already are stopping: a second signal would not let them finish.
         if [[ -z $told ]]; then end_running TERM; fi
         patience_ends=$((SECONDS + 10))
       fi
@@ -283,7 +283,7 @@ await_all() {
   done
 }
 
-# iperf3's rate from host 0 to host 1 in Mbit/s, as the receiver counts it, in the variable `iperf_rate`.
+# Sets `iperf_rate` to iperf3's rate from host 0 to host 1 in Mbit/s, measured by the receiver.
 measure_link() {
   local name i
   name=$(host_name 1)
@@ -300,16 +300,16 @@ measure_link() {
   say "iperf3: $iperf_rate Mbit/s from host 0 to host 1"
 }
 
-# count_bytes: appends one line for each host to the variable `counts`: bytes sent, bytes received.
+# count_bytes: appends a line per host to the variable `counts`: bytes sent, bytes received.
 count_bytes() {
   local host folder=/sys/class/net/$kInterface/statistics
   for ((host = 0; host < num_hosts; ++host)); do
-    # Namespaces see their own interfaces in /sys.
+    # In a namespace /sys shows its own interfaces.
     counts+=("$(ip netns exec "$(host_name "$host")" cat $folder/tx_bytes $folder/rx_bytes | paste -sd ' ')")
   done
 }
 
-# report_counts SECONDS: what was counted since the first `count_bytes`.
+# report_counts SECONDS: prints the bytes counted since the first `count_bytes`.
 report_counts() {
   local host before after sent received separator='' json
   json="{\"rate\": \"$rate\", \"iperf3_mbit_per_s\": ${iperf_rate:-null}, \"seconds\": $1, \"exit_code\": $status, "
@@ -333,11 +333,11 @@ start_mpi() {
   local options=(-np $((num_hosts * ranks_per_host)) --host "${hosts#,}" --map-by slot --bind-to none --allow-run-as-root)
   options+=(--mca plm_rsh_agent "$state/on_host" --mca plm_rsh_no_tree_spawn 1)
   options+=(--mca oob_tcp_if_include "$kNetwork.0/24" --mca btl_tcp_if_include "$kNetwork.0/24")
-  # Sending only, no puts and gets, and processes that let others run while they wait: with Open MPI's defaults for TCP an
-  # all-reduce reaches two thirds of the link's rate.
+  # Send protocol only (no put and get), and yielding while waiting: with Open MPI's TCP defaults an all-reduce reaches only two
+  # thirds of the link's rate.
   options+=(--mca pml ob1 --mca btl 'tcp,vader,self' --mca btl_tcp_flags 0x1 --mca mpi_yield_when_idle 1)
   signal_to_end=USR1
-  # mpirun itself ignores the signal, before and after the time that it passes it on.
+  # mpirun must ignore the signal before and after the time in which it forwards it.
   start 0 env --ignore-signal=USR1 mpirun "${options[@]}" bash -c "$rank_script" rank "${command[@]}"
 }
 

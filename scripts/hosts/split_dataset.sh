@@ -73,7 +73,7 @@ fi
 for subset in train test; do
   if [[ ! -d $data_dir/$subset ]]; then refuse "DATA_DIR: '$data_dir' has no folder $subset/"; fi
 done
-# The paths as they are on the disk: relative links start from there.
+# Physical paths, since relative links start there.
 data_dir=$(realpath "$data_dir")
 if [[ -z $out ]]; then out=$data_dir; fi
 mkdir -p "$out" || refuse "--out: '$out' cannot be made"
@@ -92,14 +92,14 @@ for worker in "${workers[@]}"; do
   if [[ -e $shard ]]; then refuse "'$shard' is there already; remove it, or choose another --out"; fi
 done
 
-# Made aside and renamed at the end: an interruption leaves no shard that looks complete and is not.
+# Build in a temporary folder and rename at the end, so that an interruption leaves no incomplete shard.
 aside=$(mktemp -d "$out/.split.XXXXXX")
 trap 'rm -rf "$aside"' EXIT
 
-# entries FOLDER TYPE: names in FOLDER, all of one type (d, f), in byte order, in the array `names`.
+# entries FOLDER TYPE: sets the array `names` to the names in FOLDER, which must all have one type (d, f), in byte order.
 entries() {
   local other
-  # What --dataset folder passes over.
+  # Ignores the same names as --dataset folder.
   local -a find_named=(find "$1/" -mindepth 1 -maxdepth 1 ! -name '.*' ! -iname thumbs.db ! -iname desktop.ini)
   other=$("${find_named[@]}" ! -xtype "$2" -print -quit)
   if [[ -n $other ]]; then fail "'$other' is not a $([[ $2 == d ]] && echo folder || echo file)"; fi
@@ -150,7 +150,7 @@ for class in "${classes[@]}"; do
   next=$(((next + over) % num_workers))
 done
 
-# All of test/ for everybody.
+# Every shard gets all of test/.
 entries "$data_dir/test" d
 for class in "${names[@]}"; do
   entries "$data_dir/test/$class" f

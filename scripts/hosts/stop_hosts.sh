@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Stops a run that scripts/hosts/run_hosts.sh started, and nothing else.
+# Stops a run started by scripts/hosts/run_hosts.sh, and nothing else.
 set -euo pipefail
 
 usage() {
@@ -58,7 +58,7 @@ fi
 read -r host launcher launcher_start mpirun mpirun_start <"$run_dir/running"
 if [[ $host != "$(uname -n)" ]]; then refuse "RUN_DIR: the run was started on host '$host'; stop it there"; fi
 
-# is_alive PROCESS START: that very process, not a later one with its number.
+# is_alive PROCESS START: succeeds if the process runs and is not a later one with the same number.
 is_alive() {
   local stat
   stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
@@ -66,7 +66,7 @@ is_alive() {
   [[ ${stat[0]} != Z && ${stat[19]} == "$2" ]]
 }
 
-# mpirun passes SIGUSR1 on to the ranks, which a run_hosts.sh that was killed no longer does.
+# Signals mpirun, which forwards SIGUSR1 to the ranks, for a run_hosts.sh that was killed.
 ask() {
   if $now; then
     if is_alive "$mpirun" "$mpirun_start"; then kill -TERM "$mpirun" 2>/dev/null || true; fi

@@ -36,7 +36,7 @@ HWY_INLINE Colours<D> AdjustPixels(D d, const Colours<D>& in, float saturation, 
   const V zero = hn::Zero(d), one = hn::Set(d, 1.0f);
   const V value = hn::Max(in.red, hn::Max(in.green, in.blue));
   const V chroma = hn::Sub(value, hn::Min(in.red, hn::Min(in.green, in.blue)));
-  // Divisors that are 0 or less become 1: what they divide is then not taken.
+  // Replace divisors of 0 or less by 1; the quotients are then not used.
   const auto has_value = hn::Gt(value, zero), has_chroma = hn::Gt(chroma, zero);
   const V s = hn::IfThenElseZero(has_value, hn::Div(chroma, hn::IfThenElse(has_value, value, one)));
   const V unit = hn::Div(one, hn::IfThenElse(has_chroma, hn::Mul(chroma, hn::Set(d, 6.0f)), one));

@@ -20,8 +20,8 @@ void BytesToFloats(const std::uint8_t* HWY_RESTRICT bytes, std::size_t count, fl
   for (; i < count; ++i) out[i] = static_cast<float>(bytes[i]);
 }
 
-/// One target pixel: its channels and a value behind them at once, where a vector holds as many. `Taps` 0: as many as
-/// `taps` says.
+/// Processes the channels of a target pixel and one padding value as a vector, if vectors are wide enough. `Taps` 0:
+/// the number of taps is `taps`.
 template <std::size_t Taps>
 HWY_INLINE void ResizeColumns(const float* HWY_RESTRICT row, const int* HWY_RESTRICT first,
                               const float* HWY_RESTRICT weights, std::size_t taps, std::size_t count,

@@ -1,4 +1,4 @@
-// The inner loops of resizing an image.
+// Inner loops of resizing an image.
 #pragma once
 
 #include <cstddef>
@@ -6,17 +6,17 @@
 
 namespace terngrad::cpu {
 
-/// Colours of a pixel, and what resize_columns reads and writes beyond the last one.
+/// Channels of a pixel, and padding that resize_columns reads and writes after the last pixel.
 inline constexpr std::size_t kColourChannels = 3;
 inline constexpr std::size_t kRowPadding = 1;
 
 /// out[i] = bytes[i].
 void bytes_to_floats(const std::uint8_t* bytes, std::size_t count, float* out);
 
-/// out[i, c] = sum over t < taps of weights[i * taps + t] * row[first[i] + t, c], in this order. Equal bits on every
-/// SIMD target, as of the next.
-/// @param row  [n, 3] and kRowPadding more values, which have no influence
-/// @param out  [count, 3] and kRowPadding more
+/// out[i, c] = sum over t < taps of weights[i * taps + t] * row[first[i] + t, c], in this order. Bit-equal on every
+/// SIMD target, as is weigh_rows.
+/// @param row  [n, 3] and kRowPadding further values, which do not affect the result
+/// @param out  [count, 3] and kRowPadding further values
 void resize_columns(const float* row, const int* first, const float* weights, std::size_t taps, std::size_t count,
                     float* out);
 

@@ -1,5 +1,5 @@
-// Trains its own net with ternary gradients of four workers, watched by hooks of its own, through the installed
-// library. It uses the built-in data set and ends, after some seconds, with the accuracy on the test set.
+// Trains a custom net with ternary gradients of four workers and custom hooks, using the installed library. Takes some
+// seconds on the built-in data set and prints the accuracy on the test set.
 #include <cstdio>
 #include <memory>
 #include <utility>
@@ -26,7 +26,7 @@ terngrad::NetSpec own_net() {
                            .kernel = 3,
                            .stride = 2,
                            .weights = Initializer::truncated_normal(0.1f),
-                           .biases = std::nullopt};  // the normalization behind it has one: beta
+                           .biases = std::nullopt};  // batch norm has beta instead
   };
   const BatchNormSpec normalization{.decay = 0.99f, .activation = Activation::kRelu};
   return {"own_net",
@@ -50,7 +50,7 @@ class StopAtLoss final : public terngrad::Hook {
 
  private:
   double loss_;
-  double average_ = 2.3;  // that of guessing among ten classes
+  double average_ = 2.3;  // loss of guessing among ten classes
 };
 
 std::unique_ptr<terngrad::Trainer> make_trainer() {
@@ -95,7 +95,7 @@ int main() {
 
   DatasetOptions test;
   test.subset = Subset::kTest;
-  // Averages lag behind in so short a run: the raw weights, and the first worker's moving statistics.
+  // Moving averages lag in so short a run: evaluate the raw weights with the first worker's moving statistics.
   const Evaluation evaluation = evaluate(trainer->net(), trainer->parameters(), trainer->state(0),
                                          *make_dataset("synthetic", test), num_hardware_threads());
   std::printf("after %d steps: %s\n", static_cast<int>(steps), to_string(evaluation).c_str());

@@ -1,9 +1,9 @@
-"""terngrad under PyTorch: one line for DistributedDataParallel, and workers emulated in one process.
+"""terngrad for PyTorch: compressed DistributedDataParallel with one line, and workers emulated in one process.
 
     ddp = torch.nn.parallel.DistributedDataParallel(model)
     state = terngrad.torch.compress(ddp, codec="ternary", clip_factor=2.5)
 
-On CPUs over Gloo or MPI, on GPUs over NCCL.
+Backends: Gloo or MPI on CPUs, NCCL on GPUs.
 """
 
 from terngrad.torch._communicator import GroupCommunicator

@@ -16,22 +16,22 @@ import torch.distributed as dist
 from terngrad import _core
 from terngrad._communicators import Bytes, Communicator
 
-BACKENDS = ("gloo", "mpi")  # for what is on CPUs
-_HEADER = 8  # bytes before each message: its size, uint64
+BACKENDS = ("gloo", "mpi")  # for tensors on CPUs
+_HEADER = 8  # bytes before each message: its size as uint64
 
 
 class GroupCommunicator(Communicator):
-    """Exchanges over a process group of its own, or over one that is given: on the CPU (Gloo, MPI).
+    """Communicator over a process group for CPU tensors (Gloo, MPI). @param group  None: the default group
 
-    Operations of a group must come in the same order on all ranks, so one that others use too needs care: what
-    DistributedDataParallel does by itself comes from other threads.
+    All ranks must call a group's operations in the same order. Do not share the group with DistributedDataParallel, which
+    calls its own operations from other threads.
 
-    Messages travel from each rank to each other one, with their sizes in front of them: a receiver has room for the
-    largest that a peer has sent so far, and what exceeds that follows as a second message. So once sizes are known an
-    operation is one round. What an operation returns is valid until the next one; rooms stay as large as they once had to be.
+    Messages go point to point between all pairs of ranks, each preceded by its size. A receive buffer is as large as the
+    largest message of that peer so far; the excess of a longer one follows as a second message. So an operation takes one
+    round once sizes have settled. Returned arrays are valid until the next operation; receive buffers never shrink.
 
-    @raises CommunicationError in all operations, naming the rank of the group that did not answer where that is known. After
-    it every operation is refused: what was under way would be taken for the next one's
+    @raises CommunicationError in all operations, naming the rank that did not answer if it is known. Every later operation
+    then fails too, because data in flight could be mistaken for its messages
     """
 
     def __init__(self, group: Any = None) -> None:
@@ -51,13 +51,13 @@ class GroupCommunicator(Communicator):
         return self._exchange(messages)
 
     def gather_objects(self, value: Any) -> list[Any]:
-        """What every rank brings, in order: what JSON can say."""
+        """All-gather of a JSON-serializable value: the values of all ranks, in order."""
         own = numpy.frombuffer(json.dumps(value, default=str).encode(), numpy.uint8)
         return [json.loads(bytes(each)) for each in self.all_gather(own)]
 
     def _exchange(self, messages: list[Bytes]) -> list[Any]:
         self._require_whole()
-        framed: dict[int, Any] = {}  # by address of the message, as all_gather sends one to all
+        framed: dict[int, Any] = {}  # by id of the message: all_gather sends the same one to all peers
         works = []
         for peer in self._peers:
             message = messages[peer]
@@ -122,7 +122,7 @@ class GroupCommunicator(Communicator):
         self._collective(dist.all_reduce, values)
 
     def all_reduce_max(self, values: numpy.typing.NDArray[numpy.int32]) -> None:
-        # A few numbers: gathered, so that a rank that is lost is known.
+        # Only a few numbers: gather them, so that the error names a lost rank.
         of_ranks = self.all_gather(values.view(numpy.uint8))
         numpy.copyto(values, numpy.max([numpy.frombuffer(bytes(each), numpy.int32) for each in of_ranks], axis=0))
 
@@ -138,14 +138,14 @@ class GroupCommunicator(Communicator):
 
 
 def ranks_of(group: Any) -> list[int]:
-    """The ranks of a group, by their numbers among all."""
+    """The global ranks of a group's members, in the order of the group."""
     if group is None or group is dist.group.WORLD:
         return list(range(dist.get_world_size()))
     return [dist.get_global_rank(group, rank) for rank in range(dist.get_world_size(group))]
 
 
 def require_backend(group: Any, name: str, accepted: Sequence[str] = BACKENDS, where: str = "the CPU") -> str:
-    """The group's backend; of a group of several, as "cpu:gloo,cuda:nccl" or without a name makes it, that of the device.
+    """The group's backend; for a group with several ("cpu:gloo,cuda:nccl", or the default of PyTorch 2), that of the device.
     @raises InvalidArgument unless it is one of `accepted`"""
     if not isinstance(group, (dist.ProcessGroup, type(None))):
         raise _core.InvalidArgument(f"{name} must be a group of torch.distributed that this rank is in, got {group!r:.80}")
@@ -155,7 +155,7 @@ def require_backend(group: Any, name: str, accepted: Sequence[str] = BACKENDS, w
         try:
             backend = whole._get_backend(torch.device("cpu" if where == "the CPU" else "cuda")).name()
         except RuntimeError:
-            pass  # it has none for the device
+            pass  # the group has no backend for the device
     if backend not in accepted:
         raise _core.InvalidArgument(f"{name} is of backend {backend}; accepted for gradients on {where}: {', '.join(accepted)}; "
                                     "exchange_group takes a group of one")
@@ -163,7 +163,7 @@ def require_backend(group: Any, name: str, accepted: Sequence[str] = BACKENDS, w
 
 
 def require_ranks(exchange_group: Any, process_group: Any, timeout: float | None) -> None:
-    """@raises InvalidArgument unless `exchange_group` can take the place of `process_group`"""
+    """@raises InvalidArgument unless `exchange_group` has the ranks of `process_group` and `timeout` is None"""
     if timeout is not None:
         raise _core.InvalidArgument("timeout is that of the group which the exchange makes; exchange_group has its own")
     if ranks_of(exchange_group) != ranks_of(process_group):
@@ -172,7 +172,7 @@ def require_ranks(exchange_group: Any, process_group: Any, timeout: float | None
 
 
 def exchange_group_of(process_group: Any, exchange_group: Any, timeout: float | None) -> Any:
-    """The group of an exchange: `exchange_group`, which has to be of the same ranks, or one of its own."""
+    """The group of an exchange: `exchange_group`, which must have the same ranks, or if it is None a new one."""
     if exchange_group is None:
         return own_group(process_group, timeout)
     require_backend(exchange_group, "exchange_group")
@@ -181,7 +181,7 @@ def exchange_group_of(process_group: Any, exchange_group: Any, timeout: float | 
 
 
 def own_group(group: Any, timeout: float | None) -> Any:
-    """Another group of the same ranks. @param timeout  seconds that an operation waits; None: PyTorch's default"""
+    """A new group with the ranks of `group`. @param timeout  seconds that an operation waits; None: PyTorch's default"""
     backend = require_backend(group, "the process group")
     options: dict[str, Any] = {"backend": backend}
     if timeout is not None:
@@ -190,7 +190,7 @@ def own_group(group: Any, timeout: float | None) -> Any:
         options["timeout"] = datetime.timedelta(seconds=timeout)
     if ranks_of(group) == ranks_of(None):
         return dist.new_group(**options)
-    # Without it, before PyTorch 2.1 and over MPI, all ranks of the default group have to call new_group.
+    # Without use_local_synchronization (before PyTorch 2.1, and MPI) all ranks of the default group must call new_group.
     if backend != "mpi" and "use_local_synchronization" in inspect.signature(dist.new_group).parameters:
         options["use_local_synchronization"] = True
     return dist.new_group(ranks_of(group), **options)

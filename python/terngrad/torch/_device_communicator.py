@@ -1,4 +1,4 @@
-"""A process group of torch.distributed that moves what is in GPUs' memory."""
+"""A process group of torch.distributed as a DeviceCommunicator for GPU memory."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ BACKENDS = ("nccl",)
 
 
 class GroupDeviceCommunicator(DeviceCommunicator):
-    """Exchanges over the process group that DistributedDataParallel itself uses. Operations are submitted to the current
-    stream, in the order of the hook's calls, which is the same on all ranks.
+    """Communicator over an NCCL process group, which may be the one that DistributedDataParallel uses. Operations are submitted
+    to the current stream, in the order of the hook's calls, which is the same on all ranks.
 
-    @raises CommunicationError in all operations where PyTorch raises RuntimeError. After it every operation is refused
+    @raises CommunicationError in all operations where PyTorch raises RuntimeError. Every later operation then fails too
     """
 
     def __init__(self, group: Any = None) -> None:
@@ -47,7 +47,7 @@ class GroupDeviceCommunicator(DeviceCommunicator):
             if peer == self.rank:
                 received[slice(*here)].copy_(sent[slice(*there)])
                 continue
-            # A part of no bytes is one on the other rank too, so both leave it out.
+            # An empty range is empty on the peer too, so both ranks skip it.
             for operation, buffer, (begin, end) in ((dist.isend, sent, there), (dist.irecv, received, here)):
                 if begin < end:
                     operations.append(dist.P2POp(operation, buffer[begin:end], self._ranks[peer], self.group))
@@ -59,7 +59,7 @@ class GroupDeviceCommunicator(DeviceCommunicator):
         self._run(dist.all_reduce, torch.from_dlpack(values))
 
     def all_reduce_max(self, values: Any) -> None:
-        # With the top bit flipped, numbers with a sign are ordered as those without.
+        # Flipping the top bit makes signed order equal to unsigned order.
         tensor = torch.from_dlpack(values)
         tensor.bitwise_xor_(-2**31)
         self._run(dist.all_reduce, tensor, op=dist.ReduceOp.MAX)
@@ -69,7 +69,7 @@ class GroupDeviceCommunicator(DeviceCommunicator):
         self._run(dist.broadcast, torch.from_dlpack(values), src=self._ranks[root])
 
     def gather_objects(self, value: Any) -> list[Any]:
-        """What every rank brings, in order."""
+        """All-gather of a JSON-serializable value: the values of all ranks, in order."""
         values: list[Any] = [None] * self.size
         self._call(dist.all_gather_object, values, json.dumps(value, default=str), group=self.group)
         return [json.loads(each) for each in values]
@@ -89,8 +89,8 @@ class GroupDeviceCommunicator(DeviceCommunicator):
 
 
 def exchange_group_of(process_group: Any, exchange_group: Any, timeout: float | None) -> Any:
-    """The group of an exchange: DDP's own, or `exchange_group`, which has to be of the same ranks. A second one of NCCL could
-    wait for the first."""
+    """The group of an exchange: `exchange_group`, which must have the same ranks, or DDP's own. No NCCL group is created, since
+    operations of two could wait for each other."""
     if exchange_group is not None:
         require_ranks(exchange_group, process_group, timeout)
         return exchange_group
@@ -100,6 +100,6 @@ def exchange_group_of(process_group: Any, exchange_group: Any, timeout: float | 
 
 
 def _are_equal_and_touch(parts: list[tuple[int, int]]) -> bool:
-    """Whether one operation gathers them: equal parts, each where the one before ends."""
+    """True if one all-gather suffices: the parts have equal sizes and are contiguous."""
     size = parts[0][1] - parts[0][0]
     return size > 0 and all(part == (parts[0][0] + rank * size, parts[0][0] + (rank + 1) * size) for rank, part in enumerate(parts))

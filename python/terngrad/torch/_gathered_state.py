@@ -1,4 +1,4 @@
-"""All ranks' state of a hook as one object."""
+"""The hook states of all ranks as one object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from terngrad.torch._hook import CompressedAllReduceHook
 
 
 class GatheredState:
-    """A hook's state for frameworks in which all ranks ask for it, one saves it and all load it, such as Accelerate:
+    """A hook's state for frameworks that call state_dict on all ranks, save that of rank 0 and load it on all, as Accelerate:
 
         accelerator.register_for_checkpointing(terngrad.torch.GatheredState(state))
     """
@@ -21,11 +21,11 @@ class GatheredState:
         self._state = state
 
     def state_dict(self) -> dict[str, Any]:
-        """That of all ranks on rank 0, an empty one on the others. All ranks call it."""
+        """The state of all ranks on rank 0, an empty dictionary on the others. Collective: all ranks must call it."""
         return self._state.state_dict(gather=True) or {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """@raises InvalidArgument as `CompressedAllReduceHook.load_state_dict`, and for an empty one"""
+        """Restores rank 0's `state_dict`. @raises InvalidArgument as the hook's `load_state_dict`, and for an empty state"""
         if not state:
             raise _core.InvalidArgument("the state is empty, as GatheredState gives it to ranks other than 0: load that of rank 0")
         self._state.load_state_dict(state)

@@ -1,4 +1,4 @@
-"""What the hook does on a GPU's streams."""
+"""CUDA streams of the hook."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from terngrad import _core
 
 
 def index_of(device: torch.device) -> int | None:
-    """The number of a GPU; None for the CPU."""
+    """The index of a GPU; None for the CPU."""
     if device.type != "cuda":
         return None
     return torch.cuda.current_device() if device.index is None else device.index
@@ -23,18 +23,18 @@ def current_stream(device: torch.device) -> int:
 
 
 class SideStream:
-    """A CUDA stream beside the one of the backward pass, for the exchange of its buckets."""
+    """A CUDA stream for the exchange of buckets, beside the stream of the backward pass."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self._stream = torch.cuda.Stream(device)
-        #: Its cudaStream_t.
+        #: cudaStream_t of the stream.
         self.handle: int = self._stream.cuda_stream
 
     @contextlib.contextmanager
     def after_current(self, overlap: bool) -> Iterator[None]:
-        """What is submitted inside runs on this stream, after all that was submitted to the current one. @param overlap  while
-        the current one continues"""
+        """Work submitted inside runs on this stream, after the work already on the current stream. @param overlap  False: the
+        current stream then waits for it"""
         current = torch.cuda.current_stream(self.device)
         self._stream.wait_stream(current)
         with torch.cuda.stream(self._stream):
@@ -43,7 +43,7 @@ class SideStream:
             current.wait_stream(self._stream)
 
     def future(self) -> torch.futures.Future[torch.Tensor]:
-        """Whoever waits for it makes their current stream wait for this one, where it is completed."""
+        """A future for tensors on the GPU: `wait` makes the caller's current stream wait for the stream that completes it."""
         return torch.futures.Future(devices=[self.device])
 
     def require_no_capture(self) -> None:

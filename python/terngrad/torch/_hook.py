@@ -1,6 +1,6 @@
-"""The hook that compresses what DistributedDataParallel exchanges."""
+"""The communication hook for DistributedDataParallel (DDP) that exchanges compressed gradients."""
 
-# Annotations are no strings here: DDP compares those of a hook with its types.
+# No `from __future__ import annotations` here: DDP compares a hook's annotations with types, not strings.
 import atexit
 import json
 import queue
@@ -21,73 +21,73 @@ from terngrad.torch import _device_communicator, _gpu, _parameters, _replicas, _
 from terngrad.torch._communicator import exchange_group_of, GroupCommunicator
 from terngrad.torch._device_communicator import GroupDeviceCommunicator
 
-# Options of an exchange that are not of a codec.
+# Options of an exchange that are not codec options.
 COMMON_OPTIONS = ("codec", "codec_for", "min_elements", "algorithm", "downlink_codec", "memory", "on_nonfinite", "seed")
-# What DDP does with a NaN is the optimizer's affair: it sees one, and so does a GradScaler.
+# on_nonfinite of the hook: the policy of its exchange. propagate NaN as plain DDP does, so that GradScaler detects it.
 POLICIES = {"propagate": "skip", "raise": "skip", "zero": "zero"}
-# Options that are pickled with a state: all but groups and the GradScaler, which bind gives to it.
+# Options that are pickled with a state: all except groups and the GradScaler, which `bind` sets.
 PICKLED = ("policy", "reduction", "check_replicas", "seed", "warmup_steps", "telemetry_steps", "timeout", "overlap", "finds_unused",
            "transforms", "options", "num_threads")
 
 
 def exchange_policy(on_nonfinite: str) -> str:
-    """What an exchange does under one of POLICIES. @raises InvalidArgument for another"""
+    """on_nonfinite of the exchange for one of POLICIES. @raises InvalidArgument for an unknown policy"""
     if on_nonfinite not in POLICIES:
         raise _core.InvalidArgument(f"on_nonfinite '{on_nonfinite}' is unknown; accepted: {', '.join(POLICIES)}")
     return POLICIES[on_nonfinite]
 
 
 def _as_tensors(kept: Any) -> Any:
-    """The state of an exchange, with tensors in place of arrays."""
+    """An exchange's state_dict with numpy arrays replaced by tensors."""
     if isinstance(kept, dict):
         return {key: _as_tensors(value) for key, value in kept.items()}
     return torch.from_numpy(kept) if isinstance(kept, numpy.ndarray) else kept
 
 
 def _as_arrays(kept: Any) -> Any:
-    """The other way round, from any device."""
+    """Inverse of `_as_tensors`; tensors may be on any device."""
     if isinstance(kept, Mapping):
         return {key: _as_arrays(value) for key, value in kept.items()}
     return kept.cpu().numpy() if isinstance(kept, torch.Tensor) else kept
 
 
 class CompressedAllReduceHook:
-    """The state of `hook`: which codec each parameter has, what workers keep, and what the last step did.
+    """State of `hook`: codec of each parameter, memory of this rank's worker, and report of the last step.
 
-    A worker is a rank of the group. A step is a backward pass that DDP synchronizes. The mean has the same bits on all
-    ranks, and does not depend on DDP's buckets; given equal gradients they are those of `Exchange` and `VirtualWorkers`.
+    A worker is a rank of the group; a step is a backward pass that DDP synchronizes. The mean is bit-identical on all ranks and
+    does not depend on DDP's buckets; for equal gradients it is that of `Exchange` and `VirtualWorkers`. Collective: all ranks
+    construct the state with equal arguments.
 
-    @param model         the module, wrapped or not: its names decide codecs and draws
-    @param codec         a name, preset or spec of docs/codecs.md; further options of the codec as keywords
-    @param codec_for     {pattern (* and ?): spec} for parameters by name; the first match counts
-    @param min_elements  smaller parameters travel as fp32
-    @param process_group   of DDP. On GPUs (NCCL) the exchange uses it too. On CPUs it makes one of its own of the same ranks, so
-        all of them construct the state; before PyTorch 2.1, and over MPI, all ranks of the default group have to, as
-        torch.distributed.new_group asks for
-    @param exchange_group  in place of that one: a group of the same ranks; on CPUs one that nothing else uses
-    @param timeout       on CPUs: seconds after which a rank that does not answer has failed; None: PyTorch's default (30 minutes)
-    @param memory        what workers keep: none, ef, momentum, dgc (for SGD without momentum), with options as ``ef:decay=0.9``; auto: what the codec or
-        preset has by default
-    @param find_unused_parameters  whether parameters may be unused on all ranks, as for DDP. With a memory, a parameter whose
-        gradient is 0 on all ranks is then left alone: its mean is 0, and what workers keep of it stays. Ranks tell each other
-        in 4 bytes a parameter, and a GPU is waited for
-    @param grad_scaler   the GradScaler of the training. With a memory it is needed: what workers keep is multiplied as the
-        scale changes. So it is for votes without a scaler (``sign:scale=one``, as signsgd and signum have): their mean, -1, 0 or 1
-        whatever the loss is multiplied by, is multiplied by the scale, by which the optimizer's step divides it
-    @param on_nonfinite  NaN or infinity in any rank: propagate (the bucket becomes NaN on all ranks, nothing is kept of
-        the step, as an optimizer or GradScaler expects; on GPUs the step's later buckets too), raise (backward raises; on GPUs
-        that of the next step does, and this one propagates), or zero (the tensor)
-    @param reduction     mean, or sum: the mean times the number of ranks, for losses that are divided by the examples of all ranks
-    @param check_replicas  every how many steps ranks compare checksums of their parameters before the exchange; the backward pass
-        raises, naming rank and parameter, where they differ. 0: never. Parameters of a GPU are copied to the CPU for it
+    @param model         the module, wrapped or not; parameter names decide codecs and draws
+    @param codec         a name, preset or spec of docs/codecs.md; further codec options as keywords
+    @param codec_for     {pattern (* and ?): spec} by parameter name; the first match applies
+    @param min_elements  smaller parameters are sent as fp32
+    @param process_group   DDP's group. On GPUs (NCCL) the exchange uses it too. On CPUs the exchange creates its own group of the
+        same ranks with torch.distributed.new_group; before PyTorch 2.1, and over MPI, all ranks of the default group must then
+        construct the state
+    @param exchange_group  group of the same ranks for the exchange instead; on CPUs nothing else may use it
+    @param timeout       CPUs: seconds until a rank that does not answer counts as failed; None: PyTorch's default (30 minutes)
+    @param memory        none, ef (error feedback), momentum or dgc (for SGD without momentum), with options (``ef:decay=0.9``);
+        auto: default of the codec or preset
+    @param find_unused_parameters  as for DDP: True if parameters may be unused on all ranks. With a memory, parameters with zero
+        gradients on all ranks are then skipped: their mean is 0 and their memory stays unchanged. Costs an all-reduce of 4 bytes
+        per parameter, and on a GPU a wait for it
+    @param grad_scaler   the training's GradScaler, if it uses one. Required then with a memory, which is rescaled when the loss
+        scale changes, and for votes without scaler (``sign:scale=one``: signsgd, signum), whose mean (-1, 0 or 1) does not depend
+        on the loss scale: it is multiplied by the scale, which the optimizer step divides out
+    @param on_nonfinite  on NaN or infinity in any rank: propagate (the bucket, on GPUs also the step's later ones, becomes NaN on
+        all ranks, as an optimizer or GradScaler expects; the memory stays unchanged), raise (backward raises; on GPUs this step
+        propagates and the next one raises), or zero (the tensor counts as zeros)
+    @param reduction     mean, or sum: the mean times the number of ranks, for losses divided by the number of all ranks' examples
+    @param check_replicas  interval in steps at which ranks compare checksums of their parameters before the exchange; backward
+        raises, naming rank and parameter, if they differ. 0: never. Parameters on a GPU are copied to the CPU for it
     @param transforms    functions (name, parameter, gradient) that change a gradient in place before it is compressed:
         `WeightDecay`
-    @param warmup_steps  the first steps, which travel as fp32, and nothing is kept of them
-    @param telemetry_steps  every how many steps `telemetry` compares this rank's gradient with what it sent; 0: never
-    @param overlap       exchange while the backward pass continues: in a thread of its own, on a GPU on a stream of its own
-    @param num_threads   that encode and decode on a CPU
-    @raises InvalidArgument for parameters or options that cannot be honoured, by name, and for options or parameters that
-        differ between ranks
+    @param warmup_steps  number of initial steps that are sent as fp32, without memory
+    @param telemetry_steps  interval in steps of `telemetry`; 0: never
+    @param overlap       exchange during the backward pass: in a separate thread, on a GPU on a separate stream
+    @param num_threads   threads that encode and decode on a CPU
+    @raises InvalidArgument naming parameters or options that are invalid or differ between ranks
     """
 
     def __init__(self, model: torch.nn.Module, codec: str = "ternary", *, codec_for: Mapping[str, str] | None = None,
@@ -114,8 +114,8 @@ class CompressedAllReduceHook:
             "downlink_codec": downlink_codec, "memory": memory, "on_nonfinite": exchange_policy(on_nonfinite), "seed": seed, **options}
         self._num_threads = num_threads
         self._grad_scaler = grad_scaler
-        self._scale: float | None = None  # that of what workers keep
-        #: How many steps are done.
+        self._scale: float | None = None  # loss scale of the memory
+        #: Number of finished steps.
         self.step = 0
         self._connect(model, process_group, exchange_group)
 
@@ -144,13 +144,13 @@ class CompressedAllReduceHook:
             "transforms": _transforms.names_of(self._transforms), "codec_for": list(self._options["codec_for"].items()),
             "grad_scaler": "none" if self._grad_scaler is None else "one"})
         common: dict[str, Any] = {"quantize_logits": True, "num_threads": self._num_threads, "communicator": self._communicator}
-        # On a GPU exchanges are submitted to a stream; on the CPU they are done by a thread.
+        # On a GPU exchanges are submitted to a side stream; on the CPU a thread runs them.
         self._side: _gpu.SideStream | None = None
         if gpu is not None:
             self._side = _gpu.SideStream(self._device)
             common.update(device=gpu, stream=self._side.handle)
         self._common = common
-        #: Who encodes and decodes.
+        #: The `Exchange` that encodes and decodes.
         self.exchange = Exchange(layout, self._communicator.size, **self._options, **common)
         self._warmup = None
         if self._warmup_steps > 0:
@@ -159,33 +159,33 @@ class CompressedAllReduceHook:
         self._require_steps_that_fit(self.exchange)
         self._leaves_out = _parameters.skips_zeros(self.exchange, self._finds_unused)
         self._votes = _parameters.names_of_votes(self.exchange)
-        #: What ended the exchange, or None. Every later step fails with it.
+        #: The error that ended the exchange, or None. Every later step raises it.
         self.error: BaseException | None = None
         self._is_closed = False
         is_ddp = isinstance(model, torch.nn.parallel.DistributedDataParallel)
         self._ddp = weakref.ref(model) if is_ddp else None
-        # Buckets of DDP, and those that are exchanged.
+        # Numbers of DDP buckets.
         self._num_submitted = 0
         self._num_exchanged = 0
         self._report: Report | None = None
-        self._last: Exchange | None = None             # that of the last step, on a GPU
+        self._last: Exchange | None = None             # exchange of the last step, on a GPU
         self._telemetry: dict[str, dict[str, float]] = {}
-        self._gradients: dict[str, torch.Tensor] = {}  # of the step, for telemetry
-        self._current: Exchange | None = None          # of the step under way
-        # Views of the buckets of the last step, and of this one, by their parameters.
+        self._gradients: dict[str, torch.Tensor] = {}  # copies of this step's gradients, for telemetry
+        self._current: Exchange | None = None          # exchange of the step in progress
+        # Parameter ids of a bucket: (address, views by name). For buckets of the last step, and of this one.
         self._views: dict[tuple[int, ...], tuple[int, dict[str, torch.Tensor]]] = {}
         self._used_views: dict[tuple[int, ...], tuple[int, dict[str, torch.Tensor]]] = {}
         self._queue: queue.Queue[Any] | None = None
         if self._overlap and self._side is None:
             self._queue = queue.Queue()
-            # The thread holds no state that nobody else holds.
+            # The thread has only a weak reference, so that it does not keep the state alive.
             thread = threading.Thread(target=_run, args=(self._queue, weakref.ref(self)), name="terngrad exchange", daemon=True)
             thread.start()
             _threads[thread] = self._queue
             weakref.finalize(self, self._queue.put, None).atexit = False
 
     def _require_agreement(self, problem: Exception | None, options: dict[str, Any]) -> None:
-        """@raises InvalidArgument, on all ranks, for what differs between them or is wrong on one of them"""
+        """@raises InvalidArgument on all ranks if options differ between ranks or any rank has a `problem`"""
         said = {"problem": str(problem)} if problem is not None else options
         of_ranks = self._communicator.gather_objects(said)
         if problem is not None:
@@ -202,16 +202,16 @@ class CompressedAllReduceHook:
 
     @property
     def _codec(self) -> str:
-        """As it was given, with its options."""
+        """The codec with its options, as passed to the constructor or `set_codecs`."""
         return make_spec(self._options["codec"],
                          {name: value for name, value in self._options.items() if name not in COMMON_OPTIONS})
 
     def set_codecs(self, codec: str, *, codec_for: Mapping[str, str] | None = None, **options: object) -> None:
-        """Changes the codecs from the next step on; all ranks call this, between steps. What workers keep stays where the memory
-        is the same as before, else it begins with zeros.
+        """Changes the codecs from the next step on. Collective: all ranks call it, between steps. The workers' memory is kept if
+        the new codecs have the same kind of memory, else it starts with zeros.
 
-        @param options  of the codec
-        @raises InvalidArgument as the constructor does, for options of the constructor that are no codec's, and during a step
+        @param options  codec options
+        @raises InvalidArgument as the constructor, for constructor options that are not codec options, and during a step
         """
         if self._current is not None or self._num_submitted != self._num_exchanged:
             raise _core.InvalidArgument(f"codecs change between steps: step {self.step} is under way")
@@ -224,7 +224,7 @@ class CompressedAllReduceHook:
         exchange = Exchange(self.exchange.layout, self._communicator.size, **changed, **self._common)
         self._require_steps_that_fit(exchange)
         exchange._take_over(self.exchange)
-        self.report()  # of the last step, while that can be asked
+        self.report()  # fetch the last step's report before its exchange is replaced
         self._options, self.exchange, self._last = changed, exchange, None
         self._leaves_out = _parameters.skips_zeros(exchange, self._finds_unused)
         self._votes = _parameters.names_of_votes(exchange)
@@ -235,11 +235,11 @@ class CompressedAllReduceHook:
                                         "that travel as fp32; accepted with it: 0, or topk's stage_steps")
 
     def plan(self) -> Plan:
-        """How each parameter travels: a list of `TensorPlan`, which prints as a table, with what exempting some would cost."""
+        """Codec and message size of each parameter: a list of `TensorPlan`, which prints as a table."""
         return self.exchange.plan()
 
     def report(self) -> Report | None:
-        """What the last step did, or None before the first. On a GPU this waits for it; there are no times then."""
+        """Report of the last step, or None before the first. On a GPU this waits for the step, and times are missing."""
         return None if self._report is None else self._waited()
 
     def _waited(self) -> Report:
@@ -249,15 +249,15 @@ class CompressedAllReduceHook:
         return self._report
 
     def telemetry(self) -> dict[str, dict[str, float]]:
-        """Of the last step with telemetry (`telemetry_steps`), for each parameter: `terngrad.telemetry` of this rank's
-        gradient and what was sent for it, with the scaler. With a memory what was sent is of the gradient and what was kept"""
+        """Telemetry of the last step that had it (`telemetry_steps`), by parameter: `terngrad.telemetry` of this rank's gradient
+        and its decoded message, and the scaler. With a memory, the message encodes the gradient with the memory added"""
         return self._telemetry
 
     def state_dict(self, gather: bool = False) -> dict[str, Any] | None:
-        """This rank's state: step, seed and what its worker keeps, by names of parameters: of texts, numbers and tensors, which
-        ``torch.load(weights_only=True)`` reads.
+        """This rank's state: step, seed and its worker's memory by parameter name. Strings, numbers and tensors only, so that
+        ``torch.load(weights_only=True)`` reads it.
 
-        @param gather  all ranks' in one, for rank 0 to save; None on the others. All ranks call it then
+        @param gather  True: collects all ranks' states on rank 0 and returns None on the others; all ranks must call it
         """
         if not self._is_bound and not gather:
             return dict(self._saved)
@@ -272,10 +272,10 @@ class CompressedAllReduceHook:
         return None if ranks is None else {"version": 1, "ranks": ranks}
 
     def load_state_dict(self, state: Mapping[str, Any], reset_residuals: bool = False) -> None:
-        """Restores what `state_dict` gave on this rank, or a gathered one. @raises InvalidArgument for that of another rank,
-        number of ranks, seed, memory, or other parameters or codecs (fingerprint)
+        """Restores this rank's `state_dict`, or a gathered one. @raises InvalidArgument for a state with another rank, number of
+        ranks, seed, memory, or other parameters or codecs (fingerprint)
 
-        @param reset_residuals  take the step only: what workers keep begins with zeros. For another number of ranks
+        @param reset_residuals  restore the step only and zero the memory, which allows another number of ranks
         """
         state = _arguments.mapping("the saved state", state)
         if "ranks" in state:
@@ -289,7 +289,7 @@ class CompressedAllReduceHook:
         expected = {"version": 1, "seed": self._seed}
         if not reset_residuals:
             expected["num_workers"] = self._communicator.size
-        if not reset_residuals and self.exchange.memory != "none":  # else ranks have nothing of their own
+        if not reset_residuals and self.exchange.memory != "none":  # without memory the states of all ranks are equal
             expected["rank"] = self._communicator.rank
         for name, ours in expected.items():
             if state.get(name) != ours:
@@ -330,8 +330,8 @@ class CompressedAllReduceHook:
         self.step = self._saved["step"]
 
     def bind(self, model: torch.nn.Module, process_group: Any = None, exchange_group: Any = None, grad_scaler: Any = None) -> None:
-        """Connects a state that was pickled, on all ranks, before it is registered. Groups and grad_scaler as in the
-        constructor."""
+        """Connects an unpickled or copied state with a model and groups, before it is registered. Collective: all ranks call it.
+        Parameters as in the constructor. @raises InvalidArgument for a state that is connected"""
         if self._is_bound:
             raise _core.InvalidArgument("bind is for a state that was pickled: this one has its group")
         self._grad_scaler = grad_scaler
@@ -340,7 +340,7 @@ class CompressedAllReduceHook:
         del self._saved
 
     def _tensors(self, bucket: dist.GradBucket) -> dict[str, torch.Tensor]:
-        """The bucket's memory as tensors by name: an element's place is that of its parameter's memory."""
+        """The bucket as {name: view of its memory}, with the elements in memory order of the parameter."""
         buffer = bucket.buffer()
         if buffer.is_sparse:
             raise _core.NotSupported("the gradients are sparse; dense ones are compressed")
@@ -359,7 +359,7 @@ class CompressedAllReduceHook:
                                                 "is made, and compress then")
                 tensors[name] = buffer.narrow(0, first, parameter.numel()).view(parameter.shape)
                 first += parameter.numel()
-        # DDP keeps its buckets. Views of those that it has dealt anew are forgotten after the step.
+        # DDP reuses its buckets. Views of buckets that it has rebuilt are dropped after the step.
         self._used_views[key] = (buffer.data_ptr(), tensors)
         if bucket.is_last():
             self._views, self._used_views = self._used_views, {}
@@ -367,7 +367,7 @@ class CompressedAllReduceHook:
 
     def _begin(self) -> Exchange:
         if self._policy == "raise" and self._last is not None:
-            before = self._last.wait()  # ranks notice alike
+            before = self._last.wait()  # equal on all ranks
             if before.skipped:
                 raise _core.NonFiniteError(before.nonfinite)
         exchange = self._warmup if self._warmup is not None and self.step < self._warmup_steps else self.exchange
@@ -419,7 +419,7 @@ class CompressedAllReduceHook:
             self.step += 1
 
     def _without_zeros(self, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Those that are not 0 on all ranks."""
+        """The tensors that are nonzero on at least one rank. Collective."""
         nonzero = _parameters.nonzero_names(tensors)
         flags = torch.tensor([name in nonzero for name in tensors], dtype=torch.int32, device=self._device)
         self._communicator.all_reduce_max(flags.numpy() if self._side is None else flags)
@@ -436,20 +436,20 @@ class CompressedAllReduceHook:
     def _finish(self, future: torch.futures.Future[torch.Tensor], work: tuple[dict[str, torch.Tensor], torch.Tensor, bool]) -> None:
         try:
             self._work(*work)
-        except BaseException as error:  # whatever it is, backward has to end with it
+        except BaseException as error:  # any error must end the backward pass
             self.error = self.error or error
         self._num_exchanged += 1
         future.set_result(work[1])
 
     def close(self) -> None:
-        """Ends the thread of the exchange; a backward pass after it raises. The process group of its own stays until
+        """Ends the exchange thread; later backward passes raise. The exchange's own process group exists until
         torch.distributed.destroy_process_group()."""
         self._is_closed = True
         if self._queue is not None:
             self._queue.put(None)
 
     def submit(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """What `hook` does."""
+        """Submits a bucket to the exchange. @returns a future of the bucket's buffer, which then holds the mean"""
         if self._is_closed:
             raise _core.InvalidArgument("the state was closed: no backward pass may follow")
         ddp = None if self._ddp is None else self._ddp()
@@ -480,20 +480,20 @@ class CompressedAllReduceHook:
         return future.then(result)
 
 
-# Of states: each with what it takes its work from.
+# Exchange threads with their work queues.
 _threads: "weakref.WeakKeyDictionary[threading.Thread, queue.Queue[Any]]" = weakref.WeakKeyDictionary()
 
 
 @atexit.register
 def _end_threads() -> None:
-    """A thread must not come back to an interpreter that has ended. One that waits for a lost rank is left alone."""
+    """Ends exchange threads, which must not return to a finalized interpreter. Gives up on one that waits for a lost rank."""
     for thread, items in list(_threads.items()):
         items.put(None)
         thread.join(timeout=2.0)
 
 
 def _run(items: "queue.Queue[Any]", reference: "weakref.ref[CompressedAllReduceHook]") -> None:
-    """Works off what is submitted. A state that nobody holds has nothing to do: its last item is None."""
+    """Main loop of an exchange thread. Ends at an item None, which is queued when the state is closed or destroyed."""
     while (item := items.get()) is not None:
         state = reference()
         if state is None:
@@ -513,12 +513,12 @@ def hook(state: CompressedAllReduceHook,
     return state.submit(bucket)
 
 
-# Those that `compress` has seen: PyTorch 1.13 does not say which have a hook.
+# Models passed to `compress`: PyTorch 1.13 does not record which models have a hook.
 _compressed: "weakref.WeakKeyDictionary[torch.nn.Module, None]" = weakref.WeakKeyDictionary()
 
 
 def _require_free(ddp: Any) -> None:
-    """@raises Error, before anything is made, for what is no DistributedDataParallel or exchanges by a hook already"""
+    """@raises Error unless `ddp` is a DistributedDataParallel without another hook or option that the hook cannot support"""
     if isinstance(getattr(ddp, "_orig_mod", None), torch.nn.parallel.DistributedDataParallel):
         raise _core.InvalidArgument("compress takes the DistributedDataParallel that torch.compile was given: compress it, then compile")
     if isinstance(ddp, torch.nn.Module):
@@ -532,7 +532,7 @@ def _require_free(ddp: Any) -> None:
     if getattr(ddp, "skip_all_reduce_unused_params", False):
         raise _core.NotSupported("skip_all_reduce_unused_params leaves out buckets, of which nothing tells the hook; "
                                  "find_unused_parameters without it is supported")
-    # A copy of a model has the hook's entry and no hook.
+    # A copied model lists the hook's unbound state, but has no hook registered.
     hooks = [(each, state) for each, state in getattr(ddp, "_comm_hooks", ())
              if not (isinstance(state, CompressedAllReduceHook) and not state._is_bound)]
     if ddp in _compressed or any(each is hook for each, _ in hooks):
@@ -542,15 +542,16 @@ def _require_free(ddp: Any) -> None:
 
 
 def compress(ddp: torch.nn.parallel.DistributedDataParallel, codec: str = "ternary", **options: Any) -> CompressedAllReduceHook:
-    """Compresses what a DistributedDataParallel model exchanges, from its next backward pass on.
+    """Compresses the gradient exchange of a DistributedDataParallel model, from its next backward pass on. Collective: all ranks
+    call it.
 
-    @param options  of `CompressedAllReduceHook`, and of the codec; find_unused_parameters is DDP's by default
-    @returns its state. All ranks call this
+    @param options  options of `CompressedAllReduceHook` and of the codec; find_unused_parameters defaults to DDP's setting
+    @returns the state of the hook
     """
     _require_free(ddp)
     if "process_group" in options:
         raise _core.InvalidArgument("process_group is DDP's own; exchange_group takes another one of the same ranks")
-    # With a static graph DDP finds them in its first step.
+    # With a static graph DDP detects unused parameters in its first step.
     options = {"find_unused_parameters": bool(ddp.find_unused_parameters or getattr(ddp, "static_graph", False)), **options}
     state = CompressedAllReduceHook(ddp, codec, process_group=ddp.process_group, **options)
     ddp.register_comm_hook(state, hook)

@@ -7,7 +7,7 @@ import torch
 from terngrad import _core
 from terngrad._exchange import Exchange, Layout
 
-# What wrappers put before names: DistributedDataParallel, torch.compile.
+# Prefixes that DistributedDataParallel and torch.compile put before names.
 PREFIXES = ("module.", "_orig_mod.")
 TYPES = (torch.float32, torch.float16, torch.bfloat16)
 DEVICES = ("cpu", "cuda")
@@ -15,15 +15,15 @@ REDUCTIONS = ("mean", "sum")
 
 
 def plain_name(name: str) -> str:
-    """A parameter's name without those of wrappers: the same before and after wrapping."""
+    """A parameter's name without the prefixes of wrappers: equal before and after wrapping."""
     while name.startswith(PREFIXES):
         name = name.split(".", 1)[1]
     return name
 
 
 def trained_parameters(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
-    """{plain name: parameter} of those that require a gradient and that DDP does not leave out, in order. @raises InvalidArgument
-    for what cannot be compressed, by name"""
+    """{plain name: parameter} of the parameters that require a gradient and that DDP does not ignore, in order. @raises
+    InvalidArgument naming a parameter or module that cannot be compressed; NotSupported as `refuse_shards`"""
     refuse_shards(module)
     left_out = {plain_name(name) for attribute in ("parameters_to_ignore", "_ddp_params_and_buffers_to_ignore")
                 for name in getattr(module, attribute, ())}
@@ -51,7 +51,7 @@ def trained_parameters(module: torch.nn.Module) -> dict[str, torch.nn.Parameter]
 
 
 def refuse_shards(module: torch.nn.Module) -> None:
-    """@raises NotSupported for a module whose parameters are shards (FSDP, FSDP2, DTensor), or not there yet (lazy ones)"""
+    """@raises NotSupported for a module with sharded parameters (FSDP, FSDP2, DTensor); InvalidArgument for lazy ones"""
     hint = "is not supported; DistributedDataParallel is"
     for part in module.modules():
         if type(part).__name__ == "FullyShardedDataParallel":
@@ -65,7 +65,7 @@ def refuse_shards(module: torch.nn.Module) -> None:
 
 
 def device_of(module: torch.nn.Module) -> torch.device:
-    """That of the first trained parameter."""
+    """The device of the first parameter that requires a gradient; the CPU if there is none."""
     return next((parameter.device for parameter in module.parameters() if parameter.requires_grad), torch.device("cpu"))
 
 
@@ -74,35 +74,35 @@ def layout_of(parameters: dict[str, torch.nn.Parameter]) -> Layout:
 
 
 def memory_order(parameter: torch.Tensor) -> list[int]:
-    """The axes in the order in which DDP and autograd lay out the parameter's gradient: as the parameter is, or row-major where
-    there are gaps in its memory."""
+    """The axes, outermost first, in the memory layout of the parameter's gradient: DDP and autograd use the parameter's own, or
+    row-major if its memory has gaps."""
     order = sorted(range(parameter.dim()), key=lambda axis: -parameter.stride(axis))
     return order if parameter.permute(order).is_contiguous() else list(range(parameter.dim()))
 
 
 def memory_of(tensor: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    """The elements of a tensor of a parameter's shape in the order of the parameter's gradient, in that shape: a view where the
-    tensor is laid out so, else a copy."""
+    """The elements of a tensor, which has the parameter's shape, in memory order of the parameter's gradient, as a contiguous
+    tensor of that shape: a view if the tensor has that layout, else a copy."""
     return tensor.detach().permute(memory_order(parameter)).contiguous().view(tensor.shape)
 
 
 def from_memory(memory: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
-    """The other way round: a view that is laid out as the parameter's gradient."""
+    """Inverse of `memory_of`: a view with the memory layout of the parameter's gradient."""
     order = memory_order(parameter)
     back = sorted(range(len(order)), key=order.__getitem__)
     return memory.view([memory.shape[axis] for axis in order]).permute(back)
 
 
 def reduction(name: object) -> str:
-    """@raises InvalidArgument for another than mean and sum"""
+    """`name`, which must be mean or sum. @raises InvalidArgument"""
     if name not in REDUCTIONS:
         raise _core.InvalidArgument(f"reduction {name!r:.80} is refused; accepted: {', '.join(REDUCTIONS)}")
     return str(name)
 
 
 def write_mean(target: torch.Tensor, mean: torch.Tensor, factor: float) -> None:
-    """Writes a mean, which may be `target` itself or is changed, times `factor`. What exceeds the largest number of a 16-bit
-    type, as codes may that are rounded up, becomes that number first: no mean of its numbers is larger."""
+    """target = factor * mean, with the mean first clamped to the range of a 16-bit target: stochastic rounding may exceed it,
+    although the true mean cannot. Overwrites `mean`, which may be `target`."""
     if target.dtype != torch.float32:
         largest = torch.finfo(target.dtype).max
         mean.clamp_(-largest, largest)
@@ -113,19 +113,19 @@ def write_mean(target: torch.Tensor, mean: torch.Tensor, factor: float) -> None:
 
 
 def skips_zeros(exchange: Exchange, find_unused_parameters: bool) -> bool:
-    """Whether an exchange leaves out what is 0 in all workers, which may be unused in all: DDP leaves the gradient of such a
-    parameter as it is and does not say which that is, so what was sent for it in a step would be lost. A codec whose scalers
-    are of all tensors needs all of them."""
+    """True if the exchange must leave out tensors that are 0 on all workers, because they may be unused on all. DDP does not
+    write the mean of such a parameter and does not tell the hook which they are, so a residual that was sent would be lost.
+    False for codecs with scalers over all tensors, which need all of them."""
     return find_unused_parameters and exchange.memory != "none" and all(tensor.per_tensor for tensor in exchange.plan())
 
 
 def names_of_votes(exchange: Exchange) -> frozenset[str]:
-    """The names of tensors whose mean is -1, 0 or 1, in whatever unit the gradients are."""
+    """The names of tensors whose mean is a vote (-1, 0 or 1, ``scale=one``), independent of the scale of the gradients."""
     return frozenset(tensor.name for tensor in exchange.plan() if "scale=one" in tensor.codec)
 
 
 def nonzero_names(tensors: dict[str, torch.Tensor]) -> set[str]:
-    """The names of tensors with an element that is not 0. Most gradients begin with one, so little of them is read."""
+    """The names of tensors with a nonzero element. Tests first elements first: most are nonzero, so little memory is read."""
     filled = {name: tensor.reshape(-1) for name, tensor in tensors.items() if tensor.numel() > 0}
     if not filled:
         return set()

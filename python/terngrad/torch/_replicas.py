@@ -1,4 +1,4 @@
-"""Checksums that show whether ranks still have the same parameters."""
+"""Checksums that verify that all ranks have the same parameters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def checksum(parameter: torch.Tensor) -> int:
 
 
 def require_equal(parameters: dict[str, torch.nn.Parameter], gather: Callable[[Any], list[Any]], step: int) -> None:
-    """@param gather  gives what every rank brings, in order. @raises InvalidArgument, on all ranks, naming rank and parameter"""
+    """Compares checksums of the parameters between ranks. @param gather  all-gather of a value, in order of ranks
+    @raises InvalidArgument, on all ranks, naming the first rank and parameter that differ from rank 0"""
     of_ranks = gather([checksum(parameter) for parameter in parameters.values()])
     for rank, sums in enumerate(of_ranks):
         differing = [name for name, ours, theirs in zip(parameters, of_ranks[0], sums) if ours != theirs]

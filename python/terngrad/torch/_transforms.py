@@ -1,4 +1,4 @@
-"""What is done to gradients before they are compressed."""
+"""Transforms of gradients before compression."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import torch
 from terngrad import _arguments, _core
 from terngrad.torch import _parameters
 
-# Called with a parameter's name, the parameter and its gradient on this worker, which it changes in place: both as tensors of the
-# parameter's shape, in the order of its memory.
+# Called with (name, parameter, gradient), changes this worker's gradient in place. Both tensors have the parameter's shape, with
+# the elements in the order of its memory.
 Transform = Callable[[str, torch.Tensor, torch.Tensor], None]
 
 
 @dataclasses.dataclass(frozen=True)
 class WeightDecay:
-    """gradient += rate * parameter, before compression: as terngrad_train and the authors of TernGrad do it. PyTorch's optimizers
-    add it to the mean: theirs is 0 then.
+    """gradient += rate * parameter before compression, as in terngrad_train and the TernGrad authors' code. PyTorch's optimizers
+    add weight decay to the mean: set theirs to 0.
 
     >>> import torch, terngrad.torch
     >>> gradient = torch.zeros(2)
@@ -29,7 +29,7 @@ class WeightDecay:
     """
 
     rate: float
-    names: str = "*"  #: pattern (* and ?) of the parameters that decay
+    names: str = "*"  #: pattern (* and ?) for the names of parameters with weight decay
 
     def __call__(self, name: str, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
         if fnmatch.fnmatchcase(name, self.names):
@@ -37,7 +37,7 @@ class WeightDecay:
 
 
 def checked(transforms: object) -> tuple[Transform, ...]:
-    """@raises InvalidArgument for what is no sequence of functions"""
+    """`transforms` as a tuple. @raises InvalidArgument unless it is a sequence of callables"""
     found = _arguments.items("transforms", transforms)
     for each in found:
         if not callable(each):
@@ -46,7 +46,7 @@ def checked(transforms: object) -> tuple[Transform, ...]:
 
 
 def apply(transforms: tuple[Transform, ...], parameters: dict[str, torch.nn.Parameter], gradients: dict[str, torch.Tensor]) -> None:
-    """Changes gradients by name, in place. @raises InvalidArgument for a transform that returns something"""
+    """Applies all transforms to all gradients, in place. @raises InvalidArgument for a transform that returns something"""
     with torch.no_grad():
         for transform in transforms:
             for name, gradient in gradients.items():
@@ -57,6 +57,6 @@ def apply(transforms: tuple[Transform, ...], parameters: dict[str, torch.nn.Para
 
 
 def names_of(transforms: tuple[Transform, ...]) -> list[str]:
-    """What ranks compare."""
+    """Names of the transforms, which ranks compare."""
     return [repr(each) if dataclasses.is_dataclass(each) else getattr(each, "__qualname__", type(each).__qualname__)
             for each in transforms]

@@ -18,29 +18,30 @@ from terngrad.torch._hook import exchange_policy
 
 @dataclasses.dataclass(frozen=True)
 class ComparedMean:
-    """What another codec would have done in the last step, on the same gradients."""
+    """Result of another codec on the last step's gradients."""
 
-    sent_bytes: int   #: of all workers
-    snr_db: float     #: of its mean: 10 log10(|mean|^2 / |its mean - mean|^2) over all parameters; NaN for a step with NaN
+    sent_bytes: int   #: sum over all workers
+    snr_db: float     #: 10 log10(|mean|^2 / |codec's mean - mean|^2) over all parameters; NaN for a step with NaN
 
 
 class VirtualWorkers:
-    """N workers on one machine, through the messages that N processes would exchange.
+    """Emulates N data-parallel workers in one process, with the messages that N processes would exchange.
 
-    The mean has the bits that DistributedDataParallel has with N processes and `compress`, where the model's arithmetic
-    is deterministic. Buffers (batch norm) are as DDP has them: every worker begins with worker 0's, and worker 0's stay.
-    What no worker used is left alone, as under DDP. On a GPU all of it happens on the stream that was current at first.
+    The mean is bit-identical to that of DistributedDataParallel with N processes and `compress`, if the model's arithmetic
+    is deterministic. Buffers (batch norm) behave as in DDP: every worker starts a step with worker 0's, and worker 0's are
+    kept. Gradients of parameters that no worker used stay unchanged, as in DDP. On a GPU all work runs on the stream that was
+    current at construction.
 
         virtual = terngrad.torch.VirtualWorkers(model, num_workers=8, codec="ternary", clip_factor=2.5)
         for x, y in loader:
             loss = virtual.backward(lambda xk, yk: criterion(model(xk), yk), x, y)   # p.grad is the mean
             optimizer.step()
 
-    @param model    its parameters are those of all workers
-    @param compare  specs of other codecs, each tried in every step on the same gradients, and not applied: `compared`
-    @param on_nonfinite  NaN or infinity in any worker: propagate (all gradients become NaN, and workers keep nothing of the
-        step), raise (NonFiniteError), or zero (the tensor counts as zeros in that worker)
-    @param find_unused_parameters  as for DDP: with a memory, what is 0 in all workers counts as unused, as in the hook
+    @param model    the module, whose parameters all workers share
+    @param compare  specs of other codecs to evaluate on every step's gradients without applying them: `compared`
+    @param on_nonfinite  on NaN or infinity in any worker: propagate (all gradients become NaN, the memory stays unchanged),
+        raise (NonFiniteError), or zero (the tensor counts as zeros in that worker)
+    @param find_unused_parameters  as for DDP: with a memory, tensors that are 0 in all workers count as unused, as in the hook
     @param reduction  mean, or sum: the mean times num_workers
     @param transforms  functions (name, parameter, gradient) that change a worker's gradient in place before it is compressed
     @param options  of `terngrad.Exchange`, and of the codec
@@ -67,30 +68,30 @@ class VirtualWorkers:
         self._others = {spec: Exchange(layout, num_workers, spec, **common) for spec in compare}
         self._exact = Exchange(layout, num_workers, "fp32", seed=seed, on_nonfinite=policy, **place) if self._others else None
         self._compared: dict[str, ComparedMean] = {}
-        #: How many steps are done.
+        #: Number of finished steps.
         self.step = 0
         self._report: Report | None = None
 
     def plan(self) -> Plan:
-        """How each parameter travels: a list of `TensorPlan`, which prints as a table, with what exempting some would cost."""
+        """Codec and message size of each parameter: a list of `TensorPlan`, which prints as a table."""
         return self.exchange.plan()
 
     def report(self) -> Report | None:
-        """What the last step did: a Report, with bytes as N processes would send them; None before the first."""
+        """Report of the last step, with bytes as N processes would send them; None before the first step."""
         return self._report
 
     def compared(self) -> dict[str, ComparedMean]:
-        """What each codec of `compare` would have done in the last step. Those with a memory keep one of their own."""
+        """Result of each codec of `compare` on the last step's gradients. Codecs with a memory have their own."""
         return self._compared
 
     def backward(self, loss_of: Callable[..., torch.Tensor], *batch: torch.Tensor) -> torch.Tensor:
-        """One step: every worker's gradient of its slice of the batch, and their mean in ``.grad`` of the parameters, in place of
-        what was there;
-        that of a parameter which no worker used is left as it is.
+        """One step: computes every worker's gradient on its slice of the batch and assigns their mean to ``.grad`` of the
+        parameters, replacing old gradients. Parameters that no worker used keep theirs.
 
-        @param loss_of  called with a worker's slices of the tensors of `batch`; gives its loss
-        @param batch    tensors, each with a multiple of num_workers examples
+        @param loss_of  called with a worker's slices of the tensors of `batch`; returns its loss
+        @param batch    tensors [examples, ...], with a multiple of num_workers examples
         @returns the mean of the losses
+        @raises NonFiniteError with on_nonfinite="raise"; NotSupported if the forward pass adds or reshapes buffers
         """
         if self.exchange.device is not None and _gpu.current_stream(self._device) != self._stream:
             raise _core.InvalidArgument("another CUDA stream is current than when these VirtualWorkers were made")
