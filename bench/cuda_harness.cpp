@@ -1,12 +1,11 @@
 #include "bench/cuda_harness.h"
 
-#include <benchmark/benchmark.h>
-
 #include <algorithm>
 #include <cmath>
 #include <exception>
 #include <numeric>
 
+#include "bench/gradients.h"
 #include "bench/harness.h"
 #include "bench/sm_clock.h"
 #include "kernels/runtime/captured_graph.h"
@@ -18,14 +17,8 @@ namespace {
 
 /// Twice the largest second-level cache of a GPU so far, and then some.
 constexpr double kBeyondCache = 512.0 * (1 << 20);
-/// What one timing should move, so that it lasts long enough for the events' clock.
+/// Bytes that one timing should move, so that it lasts long enough for the events' clock.
 constexpr double kTimedBytes = 1e9;
-
-double median(std::vector<double>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// Times what `submit` gives to the stream.
 template <class Submit>
@@ -36,7 +29,7 @@ double timed(Stream& stream, StreamTimer& timer, const Submit& submit) {
   return timer.seconds();
 }
 
-/// What a kernel here reads in a chain before it stores: its task, its tile, a scaler, its data.
+/// Loads in a chain of a kernel here before it stores: its task, its tile, a scaler, its data.
 constexpr int kLinks = 4;
 
 /// Each link leads to a line of 128 bytes that the warp has not read yet, which its first-level cache does not have: so
@@ -71,10 +64,10 @@ void warm_up(Stream& stream, StreamTimer& timer, const Work& work, const Copy& c
 struct CopyPair {
   explicit CopyPair(Stream& stream) {
     const std::int64_t piece = std::min<std::int64_t>(from.num_elements(), 1 << 22);
-    const float* values = gradient(piece);
+    const std::span<const float> values = gradient(piece);
     for (std::int64_t at = 0; at < from.num_elements(); at += piece) {
       const auto count = static_cast<std::size_t>(std::min(piece, from.num_elements() - at));
-      copy<float>({values, count}, from.span().subspan(static_cast<std::size_t>(at), count), stream);
+      copy<float>(values.first(count), from.span().subspan(static_cast<std::size_t>(at), count), stream);
     }
     stream.synchronize();
   }
@@ -82,8 +75,8 @@ struct CopyPair {
   Buffer<float> to{cuda_measurement().copy_elements, Device::cuda()};
 };
 
-void report(benchmark::State& state, const CudaSubject& subject, Residency residency, std::vector<double>& works,
-            std::vector<double>& copies, std::vector<double>& floors) {
+void report(benchmark::State& state, const Subject& subject, Residency residency, const std::vector<double>& works,
+            const std::vector<double>& copies, const std::vector<double>& floors) {
   const double seconds = median(works);
   const double floor = median(floors);
   const double copy_rate = 8.0 * static_cast<double>(cuda_measurement().copy_elements) / median(copies);
@@ -102,27 +95,26 @@ void report(benchmark::State& state, const CudaSubject& subject, Residency resid
   }
 }
 
-void run(benchmark::State& state, double set_bytes, Residency residency, const std::function<CudaSubject()>& make) {
+void run(benchmark::State& state, const CudaRow& row) {
   Stream stream(Device::cuda());
+  const Subject subject = row.make();
+  const double set_bytes = subject.set_bytes > 0 ? subject.set_bytes : subject.bytes;
   const int num_sets =
-      residency == Residency::kCache
+      row.residency == Residency::kCache
           ? 1
           : std::clamp(static_cast<int>(std::ceil(kBeyondCache / set_bytes)), 1, cuda_measurement().max_runs);
-  CudaSubject subject = make();
-  const std::vector<std::function<void()>> works = subject.prepare(stream, num_sets);
-  for (const auto& work : works) work();
+  std::vector<Work> works;
+  works.reserve(static_cast<std::size_t>(num_sets));
+  for (int set = 0; set < num_sets; ++set) works.push_back(subject.prepare(stream));
+  for (const Work& work : works) work.run();
   stream.synchronize();
-  if (!subject.check(stream)) {
-    note_failure();
-    state.SkipWithError("wrong result");
-    return;
-  }
+  if (!works.back().check()) return fail(state, "wrong result");
   const int per_set = std::clamp(static_cast<int>(kTimedBytes / std::max(1.0, subject.bytes)) / num_sets, 1,
                                  std::max(1, cuda_measurement().max_runs / num_sets));
   const int runs = per_set * num_sets;
   const CapturedGraph graph(stream, [&] {
     for (int i = 0; i < per_set; ++i) {
-      for (const auto& work : works) work();
+      for (const Work& work : works) work.run();
     }
   });
   static LatencyMemory memory(stream);
@@ -148,18 +140,7 @@ void run(benchmark::State& state, double set_bytes, Residency residency, const s
     seconds.push_back(timed(stream, timer, [&] { graph.launch(stream); }) / runs);
     state.SetIterationTime(seconds.back());
   }
-  report(state, subject, residency, seconds, copies, floors);
-}
-
-/// A benchmark that throws, without memory say, fails alone.
-void run_or_fail(benchmark::State& state, double set_bytes, Residency residency,
-                 const std::function<CudaSubject()>& make) {
-  try {
-    run(state, set_bytes, residency, make);
-  } catch (const std::exception& error) {
-    note_failure();
-    state.SkipWithError(error.what());
-  }
+  report(state, subject, row.residency, seconds, copies, floors);
 }
 
 }  // namespace
@@ -169,38 +150,26 @@ CudaMeasurement& cuda_measurement() {
   return measurement;
 }
 
-void register_cuda_subject(const std::string& name, double set_bytes, Residency residency,
-                           const std::function<CudaSubject()>& make) {
-  const std::string full = name + (residency == Residency::kMemory ? "/memory" : "/cache");
-  benchmark::RegisterBenchmark(full.c_str(),
-                               [=](benchmark::State& state) { run_or_fail(state, set_bytes, residency, make); })
+void register_on_cuda(const std::vector<CudaRow>& rows) {
+  if (num_cuda_devices() == 0) return;
+  for (const CudaRow& row : rows) {
+    register_cuda_function(row.name + (row.residency == Residency::kMemory ? "/memory" : "/cache"),
+                           [row](benchmark::State& state) { run(state, row); });
+  }
+}
+
+void register_cuda_function(const std::string& name, const std::function<void(benchmark::State& state)>& run) {
+  const auto run_or_fail = [run](benchmark::State& state) {
+    try {
+      run(state);
+    } catch (const std::exception& error) {
+      fail(state, error.what());
+    }
+  };
+  benchmark::RegisterBenchmark(name.c_str(), run_or_fail)
       ->UseManualTime()
       ->Unit(benchmark::kMicrosecond)
       ->Iterations(cuda_measurement().rounds);
-}
-
-std::vector<Buffer<float>> gradients_on(Stream& stream, std::int64_t count, int num_sets) {
-  std::vector<Buffer<float>> sets;
-  for (int set = 0; set < num_sets; ++set) {
-    sets.emplace_back(count, stream.device());
-    copy<float>({gradient(count), static_cast<std::size_t>(count)}, sets.back().span(), stream);
-  }
-  stream.synchronize();
-  return sets;
-}
-
-std::string cuda_bench_name(const std::string& what, const std::string& type, std::int64_t n) {
-  return what + "/cuda/" + type + "/n:" + std::to_string(n);
-}
-
-const std::vector<std::int64_t>& cuda_memory_sizes() {
-  static const std::vector<std::int64_t> list = {1 << 20, 1 << 23, 25'000'000, 1 << 26};
-  return list;
-}
-
-const std::vector<std::int64_t>& cuda_cache_sizes() {
-  static const std::vector<std::int64_t> list = {1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 22};
-  return list;
 }
 
 }  // namespace terngrad::bench

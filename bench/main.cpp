@@ -6,15 +6,16 @@
 #include <string>
 
 #ifdef TERNGRAD_BENCH_CUDA
-#include "bench/cuda_subjects.h"
+#include "bench/cuda_harness.h"
 #endif
 #include "bench/harness.h"
-#include "bench/subjects.h"
+#include "bench/rows.h"
 #include "kernels/runtime/cpu/simd.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/standard_streams.h"
 #include "kernels/runtime/version.h"
 #ifdef TERNGRAD_BENCH_TRAINERS
+#include "bench/datasets/preprocessing_bench.h"
 #include "trainers/launch/build_info.h"
 #endif
 
@@ -32,7 +33,7 @@ int print_gpu() {
   return 0;
 }
 
-/// Whether Google Benchmark will warn that it was built without NDEBUG, which it says nowhere but in its report.
+/// True if Google Benchmark will warn that it was built without NDEBUG, which it says nowhere but in its report.
 bool warns_of_debug_library() {
   std::ostringstream text;
   benchmark::ConsoleReporter reporter;
@@ -91,9 +92,10 @@ int main(int argc, char** argv) {
   benchmark::AddCustomContext("simd", terngrad::cpu::simd_targets().front().name);
   benchmark::AddCustomContext("threads", std::to_string(terngrad::num_hardware_threads()));
   terngrad::cpu::force_simd_target("");
-  terngrad::bench::register_all();
+  const terngrad::bench::Rows rows = terngrad::bench::all_rows();
+  terngrad::bench::register_on_cpu(rows.cpu);
 #ifdef TERNGRAD_BENCH_CUDA
-  terngrad::bench::register_all_cuda();
+  terngrad::bench::register_on_cuda(rows.cuda);
 #endif
   benchmark::AddCustomContext("gpu", terngrad::num_cuda_devices() > 0 ? terngrad::Device::cuda().description()
                                                                       : "none: " + terngrad::cuda_unavailable_reason());

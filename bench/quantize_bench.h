@@ -1,81 +1,81 @@
-// What benchmarks of quantizing kernels have in common: a slice of one scaler, its codes, and a check of these.
+// Benchmarks of quantizing kernels: a slice of one scaler, its codes, and a check of these.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
-#include <vector>
 
-#include "bench/harness.h"
-#include "bench/typed_gradient.h"
+#include "bench/device_memory.h"
+#include "bench/gradients.h"
+#include "bench/rows.h"
 #include "kernels/codes/quantize_task.h"
+#include "kernels/codes/ternary_pack.h"
 #include "kernels/random/philox.h"
 
 namespace terngrad::bench {
 
 inline constexpr DrawKey kQuantizeKey{1, 1, 0, DrawPurpose::kQuantize};
 
-/// One way to quantize, on either device.
+/// One way to quantize.
 template <class Options>
 struct QuantizeBench {
   std::string name;  // "quantize_q4" and the like
-  Options options;
+  Options options = {};
+  CodeFormat format = CodeFormat::kT2;
+  int num_workers = 1;  // lanes only
+  int lane_levels = 2;  // lanes only: m
   ElementType type = ElementType::kFloat32;
   float scaler = 0;
-  std::function<std::int64_t(std::int64_t n)> payload_bytes;  // of n codes
-  /// Whether codes of a gradient, with draw offset 0 and kQuantizeKey, are right.
-  std::function<bool(std::span<const std::uint8_t> payload, std::int64_t n, const float* gradient)> is_right;
-
-  /// Read and written by one run.
-  double moved_bytes(std::int64_t n) const {
-    return static_cast<double>(element_bytes(type)) * static_cast<double>(n) + static_cast<double>(payload_bytes(n));
-  }
+  /// True if code i is right for an element, with draw offset 0 and kQuantizeKey.
+  std::function<bool(const PackedCodes& codes, std::int64_t i, float g)> is_right = nullptr;
 };
 
+/// Its codes are checked on 65,536 elements spread over the gradient.
 /// @tparam Quantizer  its run takes tasks, options and a key: LevelQuantizer and those like it
 template <class Quantizer, class Options>
 Subject quantize_subject(std::int64_t n, const QuantizeBench<Options>& bench) {
-  struct State {
-    QuantizeBench<Options> bench;
-    Quantizer quantizer;
-    Buffer<std::uint64_t> payload;
-    QuantizeTask task;
+  const std::int64_t bytes = payload_bytes(bench.format, n, bench.num_workers, bench.lane_levels);
+  const auto prepare = [=](Stream& stream) {
+    struct Set {
+      Input<std::uint8_t> gradient;
+      Buffer<float> scaler;
+      Buffer<std::uint64_t> payload;
+      Quantizer quantizer;
+    };
+    const auto set = std::make_shared<Set>(Set{{typed_gradient(bench.type, n).elements, stream},
+                                               on_device(std::span(&bench.scaler, 1), stream),
+                                               Buffer<std::uint64_t>((bytes + 7) / 8, stream.device()),
+                                               Quantizer(stream.device())});
+    const QuantizeTask task{.gradient = set->gradient.data(),
+                            .count = n,
+                            .scalers = set->scaler.data(),
+                            .payload = reinterpret_cast<std::uint8_t*>(set->payload.data()),
+                            .type = bench.type};
+    const auto check = [=, &stream] {
+      const std::vector<std::uint64_t> words = on_host(set->payload.span(), stream);
+      const PackedCodes codes{bench.format, bytes_of(std::span(words)).first(static_cast<std::size_t>(bytes)), n,
+                              bench.num_workers, bench.lane_levels};
+      check_payload(codes);
+      const std::span<const float> values = typed_gradient(bench.type, n).values;
+      for (std::int64_t i = 0; i < n; i += std::max<std::int64_t>(1, n / 65536)) {
+        if (!bench.is_right(codes, i, values[static_cast<std::size_t>(i)])) return false;
+      }
+      return true;
+    };
+    const auto run = [=, &stream] { set->quantizer.run({&task, 1}, bench.options, kQuantizeKey, stream); };
+    return Work{run, check};
   };
-  const auto state = std::make_shared<State>();
-  state->bench = bench;
-  const std::int64_t bytes = bench.payload_bytes(n);
-  state->payload = Buffer<std::uint64_t>((bytes + 7) / 8);
-  state->task = {.gradient = typed_gradient(bench.type, n).elements,
-                 .count = n,
-                 .scalers = &state->bench.scaler,
-                 .payload = reinterpret_cast<std::uint8_t*>(state->payload.data()),
-                 .type = bench.type};
-  Subject subject;
-  subject.elements = static_cast<double>(n);
-  subject.bytes = bench.moved_bytes(n);
-  subject.prepare = [=](Stream& stream) -> std::function<void()> {
-    return [=, &stream] { state->quantizer.run({&state->task, 1}, state->bench.options, kQuantizeKey, stream); };
-  };
-  subject.check = [=] {
-    return state->bench.is_right({state->task.payload, static_cast<std::size_t>(bytes)}, n,
-                                 typed_gradient(state->bench.type, n).values);
-  };
-  return subject;
+  const auto elements = static_cast<double>(n);
+  return {.bytes = static_cast<double>(element_bytes(bench.type)) * elements + static_cast<double>(bytes),
+          .elements = elements,
+          .prepare = prepare};
 }
 
-/// Registers them for every size and number of threads.
 template <class Quantizer, class Options>
-void register_quantizers(const std::vector<QuantizeBench<Options>>& benches) {
-  for (const QuantizeBench<Options>& bench : benches) {
-    for (const std::int64_t n : sizes()) {
-      for (const int threads : thread_counts()) {
-        register_subject(bench_name(bench.name, bench_type(bench.type), n, threads), n, threads,
-                         [=] { return quantize_subject<Quantizer>(n, bench); });
-      }
-    }
-  }
+void add_quantizer(Rows& rows, const QuantizeBench<Options>& bench) {
+  rows.add(bench.name, bench_type(bench.type), [=](std::int64_t n) { return quantize_subject<Quantizer>(n, bench); });
 }
 
 }  // namespace terngrad::bench

@@ -42,10 +42,11 @@ HWY_AFTER_NAMESPACE();
 namespace terngrad::bench {
 HWY_EXPORT(ReadRange);
 
-float read_all(const float* values, std::int64_t count, Stream& stream) {
+float read_all(std::span<const float> values, Stream& stream) {
   std::atomic<float> total{0};
+  const auto count = static_cast<std::int64_t>(values.size());
   parallel_for(stream.num_threads(), count, 4096, [&](std::int64_t begin, std::int64_t end) {
-    total.fetch_add(HWY_DYNAMIC_DISPATCH(ReadRange)(values + begin, end - begin));
+    total.fetch_add(HWY_DYNAMIC_DISPATCH(ReadRange)(values.data() + begin, end - begin));
   });
   return total.load();
 }

@@ -36,7 +36,7 @@ bool holds(const SparseShape& shape, std::span<const std::uint8_t> payload, std:
   std::vector<std::uint32_t> places;
   std::vector<float> values;
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    if (expected[i] == 0) continue;  // of benchmarks' gradients so few that none is kept
+    if (expected[i] == 0) continue;  // so few in the gradient that none is kept
     places.push_back(static_cast<std::uint32_t>(i));
     values.push_back(expected[i]);
   }

@@ -1,4 +1,4 @@
-// What sparse messages must hold, found in another way: by the k-th of all magnitudes.
+// Contents of sparse messages, found in another way: by the k-th of all magnitudes.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace terngrad::bench {
 /// others.
 std::vector<float> kept_elements(const SparseShape& shape, std::span<const float> values);
 
-/// Whether a payload, which may have room behind its end, is that of these elements, of which as many as the shape
-/// keeps are not 0.
+/// True if a payload, which may have room behind its end, is that of these elements. As many as the shape keeps are not
+/// 0.
 bool holds(const SparseShape& shape, std::span<const std::uint8_t> payload, std::span<const float> expected);
 
-/// Slices of n elements with that part of them in messages. @param block  elements chosen among by themselves; 0: all
+/// Shape of a slice of n elements. @param block  elements chosen among by themselves; 0: all
 SparseShape sparse_shape(std::int64_t n, double density, std::int64_t block);
 
 }  // namespace terngrad::bench

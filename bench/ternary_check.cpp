@@ -5,14 +5,15 @@
 
 namespace terngrad::bench {
 
-bool codes_are_right(const PackedCodes& codes, const float* gradient, float scaler, const DrawKey& key,
+bool codes_are_right(const PackedCodes& codes, std::span<const float> gradient, float scaler, const DrawKey& key,
                      std::uint64_t draw_offset, Rounding rounding) {
   check_payload(codes);
   const std::int64_t stride = std::max<std::int64_t>(1, codes.num_codes / 65536);
   DrawKey refine = key;
   refine.purpose = DrawPurpose::kTernarizeRefine;
   for (std::int64_t i = 0; i < codes.num_codes; i += stride) {
-    const float magnitude = std::fabs(gradient[i]);
+    const float g = gradient[static_cast<std::size_t>(i)];
+    const float magnitude = std::fabs(g);
     int expected = 1;
     if (rounding == Rounding::kNearest) {
       expected = 2 * magnitude >= scaler ? 1 : 0;
@@ -23,7 +24,7 @@ bool codes_are_right(const PackedCodes& codes, const float* gradient, float scal
       const auto r24 = static_cast<float>(draw32(refine, draw_offset + static_cast<std::uint64_t>(i)) >> 8);
       expected = r16 < floor || (r16 == floor && r24 < (t - floor) * 0x1p24f) ? 1 : 0;
     }
-    if (gradient[i] < 0) expected = -expected;
+    if (g < 0) expected = -expected;
     if (codes.format == TernaryFormat::kLanes) expected += 1 - codes.num_workers;  // a lane holds code + 1
     std::int16_t code = 0;
     unpack_codes(codes, i, {&code, 1});

@@ -1,8 +1,7 @@
-// What a CIFAR-10 training image costs once its file is in memory: draws, crop, flip, contrast, standardization.
+// The cost of a CIFAR-10 training image once its file is in memory: draws, crop, flip, contrast, standardization.
 #include "datasets/transforms/augmentation.h"
 
-#include "bench/harness.h"
-#include "bench/subjects.h"
+#include "bench/rows.h"
 #include "kernels/random/philox.h"
 #include "kernels/runtime/parallel.h"
 
@@ -34,7 +33,7 @@ struct Images {
     standardize_crop(std::span(pixels).subspan(i * kSourceBytes, kSourceBytes), kSide, augmentation, kCrop,
                      std::span(images).subspan(i * kImageValues, kImageValues));
   }
-  /// Whether an image has mean 0 and deviation 1.
+  /// True if an image has mean 0 and deviation 1.
   bool is_standardized(std::size_t i) const {
     double sum = 0, squares = 0;
     for (const float value : std::span(images).subspan(i * kImageValues, kImageValues)) {
@@ -45,35 +44,34 @@ struct Images {
   }
 };
 
-Subject augment(int num_threads) {
-  auto state = std::make_shared<Images>();
-  Subject subject;
-  subject.elements = static_cast<double>(kExamples) * static_cast<double>(kImageValues);
-  subject.bytes = 4 * subject.elements + static_cast<double>(state->pixels.size());
-  subject.examples = static_cast<double>(kExamples);
-  subject.prepare = [=](Stream&) -> std::function<void()> {
-    return [=] {
-      parallel_for(num_threads, kExamples, 16, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) state->read(static_cast<std::size_t>(i));
-      });
-    };
+Work augment(Stream& stream) {
+  const auto images = std::make_shared<Images>();
+  const auto run = [=, &stream] {
+    parallel_for(stream.num_threads(), kExamples, 16, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) images->read(static_cast<std::size_t>(i));
+    });
   };
-  subject.check = [=] {
+  const auto check = [=] {
     for (std::size_t i = 0; i < std::size_t{kExamples}; ++i) {
-      if (!state->is_standardized(i)) return false;
+      if (!images->is_standardized(i)) return false;
     }
     return true;
   };
-  return subject;
+  return {run, check};
 }
+
+const Registration registration(__FILE__, [](Rows& rows) {
+  constexpr std::int64_t kValues = kExamples * static_cast<std::int64_t>(kImageValues);
+  const auto make = [] {
+    return Subject{.bytes = static_cast<double>(4 * kValues + kExamples * static_cast<std::int64_t>(kSourceBytes)),
+                   .elements = static_cast<double>(kValues),
+                   .examples = static_cast<double>(kExamples),
+                   .prepare = augment};
+  };
+  for (const int threads : thread_counts()) {
+    rows.cpu.push_back({cpu_row_name("augment_cifar10", "u8", kExamples, threads), kValues, threads, make});
+  }
+});
 
 }  // namespace
-
-void register_augmentation() {
-  for (const int threads : thread_counts()) {
-    register_subject(bench_name("augment_cifar10", "u8", kExamples, threads),
-                     kExamples * static_cast<std::int64_t>(kImageValues), threads, [=] { return augment(threads); });
-  }
-}
-
 }  // namespace terngrad::bench

@@ -1,6 +1,6 @@
-// What an image for a net of ImageNet costs once its file is in memory: decoding, crop, resizing, colours. On the JPEG
+// The cost of an image for a net of ImageNet once its file is in memory: decoding, crop, resizing, colours. On the JPEG
 // and PNG files of --images, or without it on made-up ones of 500 x 375.
-#include "datasets/transforms/preprocessing.h"
+#include "bench/datasets/preprocessing_bench.h"
 
 #include <algorithm>
 #include <chrono>
@@ -14,11 +14,11 @@
 
 #include <jpeglib.h>
 
-#include "bench/harness.h"
-#include "bench/subjects.h"
+#include "bench/rows.h"
 #include "datasets/formats/compressed_file.h"
 #include "datasets/formats/image_file.h"
 #include "datasets/formats/jpeg_image.h"
+#include "datasets/transforms/preprocessing.h"
 #include "kernels/random/philox.h"
 #include "kernels/runtime/parallel.h"
 
@@ -128,7 +128,7 @@ class Preprocess {
   bool is_plausible() const {
     return std::all_of(squares_.begin(), squares_.end(), [](float value) { return std::fabs(value) < 256; });
   }
-  /// Of the time, the part that the same visits take less when the pixels are there.
+  /// The part of the time that the same visits take less when the pixels are there.
   double share_of_decoding() {
     double encoded = 0, raw = 0;
     for (int round = 0; round < kShareRounds; ++round) {
@@ -152,65 +152,48 @@ class Preprocess {
   std::uint64_t epoch_ = 0;
 };
 
-Subject on_photos() {
-  Subject subject;
-  subject.examples = static_cast<double>(photos().size());
-  subject.elements = subject.examples * static_cast<double>(kValues);
-  subject.bytes = photos().num_bytes + 4 * subject.elements;
-  return subject;
+Subject on_photos(std::function<Work(Stream& stream)> prepare) {
+  const auto examples = static_cast<double>(photos().size());
+  const double elements = examples * static_cast<double>(kValues);
+  return {.bytes = photos().num_bytes + 4 * elements,
+          .elements = elements,
+          .examples = examples,
+          .prepare = std::move(prepare)};
 }
 
 Subject preprocess(const std::string& name, Subset subset, bool is_raw, int num_threads) {
-  auto state = std::make_shared<Preprocess>(name, subset, num_threads);
-  Subject subject = on_photos();
-  subject.prepare = [=](Stream&) -> std::function<void()> { return [=] { state->run(is_raw); }; };
-  subject.check = [=] { return state->is_plausible(); };
+  const auto state = std::make_shared<Preprocess>(name, subset, num_threads);
+  Subject subject = on_photos([=](Stream&) {
+    return Work{.run = [=] { state->run(is_raw); }, .check = [=] { return state->is_plausible(); }};
+  });
   if (!is_raw) subject.counters = [=] { return Counters{{"share_of_decoding", state->share_of_decoding()}}; };
   return subject;
 }
 
-Subject decode(int num_threads) {
-  auto pixels = std::make_shared<std::vector<DecodedImage>>(photos().files.size());
-  Subject subject = on_photos();
-  subject.prepare = [=](Stream&) -> std::function<void()> {
-    return [=] {
-      parallel_for(num_threads, photos().size(), 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const DecodedImage& whole = photos().decoded[static_cast<std::size_t>(i)];
-          decode_image_box("image", photos().files[static_cast<std::size_t>(i)],
-                           {.top = 0, .left = 0, .height = whole.height, .width = whole.width},
-                           (*pixels)[static_cast<std::size_t>(i)]);
-        }
-      });
-    };
+Work decode(Stream& stream) {
+  const auto pixels = std::make_shared<std::vector<DecodedImage>>(photos().files.size());
+  const auto run = [=, &stream] {
+    parallel_for(stream.num_threads(), photos().size(), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const DecodedImage& whole = photos().decoded[static_cast<std::size_t>(i)];
+        decode_image_box("image", photos().files[static_cast<std::size_t>(i)],
+                         {.top = 0, .left = 0, .height = whole.height, .width = whole.width},
+                         (*pixels)[static_cast<std::size_t>(i)]);
+      }
+    });
   };
-  subject.check = [=] {
-    for (std::size_t i = 0; i < pixels->size(); ++i) {
-      if ((*pixels)[i].pixels != photos().decoded[i].pixels) return false;
-    }
-    return true;
+  const auto check = [=] {
+    return std::ranges::equal(*pixels, photos().decoded, {}, &DecodedImage::pixels, &DecodedImage::pixels);
   };
-  return subject;
+  return {run, check};
 }
 
-}  // namespace
-
-bool set_image_folder(const std::string& folder) {
-  std::error_code error;
-  image_paths().clear();
-  for (std::filesystem::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (it->is_regular_file() && has_image_suffix(it->path())) image_paths().push_back(it->path());
-  }
-  std::sort(image_paths().begin(), image_paths().end());
-  return !error && !image_paths().empty();
-}
-
-void register_preprocessing() {
-  const auto add = [](const std::string& what, int threads, const std::function<Subject()>& make) {
-    register_subject(bench_name(what, "u8", kValues, threads), kSyntheticImages * kValues, threads, make);
+const Registration registration(__FILE__, [](Rows& rows) {
+  const auto add = [&](const std::string& what, int threads, const std::function<Subject()>& make) {
+    rows.cpu.push_back({cpu_row_name(what, "u8", kValues, threads), kSyntheticImages * kValues, threads, make});
   };
   for (const int threads : thread_counts()) {
-    add("preprocess/decode", threads, [=] { return decode(threads); });
+    add("preprocess/decode", threads, [] { return on_photos(decode); });
     for (const std::string& name : image_preprocessing_names()) {
       const auto add_subset = [&](const std::string& what, Subset subset, bool is_raw) {
         std::string row = "preprocess/";
@@ -223,6 +206,18 @@ void register_preprocessing() {
       add_subset("_evaluation", Subset::kTest, false);
     }
   }
+});
+
+}  // namespace
+
+bool set_image_folder(const std::string& folder) {
+  std::error_code error;
+  image_paths().clear();
+  for (std::filesystem::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->is_regular_file() && has_image_suffix(it->path())) image_paths().push_back(it->path());
+  }
+  std::sort(image_paths().begin(), image_paths().end());
+  return !error && !image_paths().empty();
 }
 
 }  // namespace terngrad::bench

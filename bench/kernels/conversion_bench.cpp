@@ -1,65 +1,49 @@
 // Conversions between float32 and types of 16 bits.
-#include <cstdint>
-#include <memory>
-#include <span>
+#include <algorithm>
 #include <string>
 
-#include "bench/harness.h"
-#include "bench/subjects.h"
+#include "bench/elementwise.h"
 #include "kernels/tensor/bfloat16.h"
 #include "kernels/tensor/float16.h"
 
 namespace terngrad::bench {
 namespace {
 
-/// A type of 16 bits: its conversions of arrays, and those of one value.
-struct HalfType {
-  const char* name;
-  void (*encode)(std::span<const float> values, std::span<std::uint16_t> out, Stream& stream);
-  void (*decode)(std::span<const std::uint16_t> values, std::span<float> out, Stream& stream);
-  std::uint16_t (*from_float)(float value);
-  float (*to_float)(std::uint16_t value);
-};
+using Arrays = ElementwiseArrays;
+using Apply = void (*)(Arrays& arrays, Stream& stream);
 
-constexpr HalfType kHalfTypes[] = {
-    {"bfloat16", encode_bfloat16, decode_bfloat16, to_bfloat16, from_bfloat16},
-    {"float16", encode_float16, decode_float16, to_float16, from_float16},
-};
-
-Subject conversion(const HalfType& type, std::int64_t n, bool decode) {
-  auto half = std::make_shared<Buffer<std::uint16_t>>(n);
-  auto out = std::make_shared<Buffer<float>>(n);
-  Subject subject;
-  subject.elements = static_cast<double>(n);
-  subject.bytes = 6.0 * static_cast<double>(n);
-  subject.prepare = [=](Stream& stream) -> std::function<void()> {
-    type.encode({gradient(n), static_cast<std::size_t>(n)}, half->span(), stream);
-    if (decode) return [=, &stream] { type.decode(half->span(), out->span(), stream); };
-    return [=, &stream] { type.encode({gradient(n), static_cast<std::size_t>(n)}, half->span(), stream); };
+void add_type(Rows& rows, const std::string& type, Apply encode, Apply decode, Apply round,
+              std::uint16_t (*from_float)(float value), float (*to_float)(std::uint16_t value)) {
+  const auto are_encoded = [=](const Arrays& arrays, std::span<const float> gradient) {
+    return std::ranges::equal(arrays.halves.span(), gradient, {}, {}, from_float);
   };
-  subject.check = [=] {
-    for (std::int64_t i = 0; i < n; ++i) {
-      const std::uint16_t expected = type.from_float(gradient(n)[i]);
-      if (half->data()[i] != expected || (decode && out->data()[i] != type.to_float(expected))) return false;
-    }
-    return true;
+  const auto are_decoded = [=](const Arrays& arrays, std::span<const float> gradient) {
+    return are_encoded(arrays, gradient) &&
+           std::ranges::equal(arrays.slots[0].span(), arrays.halves.span(), {}, {}, to_float);
   };
-  return subject;
+  add_elementwise(rows,
+                  {.name = "encode_" + type, .bytes = 6, .has_halves = true, .apply = encode, .is_right = are_encoded});
+  add_elementwise(rows, {.name = "decode_" + type,
+                         .bytes = 6,
+                         .num_slots = 1,
+                         .has_halves = true,
+                         .apply = decode,
+                         .prepare = encode,
+                         .is_right = are_decoded});
+  add_elementwise(rows, {.name = "round_to_" + type, .bytes = 8, .num_slots = 1, .is_in_place = true, .apply = round},
+                  Devices::kCuda);
 }
+
+const Registration registration(__FILE__, [](Rows& rows) {
+  add_type(
+      rows, "bfloat16", [](Arrays& a, Stream& stream) { encode_bfloat16(a.gradient.span(), a.halves.span(), stream); },
+      [](Arrays& a, Stream& stream) { decode_bfloat16(a.halves.span(), a.slots[0].span(), stream); },
+      [](Arrays& a, Stream& stream) { round_to_bfloat16(a.slots[0].span(), stream); }, to_bfloat16, from_bfloat16);
+  add_type(
+      rows, "float16", [](Arrays& a, Stream& stream) { encode_float16(a.gradient.span(), a.halves.span(), stream); },
+      [](Arrays& a, Stream& stream) { decode_float16(a.halves.span(), a.slots[0].span(), stream); },
+      [](Arrays& a, Stream& stream) { round_to_float16(a.slots[0].span(), stream); }, to_float16, from_float16);
+});
 
 }  // namespace
-
-void register_conversion() {
-  for (const HalfType& type : kHalfTypes) {
-    for (const std::int64_t n : sizes()) {
-      for (const int threads : thread_counts()) {
-        register_subject(bench_name(std::string("encode_") + type.name, "f32", n, threads), n, threads,
-                         [=] { return conversion(type, n, false); });
-        register_subject(bench_name(std::string("decode_") + type.name, "f32", n, threads), n, threads,
-                         [=] { return conversion(type, n, true); });
-      }
-    }
-  }
-}
-
 }  // namespace terngrad::bench

@@ -2,99 +2,97 @@
 // layers.
 #include "kernels/factors/low_rank.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "bench/harness.h"
-#include "bench/subjects.h"
-#include "bench/typed_gradient.h"
+#include "bench/device_memory.h"
+#include "bench/gradients.h"
+#include "bench/rows.h"
 
 namespace terngrad::bench {
 namespace {
 
 constexpr std::int64_t kColumns = 4096;
+constexpr float kP = 0.5f;
+constexpr float kQ = 0.25f;
 
 enum class Product { kColumnsOfQ, kRowsOfP, kElements };
 
-struct State {
-  const float* values = nullptr;
-  std::vector<float> p, q, out;
-  LowRankProducts products;
-};
-
-/// The matrix is read or written once: the ceiling is that of reading.
-Subject low_rank(Product product, std::int64_t n, int rank) {
-  const std::int64_t rows = n / kColumns;
-  const auto state = std::make_shared<State>();
-  state->values = typed_gradient(ElementType::kFloat32, n).values;
-  state->p.assign(static_cast<std::size_t>(rows * rank), 0.5f);
-  state->q.assign(static_cast<std::size_t>(kColumns * rank), 0.25f);
-  if (product == Product::kElements) state->out.resize(static_cast<std::size_t>(rows * kColumns));
-  Subject subject;
-  subject.elements = static_cast<double>(rows * kColumns);
-  subject.bytes = 4.0 * subject.elements;
-  subject.prepare = [=](Stream& stream) -> std::function<void()> {
-    const FactorTask task{
-        .m = {state->values, rows, kColumns}, .rank = rank, .p = state->p.data(), .q = state->q.data()};
-    if (product == Product::kColumnsOfQ) {
-      return [=, &stream] { state->products.times_columns({&task, 1}, stream); };
-    }
-    if (product == Product::kRowsOfP) {
-      return [=, &stream] { state->products.times_rows({&task, 1}, stream); };
-    }
-    return [=] { low_rank_elements(state->p.data(), rows, state->q.data(), kColumns, rank, 0, state->out); };
+/// True if the last element of a result is right, in any order of sums.
+bool is_right(Product product, std::int64_t rows, int rank, float found) {
+  const std::span<const float> values = gradient(rows * kColumns);
+  double sum = 0;
+  double size = 0;
+  const auto add = [&](double term) {
+    sum += term;
+    size += std::fabs(term);
   };
-  subject.check = [=] {
-    // One element of the result, in any order of sums.
-    double sum = 0;
-    double size = 0;
-    double found = 0;
-    if (product == Product::kColumnsOfQ) {
-      for (std::int64_t c = 0; c < kColumns; ++c) {
-        const double term = static_cast<double>(state->values[(rows - 1) * kColumns + c]) * 0.25;
-        sum += term;
-        size += std::fabs(term);
-      }
-      found = static_cast<double>(state->p.back());
-    } else if (product == Product::kRowsOfP) {
-      for (std::int64_t row = 0; row < rows; ++row) {
-        const double term = static_cast<double>(state->values[row * kColumns + kColumns - 1]) * 0.5;
-        sum += term;
-        size += std::fabs(term);
-      }
-      found = static_cast<double>(state->q.back());
-    } else {
-      sum = size = 0.125 * rank;
-      found = static_cast<double>(state->out.back());
+  if (product == Product::kColumnsOfQ) {
+    for (const float value : values.last(kColumns)) add(static_cast<double>(value) * static_cast<double>(kQ));
+  } else if (product == Product::kRowsOfP) {
+    for (std::size_t i = kColumns - 1; i < values.size(); i += kColumns) {
+      add(static_cast<double>(values[i]) * static_cast<double>(kP));
     }
-    return std::fabs(found - sum) <= 1e-6 * size;
-  };
-  return subject;
+  } else {
+    add(static_cast<double>(kP) * static_cast<double>(kQ) * rank);
+  }
+  return std::fabs(static_cast<double>(found) - sum) <= 1e-6 * size;
 }
 
-void add(const std::string& name, Product product, std::int64_t n, int rank, int threads) {
-  register_subject(bench_name(name + "_r" + std::to_string(rank), "f32", n, threads), n, threads,
-                   [=] { return low_rank(product, n, rank); });
+/// The matrix is read or written once: the ceiling is that of reading. Sums along columns on a GPU also write and read
+/// those of their slots, which are not counted.
+Subject low_rank(Product product, std::int64_t rows, int rank) {
+  const auto prepare = [=](Stream& stream) {
+    struct Set {
+      Input<float> m;
+      Buffer<float> p, q, out;
+      LowRankProducts products;
+    };
+    const auto factor = [&](std::int64_t count, float value) {
+      const std::vector<float> values(static_cast<std::size_t>(count), value);
+      return on_device(std::span(values), stream);
+    };
+    const bool writes = product == Product::kElements;
+    const auto set = std::make_shared<Set>(Set{{gradient(writes ? 0 : rows * kColumns), stream},
+                                               factor(rank * rows, kP),
+                                               factor(rank * kColumns, kQ),
+                                               Buffer<float>(writes ? rows * kColumns : 0, stream.device()),
+                                               LowRankProducts(stream.device())});
+    const FactorTask task{.m = {set->m.data(), rows, kColumns}, .rank = rank, .p = set->p.data(), .q = set->q.data()};
+    const LowRankTask written{
+        .sizes = {rows, kColumns, rank}, .p = set->p.data(), .q = set->q.data(), .out = set->out.data()};
+    const auto run = [=, &stream] {
+      if (product == Product::kColumnsOfQ) set->products.times_columns({&task, 1}, stream);
+      if (product == Product::kRowsOfP) set->products.times_rows({&task, 1}, stream);
+      if (product == Product::kElements) set->products.write_products({&written, 1}, nullptr, stream);
+    };
+    const auto check = [=, &stream] {
+      const Buffer<float>& result = product == Product::kColumnsOfQ ? set->p : writes ? set->out : set->q;
+      return is_right(product, rows, rank, on_host(result.span().last(1), stream)[0]);
+    };
+    return Work{run, check};
+  };
+  const auto elements = static_cast<double>(rows * kColumns);
+  return {.bytes = 4 * elements,
+          .elements = elements,
+          .num_launches = product == Product::kRowsOfP ? 2 : 1,
+          .prepare = prepare};
 }
 
-}  // namespace
-
-void register_low_rank() {
-  for (const std::int64_t n : sizes()) {
-    if (n < kColumns) continue;
-    for (const int rank : {1, 4, 8}) {
-      for (const int threads : thread_counts()) {
-        add("low_rank_columns", Product::kColumnsOfQ, n, rank, threads);
-        add("low_rank_rows", Product::kRowsOfP, n, rank, threads);
-      }
-      add("low_rank_elements", Product::kElements, n, rank, 1);
+const Registration registration(__FILE__, [](Rows& rows) {
+  for (const int rank : {1, 4, 8}) {
+    for (const auto& [name, product] :
+         {std::pair("low_rank_columns_r", Product::kColumnsOfQ), std::pair("low_rank_rows_r", Product::kRowsOfP),
+          std::pair("low_rank_elements_r", Product::kElements)}) {
+      rows.add(name + std::to_string(rank), "f32",
+               [=, product = product](std::int64_t n) { return low_rank(product, n / kColumns, rank); },
+               {.min_elements = kColumns, .one_thread = product == Product::kElements});
     }
   }
-}
+});
 
+}  // namespace
 }  // namespace terngrad::bench

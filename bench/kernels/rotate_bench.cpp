@@ -3,11 +3,11 @@
 
 #include <cmath>
 #include <memory>
-#include <string>
+#include <vector>
 
-#include "bench/harness.h"
-#include "bench/subjects.h"
-#include "bench/typed_gradient.h"
+#include "bench/device_memory.h"
+#include "bench/gradients.h"
+#include "bench/rows.h"
 #include "kernels/codes/levels.h"
 #include "kernels/codes/ternary.h"
 
@@ -15,75 +15,76 @@ namespace terngrad::bench {
 namespace {
 
 constexpr std::int64_t kRun = 1024;
+constexpr float kScaler = 0.02154f;
 constexpr DrawKey kKey{1, 1, 0, DrawPurpose::kQuantize};
 
-struct State {
-  Rotator rotator{kRun};
-  LevelQuantizer quantizer;
-  Buffer<float> rotated;
-  Buffer<std::uint64_t> payload;
-  float scaler = 0.02154f;
-  RotateTask rotation;
-  QuantizeTask task;
-};
-
-/// A run's norm stays, and turning back gives the gradient.
-bool is_right(const State& state, const float* gradient) {
-  double before = 0;
-  double after = 0;
-  for (std::int64_t i = 0; i < kRun; ++i) {
-    before += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
-    after += static_cast<double>(state.rotated.data()[i]) * static_cast<double>(state.rotated.data()[i]);
-  }
-  if (!(std::fabs(after / before - 1) < 1e-6)) return false;
-  Buffer<float> back(kRun);
-  const RotateTask task{.values = state.rotated.data(), .count = kRun, .out = back.data()};
+std::vector<float> rotate_on_cpu(std::span<const float> values, Rotation rotation) {
+  std::vector<float> rotated(values.size());
+  const RotateTask task{
+      .values = values.data(), .count = static_cast<std::int64_t>(values.size()), .out = rotated.data()};
   Stream stream;
-  Rotator(kRun).run({&task, 1}, Rotation::kBackward, kKey, stream);
-  for (std::int64_t i = 0; i < kRun; ++i) {
-    if (!(std::fabs(back.data()[i] - gradient[i]) < 1e-5f)) return false;
-  }
-  return true;
+  Rotator(kRun).run({&task, 1}, rotation, kKey, stream);
+  return rotated;
 }
 
-/// @param quantizes  whether what is rotated is also quantized to 4 bits
-Subject rotate_subject(std::int64_t n, bool quantizes) {
-  const auto state = std::make_shared<State>();
-  const std::int64_t bytes = payload_bytes(CodeFormat::kQ4, n, 1);
-  const float* const values = gradient(n);
-  state->rotated = Buffer<float>(n);
-  state->payload = Buffer<std::uint64_t>((bytes + 7) / 8);
-  state->rotation = {.values = values, .count = n, .out = state->rotated.data()};
-  state->task = {.gradient = state->rotated.data(),
-                 .count = n,
-                 .scalers = &state->scaler,
-                 .payload = reinterpret_cast<std::uint8_t*>(state->payload.data())};
-  Subject subject;
-  subject.elements = static_cast<double>(n);
-  subject.bytes = 8.0 * static_cast<double>(n);
-  if (quantizes) subject.bytes += 4.0 * static_cast<double>(n) + static_cast<double>(bytes);
-  subject.prepare = [=](Stream& stream) -> std::function<void()> {
-    return [=, &stream] {
-      state->rotator.run({&state->rotation, 1}, Rotation::kForward, kKey, stream);
-      if (quantizes) state->quantizer.run({&state->task, 1}, {.bits = 4}, kKey, stream);
-    };
-  };
-  subject.check = [=] { return is_right(*state, values); };
-  return subject;
+double squares(std::span<const float> values) {
+  double sum = 0;
+  for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
+  return sum;
 }
+
+/// True if values are bit-identical to the CPU's, the norm of the first run is the gradient's, and turning it back
+/// gives the gradient.
+bool is_right(const std::vector<float>& rotated, std::span<const float> gradient) {
+  const std::span<const float> run = std::span(rotated).first(kRun);
+  const std::vector<float> back = rotate_on_cpu(run, Rotation::kBackward);
+  for (std::size_t i = 0; i < back.size(); ++i) {
+    if (!(std::fabs(back[i] - gradient[i]) < 1e-5f)) return false;
+  }
+  return std::fabs(squares(run) / squares(gradient.first(kRun)) - 1) < 1e-6 &&
+         rotated == rotate_on_cpu(gradient, Rotation::kForward);
+}
+
+/// @param quantizes  true: values are also quantized to 4 bits once they are rotated
+Subject rotate_subject(std::int64_t n, bool quantizes) {
+  const std::int64_t bytes = payload_bytes(CodeFormat::kQ4, n, 1);
+  const auto prepare = [=](Stream& stream) {
+    struct Set {
+      Input<float> gradient;
+      Buffer<float> scaler, rotated;
+      Buffer<std::uint64_t> payload;
+      Rotator rotator;
+      LevelQuantizer quantizer;
+    };
+    const auto set = std::make_shared<Set>(Set{{gradient(n), stream},
+                                               on_device(std::span(&kScaler, 1), stream),
+                                               Buffer<float>(n, stream.device()),
+                                               Buffer<std::uint64_t>(quantizes ? (bytes + 7) / 8 : 0, stream.device()),
+                                               Rotator(kRun, stream.device()),
+                                               LevelQuantizer(stream.device())});
+    const RotateTask rotation{.values = set->gradient.data(), .count = n, .out = set->rotated.data()};
+    const QuantizeTask task{.gradient = set->rotated.data(),
+                            .count = n,
+                            .scalers = set->scaler.data(),
+                            .payload = reinterpret_cast<std::uint8_t*>(set->payload.data())};
+    const auto run = [=, &stream] {
+      set->rotator.run({&rotation, 1}, Rotation::kForward, kKey, stream);
+      if (quantizes) set->quantizer.run({&task, 1}, {.bits = 4}, kKey, stream);
+    };
+    return Work{.run = run,
+                .check = [=, &stream] { return is_right(on_host(set->rotated.span(), stream), gradient(n)); }};
+  };
+  const auto elements = static_cast<double>(n);
+  return {.bytes = 8 * elements + (quantizes ? 4 * elements + static_cast<double>(bytes) : 0),
+          .elements = elements,
+          .prepare = prepare};
+}
+
+const Registration registration(__FILE__, [](Rows& rows) {
+  rows.add("rotate_1024", "f32", [](std::int64_t n) { return rotate_subject(n, /*quantizes=*/false); });
+  rows.add("rotate_1024_quantize_q4", "f32", [](std::int64_t n) { return rotate_subject(n, /*quantizes=*/true); },
+           {.devices = Devices::kCpu});
+});
 
 }  // namespace
-
-void register_rotate() {
-  for (const std::int64_t n : sizes()) {
-    for (const int threads : thread_counts()) {
-      for (const bool quantizes : {false, true}) {
-        register_subject(bench_name(quantizes ? "rotate_1024_quantize_q4" : "rotate_1024",
-                                    bench_type(ElementType::kFloat32), n, threads),
-                         n, threads, [=] { return rotate_subject(n, quantizes); });
-      }
-    }
-  }
-}
-
 }  // namespace terngrad::bench

@@ -1,3 +1,4 @@
+// Statistics and scalers of a gradient as one slice.
 #include "kernels/statistics/statistics.h"
 
 #include <array>
@@ -5,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "bench/harness.h"
-#include "bench/subjects.h"
-#include "bench/typed_gradient.h"
+#include "bench/device_memory.h"
+#include "bench/gradients.h"
+#include "bench/rows.h"
 #include "kernels/statistics/side_scalers.h"
 #include "kernels/statistics/signed_statistics.h"
 
@@ -16,125 +17,136 @@ namespace {
 
 constexpr double kClipFactor = 2.5;
 
-Subject statistics(std::int64_t n, ElementType type) {
-  struct State {
-    Layout layout;
-    std::unique_ptr<StatisticsPlan> plan;
-    Statistics result;
-  };
-  const auto state = std::make_shared<State>();
-  state->layout.add("gradient", {n});
-  state->plan = std::make_unique<StatisticsPlan>(whole_segments(state->layout));
-  Subject subject;
-  subject.bytes = static_cast<double>(element_bytes(type)) * static_cast<double>(n);
-  subject.elements = static_cast<double>(n);
-  subject.prepare = [=](Stream& stream) -> std::function<void()> {
-    const TensorTable table(state->layout, type, const_cast<void*>(typed_gradient(type, n).elements));
-    return [=, &stream] { state->plan->run(table, {&state->result, 1}, stream); };
-  };
-  subject.check = [=] {
-    const float* values = typed_gradient(type, n).values;
-    double squares = 0;
-    float max = 0;
-    for (std::int64_t i = 0; i < n; ++i) {
-      const float g = values[i];
-      squares += static_cast<double>(g) * static_cast<double>(g);
-      max = std::fmax(max, std::fabs(g));
-    }
-    return std::fabs(state->result.sum_squares - squares) <= 1e-9 * squares && state->result.max_abs() == max;
-  };
-  return subject;
-}
+template <class Plan, class Result>
+struct Measurement {
+  const char* name = nullptr;
+  int num_passes = 1;         // over the elements
+  int num_launches = 2;       // kernels that have work
+  int num_long_launches = 0;  // further ones for tensors of more than 32 chunks
+  std::int64_t num_results = 1;
+  Plan (*plan)(std::int64_t n, const Device& device) = nullptr;
+  void (*run)(Plan& plan, const TensorTable& tensor, std::span<Result> out, Stream& stream) = nullptr;
+  bool (*is_right)(std::span<const Result> found, std::span<const float> values) = nullptr;
+};
 
-/// Of a tensor as one group.
-Subject signed_statistics(std::int64_t n, ElementType type) {
-  struct State {
+/// Results must be right, and bit-identical to a run on the CPU with all threads.
+template <class Plan, class Result>
+Subject subject_of(const Measurement<Plan, Result>& measurement, std::int64_t n, ElementType type) {
+  const auto table = [=](const std::uint8_t* elements) {
     Layout layout;
-    std::unique_ptr<SignedStatisticsPlan> plan;
-    SignedStatistics result;
+    layout.add("gradient", {n});
+    return TensorTable(layout, type, const_cast<std::uint8_t*>(elements));
   };
-  const auto state = std::make_shared<State>();
-  state->layout.add("gradient", {n});
-  state->plan = std::make_unique<SignedStatisticsPlan>(std::vector<SignedRun>{{{0, 0, n}, 0}});
-  Subject subject;
-  subject.bytes = static_cast<double>(element_bytes(type)) * static_cast<double>(n);
-  subject.elements = static_cast<double>(n);
-  subject.prepare = [=](Stream& stream) -> std::function<void()> {
-    const TensorTable table(state->layout, type, const_cast<void*>(typed_gradient(type, n).elements));
-    return [=, &stream] { state->plan->run(table, {&state->result, 1}, stream); };
-  };
-  subject.check = [=] {
-    const float* values = typed_gradient(type, n).values;
-    double negative = 0;
-    double positive = 0;
-    std::uint64_t num_negative = 0;
-    for (std::int64_t i = 0; i < n; ++i) {
-      const auto g = static_cast<double>(values[i]);
-      (std::signbit(g) ? negative : positive) += std::fabs(g);
-      num_negative += std::signbit(g) ? 1u : 0u;
-    }
-    const SignedStatistics& found = state->result;
-    return std::fabs(found.sum_negative - negative) <= 1e-9 * negative &&
-           std::fabs(found.sum_positive - positive) <= 1e-9 * positive && found.num_negative == num_negative;
-  };
-  return subject;
-}
-
-/// Of a tensor, with clipping: a pass for sigma, and one for the largest magnitude of each side.
-Subject side_scalers(std::int64_t n, ElementType type) {
-  struct State {
-    Layout layout;
-    std::unique_ptr<SideScalerPlan> plan;
-    std::array<float, 2> result;  // s+, s-
-  };
-  const auto state = std::make_shared<State>();
-  state->layout.add("gradient", {n});
-  state->plan = std::make_unique<SideScalerPlan>(whole_segments(state->layout));
-  Subject subject;
-  subject.bytes = 2 * static_cast<double>(element_bytes(type)) * static_cast<double>(n);
-  subject.elements = static_cast<double>(n);
-  subject.prepare = [=](Stream& stream) -> std::function<void()> {
-    const TensorTable table(state->layout, type, const_cast<void*>(typed_gradient(type, n).elements));
-    return [=, &stream] { state->plan->run({&table, 1}, kClipFactor, ScalerRule::kPaper, state->result, stream); };
-  };
-  subject.check = [=] {
-    const float* values = typed_gradient(type, n).values;
-    double sum = 0;
-    double squares = 0;
-    std::array<float, 2> max = {0, 0};
-    for (std::int64_t i = 0; i < n; ++i) {
-      const auto g = static_cast<double>(values[i]);
-      sum += g;
-      squares += g * g;
-      float& side = max[std::signbit(values[i]) ? 1 : 0];
-      side = std::fmax(side, std::fabs(values[i]));
-    }
-    const double mean = sum / static_cast<double>(n);
-    const double sigma = std::sqrt(squares / static_cast<double>(n) - mean * mean);
-    const auto is_right = [&](float found, float largest) {
-      const double expected = std::fmin(static_cast<double>(largest), kClipFactor * sigma);
-      return std::fabs(static_cast<double>(found) - expected) <= 1e-6 * expected;
+  const auto prepare = [=](Stream& stream) {
+    struct Set {
+      Input<std::uint8_t> gradient;
+      Plan plan;
+      Buffer<Result> results;
     };
-    return is_right(state->result[0], max[0]) && is_right(state->result[1], max[1]);
+    const auto set = std::make_shared<Set>(Set{{typed_gradient(type, n).elements, stream},
+                                               measurement.plan(n, stream.device()),
+                                               Buffer<Result>(measurement.num_results, stream.device())});
+    const auto check = [=, &stream] {
+      const std::vector<Result> found = on_host(set->results.span(), stream);
+      std::vector<Result> expected(found.size());
+      const TypedGradient gradient = typed_gradient(type, n);
+      Stream cpu;
+      Plan plan = measurement.plan(n, cpu.device());
+      measurement.run(plan, table(gradient.elements.data()), expected, cpu);
+      return found == expected && measurement.is_right(found, gradient.values);
+    };
+    const auto run = [=, &stream, tensor = table(set->gradient.data())] {
+      measurement.run(set->plan, tensor, set->results.span(), stream);
+    };
+    return Work{run, check};
   };
-  return subject;
+  const auto elements = static_cast<double>(n);
+  const double gradient_bytes = static_cast<double>(element_bytes(type)) * elements;
+  return {.bytes = measurement.num_passes * gradient_bytes,
+          .elements = elements,
+          .set_bytes = gradient_bytes,
+          .num_launches = measurement.num_launches + (n > 32 * kChunkElements ? measurement.num_long_launches : 0),
+          .prepare = prepare};
 }
 
-}  // namespace
-
-void register_statistics() {
+template <class Plan, class Result>
+void add(Rows& rows, const Measurement<Plan, Result>& measurement) {
   for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16}) {
-    for (const std::int64_t n : sizes()) {
-      for (const int threads : thread_counts()) {
-        register_subject(bench_name("statistics", bench_type(type), n, threads), n, threads,
-                         [=] { return statistics(n, type); });
-        register_subject(bench_name("signed_statistics", bench_type(type), n, threads), n, threads,
-                         [=] { return signed_statistics(n, type); });
-        register_subject(bench_name("side_scalers", bench_type(type), n, threads), n, threads,
-                         [=] { return side_scalers(n, type); });
-      }
-    }
+    rows.add(measurement.name, bench_type(type), [=](std::int64_t n) { return subject_of(measurement, n, type); });
   }
 }
 
+bool is_near(double found, double expected, double tolerance) {
+  return std::fabs(found - expected) <= tolerance * expected;
+}
+
+bool statistics_are_right(std::span<const Statistics> found, std::span<const float> values) {
+  double squares = 0;
+  float max = 0;
+  for (const float g : values) {
+    squares += static_cast<double>(g) * static_cast<double>(g);
+    max = std::fmax(max, std::fabs(g));
+  }
+  return is_near(found[0].sum_squares, squares, 1e-9) && found[0].max_abs() == max;
+}
+
+bool signed_statistics_are_right(std::span<const SignedStatistics> found, std::span<const float> values) {
+  double negative = 0;
+  double positive = 0;
+  std::uint64_t num_negative = 0;
+  for (const float value : values) {
+    const auto g = static_cast<double>(value);
+    (std::signbit(g) ? negative : positive) += std::fabs(g);
+    num_negative += std::signbit(g) ? 1u : 0u;
+  }
+  return is_near(found[0].sum_negative, negative, 1e-9) && is_near(found[0].sum_positive, positive, 1e-9) &&
+         found[0].num_negative == num_negative;
+}
+
+/// @param found  s+, s-
+bool side_scalers_are_right(std::span<const float> found, std::span<const float> values) {
+  double sum = 0;
+  double squares = 0;
+  std::array<float, 2> max = {0, 0};
+  for (const float value : values) {
+    const auto g = static_cast<double>(value);
+    sum += g;
+    squares += g * g;
+    float& side = max[std::signbit(value) ? 1 : 0];
+    side = std::fmax(side, std::fabs(value));
+  }
+  const auto n = static_cast<double>(values.size());
+  const double sigma = std::sqrt(squares / n - (sum / n) * (sum / n));
+  const auto is_right = [&](std::size_t side) {
+    const double expected = std::fmin(static_cast<double>(max[side]), kClipFactor * sigma);
+    return is_near(static_cast<double>(found[side]), expected, 1e-6);
+  };
+  return is_right(0) && is_right(1);
+}
+
+const Registration registration(__FILE__, [](Rows& rows) {
+  const auto run = [](auto& plan, const auto& tensor, auto out, auto& stream) { plan.run(tensor, out, stream); };
+  Measurement<StatisticsPlan, Statistics> statistics{
+      .name = "statistics", .num_long_launches = 1, .run = run, .is_right = statistics_are_right};
+  statistics.plan = [](std::int64_t n, const Device& device) { return StatisticsPlan({{0, 0, n}}, device); };
+  add(rows, statistics);
+  Measurement<SignedStatisticsPlan, SignedStatistics> sides{
+      .name = "signed_statistics", .run = run, .is_right = signed_statistics_are_right};
+  sides.plan = [](std::int64_t n, const Device& device) { return SignedStatisticsPlan({{{0, 0, n}, 0}}, device); };
+  add(rows, sides);
+  // With clipping: a pass for sigma, and one for the largest magnitude of each side.
+  Measurement<SideScalerPlan, float> scalers{.name = "side_scalers",
+                                             .num_passes = 2,
+                                             .num_launches = 4,
+                                             .num_long_launches = 1,
+                                             .num_results = 2,
+                                             .is_right = side_scalers_are_right};
+  scalers.plan = [](std::int64_t n, const Device& device) { return SideScalerPlan({{0, 0, n}}, device); };
+  scalers.run = [](auto& plan, const auto& tensor, auto out, auto& stream) {
+    plan.run({&tensor, 1}, kClipFactor, ScalerRule::kPaper, out, stream);
+  };
+  add(rows, scalers);
+});
+
+}  // namespace
 }  // namespace terngrad::bench

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/harness.h"
-#include "bench/subjects.h"
+#include "bench/gradients.h"
+#include "bench/rows.h"
 #include "compress/exchange/compressed_all_reduce.h"
 #include "kernels/optimizer/optimizer.h"
 #include "nets/net.h"
@@ -108,22 +108,18 @@ class Training {
 };
 
 Subject training(const Recipe& recipe, const Split& split, bool whole_step) {
-  auto state = std::make_shared<Training>(recipe, split);
-  Subject subject;
-  subject.elements = state->gradient_elements();
-  subject.bytes = 4 * subject.elements;
-  subject.examples = recipe.batch;
-  subject.prepare = [=](Stream& stream) -> std::function<void()> {
-    if (whole_step) return [=, &stream] { state->step(stream); };
-    return [=] { state->compute_gradients(); };
+  const auto state = std::make_shared<Training>(recipe, split);
+  const auto prepare = [=](Stream& stream) {
+    const auto run = [=, &stream] { whole_step ? state->step(stream) : state->compute_gradients(); };
+    return Work{.run = run, .check = [=] { return state->learns(); }};
   };
-  subject.check = [=] { return state->learns(); };
-  return subject;
+  return {.bytes = 4 * state->gradient_elements(),
+          .elements = state->gradient_elements(),
+          .examples = static_cast<double>(recipe.batch),
+          .prepare = prepare};
 }
 
-}  // namespace
-
-void register_training() {
+const Registration registration(__FILE__, [](Rows& rows) {
   constexpr std::int64_t kReadElements = 1 << 22;  // 15 rounds
   for (const Recipe& recipe : {Recipe{"lenet", {28, 28, 1}, 64}, Recipe{"cifar10_alexnet", {24, 24, 3}, 128}}) {
     for (const int workers : {1, 8}) {
@@ -132,13 +128,14 @@ void register_training() {
           const std::string name = std::string(whole_step ? "training_step/" : "net_gradients/") + recipe.net +
                                    "/batch:" + std::to_string(recipe.batch) + "/workers:" + std::to_string(workers) +
                                    "/threads:" + std::to_string(threads);
-          register_subject(name, kReadElements, threads, [=] {
-            return training(recipe, {workers, threads}, whole_step);
-          });
+          rows.cpu.push_back({name, kReadElements, threads, [=] {
+                                return training(recipe, {workers, threads}, whole_step);
+                              }});
         }
       }
     }
   }
-}
+});
 
+}  // namespace
 }  // namespace terngrad::bench

@@ -5,13 +5,13 @@
 #include <cstdio>
 
 #include "bench/cuda_harness.h"
-#include "bench/cuda_subjects.h"
 #include "bench/harness.h"
+#include "bench/rows.h"
 
 int main(int argc, char** argv) {
   terngrad::bench::cuda_measurement() = {
       .rounds = 1, .warm_seconds = 0, .max_runs = 1, .copy_elements = 4096, .step_examples = 2};
-  terngrad::bench::register_all_cuda();
+  terngrad::bench::register_on_cuda(terngrad::bench::all_rows().cuda);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   if (benchmark::RunSpecifiedBenchmarks() == 0) {

@@ -4,14 +4,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "bench/cuda_harness.h"
-#include "bench/cuda_subjects.h"
 #include "bench/harness.h"
 #include "bench/nets/train_step.h"
 #include "bench/nets/train_step_parts.h"
@@ -27,13 +25,7 @@ namespace {
 /// Copies of a part in a graph, so that the start of the graph counts for little.
 constexpr int kRepeats = 16;
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-/// Work that is replayed as a graph, and what one run of it took in each round.
+/// Work that is replayed as a graph, and the time of one run of it in each round.
 class TimedGraph {
  public:
   TimedGraph(Stream& stream, const std::function<void()>& submit)
@@ -74,7 +66,7 @@ class Burst {
       : inputs_(static_cast<std::size_t>(std::min(64, cuda_measurement().max_runs)),
                 cuda::StepInput{.rate = 1e-4f, .ema_decay = 0.9999f}),
         replica_(make_train_step(subject, static_cast<int>(inputs_.size()))) {}
-  /// @returns whether every step was applied and had a loss that is a number
+  /// @returns true if every step was applied and had a loss that is a number
   bool run() {
     Stream& stream = replica_->net().stream();
     timer_.start(stream);
@@ -105,11 +97,6 @@ class Burst {
   std::uint64_t first_step_ = 0;
   std::vector<double> seconds_;
 };
-
-void fail(benchmark::State& state, const char* why) {
-  note_failure();
-  state.SkipWithError(why);
-}
 
 void run(benchmark::State& state, const TrainStepSubject& subject) {
   Stream stream(Device::cuda());
@@ -148,18 +135,8 @@ void run(benchmark::State& state, const TrainStepSubject& subject) {
   state.SetLabel(std::string("longest: ") + kParts[longest].name);
 }
 
-void run_or_fail(benchmark::State& state, const TrainStepSubject& subject) {
-  try {
-    run(state, subject);
-  } catch (const std::exception& error) {
-    fail(state, error.what());
-  }
-}
-
-}  // namespace
-
-void register_cuda_train_step() {
-  if (!device_nets_unavailable_reason().empty()) return;
+const Registration registration(__FILE__, [](Rows&) {
+  if (num_cuda_devices() == 0 || !device_nets_unavailable_reason().empty()) return;
   for (const char* const net : {"lenet", "cifar10_alexnet"}) {
     const int own_batch = std::string(net) == "lenet" ? 64 : 128;  // those of the original's run scripts
     const int batch = cuda_measurement().step_examples > 0 ? cuda_measurement().step_examples : own_batch;
@@ -169,13 +146,11 @@ void register_cuda_train_step() {
         const std::string name = std::string("train_step/cuda/") + (math == MathMode::kTf32 ? "tf32/" : "fp32/") + net +
                                  "/batch:" + std::to_string(batch) + "/workers:" + std::to_string(workers);
         const TrainStepSubject subject{.net = net, .batch_size = batch, .num_workers = workers, .math = math};
-        benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) { run_or_fail(state, subject); })
-            ->UseManualTime()
-            ->Unit(benchmark::kMicrosecond)
-            ->Iterations(cuda_measurement().rounds);
+        register_cuda_function(name, [=](benchmark::State& state) { run(state, subject); });
       }
     }
   }
-}
+});
 
+}  // namespace
 }  // namespace terngrad::bench
