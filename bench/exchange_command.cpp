@@ -58,7 +58,7 @@ std::vector<std::string> measured_codec_names() {
   return names;
 }
 
-/// Whether an exchange is measured with a codec.
+/// True if an exchange is measured with the codec.
 bool takes(const std::string& exchange, const std::string& codec) {
   if (exchange != kVendorExchange) return codec != "fp16";
   const std::vector<std::string> types = vendor_codec_names();
@@ -130,7 +130,7 @@ void declare(OptionSet& options, Options& o) {
   options.add("json", &o.json, "file to write all numbers to, those of every process too");
 }
 
-/// Whether sums of its codes are what an exchange in lanes is measured by: other formats would have no part in it.
+/// True if the codec is measured in an integer_sum exchange, whose lanes hold sums of its codes in any format.
 bool travels_in_lanes(const std::string& codec) {
   if (!is_compared_ternary(codec)) return false;
   const SpecOptions options = compared_codec_spec(codec, 0).options;

@@ -1,4 +1,4 @@
-// What terngrad_exchange_bench prints and writes.
+// The report of terngrad_exchange_bench: printed table and JSON file.
 #pragma once
 
 #include <nlohmann/json.hpp>

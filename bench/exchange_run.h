@@ -40,7 +40,7 @@ struct ExchangeResult {
   ExchangeTimes slowest() const;
 };
 
-/// What is exchanged between whom.
+/// Tensors, workers and processes of a measured exchange.
 struct ExchangeSubject {
   Layout layout;
   WorkerGroup workers;

@@ -1,4 +1,4 @@
-# Whether the extension of the Python package is built (TERNGRAD_WITH_PYTHON), and for which Python: that of the caller, as
+# Decides if the extension of the Python package is built (TERNGRAD_WITH_PYTHON), and for which Python: that of the caller, as
 # pip's, or of the environment that scripts/install_deps.sh --python makes.
 if(NOT DEFINED Python_EXECUTABLE)
   set(cache $ENV{XDG_CACHE_HOME})

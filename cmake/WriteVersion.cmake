@@ -12,7 +12,7 @@ if(GIT)
     OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET
     RESULT_VARIABLE result)
   if(result EQUAL 0)
-    # Of one that is longer than the source has room for, the end, which names the commit; the tag before it is cut.
+    # A description longer than its place in the source loses its beginning, the tag; its end names the commit.
     string(LENGTH "${described}" length)
     if(length GREATER 63)
       math(EXPR begin "${length} - 63")

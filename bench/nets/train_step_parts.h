@@ -46,8 +46,8 @@ class TrainStepParts {
   /// The optimizer, and the average of the parameters.
   void submit_update();
 
-  /// Whether the mean is that of the exchange that runs train with, bit by bit, and not zero everywhere. All parts must
-  /// have been submitted once, in their order.
+  /// True if the mean is bit-identical to the one that training runs exchange, and not zero everywhere. Call it after
+  /// each part was submitted once, in order.
   bool mean_is_right();
 
  private:

@@ -1,4 +1,4 @@
-// What benchmarks of a training step on a GPU train: a net on its data, by its recipe.
+// TrainStepSubject: a net, its data and recipe, for benchmarks of a training step on a GPU.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ struct TrainStepSubject {
   MathMode math = MathMode::kTf32;
 };
 
-/// What a net is trained with besides its data.
+/// Optimizer and hyperparameters of a net.
 struct TrainStepRecipe {
   const char* optimizer;
   double weight_decay;

@@ -69,7 +69,7 @@ TEST(Progress, SaysWhoseBytesTheyAreAndWhatWasSkipped) {
   state.skipped_steps = 12;
   EXPECT_THAT(format_progress(state),
               HasSubstr(" skipped 12 server sent 320 kB received 45.0 kB/step 15.9x fp32, 7.9x bf16 "));
-  // What was skipped is as important as the loss.
+  // Skipped steps are shown beside the loss.
   EXPECT_EQ(format_progress(state, 51), "step 500/10000 loss 0.1234 skipped 12 eta 1m32s");
   EXPECT_THAT(format_progress(full_state()), Not(HasSubstr("skipped")));
 }
