@@ -108,7 +108,7 @@ TEST_F(CudaFactorSteps, KeepsUnlessTheStepIsSkippedAndFromAGraph) {
   Buffer<std::uint32_t> skip_there = testing::to_device<std::uint32_t>({&skip, 1}, stream);
   const FactorMemoryTask task{from_there.data(), to_there.data(), 3000};
   FactorSteps steps(Device::cuda());
-  const auto keep = [&] { steps.update_memory({&task, 1}, skip_there.data(), stream); };
+  const auto update_memory = [&] { steps.update_memory({&task, 1}, skip_there.data(), stream); };
   EXPECT_THROW(CapturedGraph(stream, keep), InvalidArgument);
   update_memory();
   EXPECT_EQ(to_there.values(), std::vector<float>(3000, 7));
