@@ -109,10 +109,10 @@ TEST_F(CudaFactorSteps, KeepsUnlessTheStepIsSkippedAndFromAGraph) {
   const FactorMemoryTask task{from_there.data(), to_there.data(), 3000};
   FactorSteps steps(Device::cuda());
   const auto update_memory = [&] { steps.update_memory({&task, 1}, skip_there.data(), stream); };
-  EXPECT_THROW(CapturedGraph(stream, keep), InvalidArgument);
+  EXPECT_THROW(CapturedGraph(stream, update_memory), InvalidArgument);
   update_memory();
   EXPECT_EQ(to_there.values(), std::vector<float>(3000, 7));
-  CapturedGraph graph(stream, keep);
+  CapturedGraph graph(stream, update_memory);
   skip = 0;
   copy<std::uint32_t>({&skip, 1}, skip_there.span(), stream);
   graph.launch(stream);
