@@ -64,7 +64,7 @@ function(terngrad_target_defaults target)
 endfunction()
 
 # terngrad_unity_build(target kind): where TERNGRAD_UNITY_BUILD asks for that kind (tests, libraries or all) or a later one,
-# compiles the sources that a target of this folder was given so far in batches of eight; what is added later stays separate.
+# compiles the sources that a target of this folder was given so far in batches of sixteen; what is added later stays separate.
 # Not for sources that Highway includes once per instruction set, nor for kernels, whose helpers have the same names from file
 # to file. CMake's own unity builds name sources by absolute paths, so that no clone would find in a compiler cache what
 # another one left.
@@ -94,8 +94,8 @@ function(terngrad_unity_build target kind)
   endif()
   list(LENGTH together num_sources)
   math(EXPR last "${num_sources} - 1")
-  foreach(begin RANGE 0 ${last} 8)
-    list(SUBLIST together ${begin} 8 batch)
+  foreach(begin RANGE 0 ${last} 16)
+    list(SUBLIST together ${begin} 16 batch)
     list(TRANSFORM batch PREPEND "#include \"")
     list(TRANSFORM batch APPEND "\"")
     list(JOIN batch "\n" lines)
