@@ -226,8 +226,9 @@ std::vector<std::string> ProcessGroup::all_gather_strings(std::string_view text)
 
 int ProcessGroup::run(const char* command, const std::function<int()>& body, const std::string& advice) const {
   if (is_alone()) return body();
-  // Every rank prints a CommunicationError with the ranks that it misses; only the chief prints an error of all ranks.
-  bool misses_others = false;
+  // A CommunicationError names the peers of its rank, so every rank prints its own. Only the chief prints an error that
+  // is the same on all ranks.
+  bool is_of_exchange = false;
   bool all_meet_it = false;
   Outcome outcome;
   try {
@@ -240,7 +241,7 @@ int ProcessGroup::run(const char* command, const std::function<int()>& body, con
   } catch (const UsageError& error) {
     outcome = {kExitUsage, error.what()};
   } catch (const CommunicationError& error) {
-    misses_others = true;
+    is_of_exchange = true;
     outcome = {kExitFailure, error.what()};
   } catch (const NonFiniteError& error) {
     all_meet_it = true;
@@ -253,7 +254,7 @@ int ProcessGroup::run(const char* command, const std::function<int()>& body, con
   std::cout.flush();
   if (all_meet_it && !is_chief()) give_others_time();
   print_error(command, own_name_ + ": " + outcome.message + (is_chief() ? "" : advice));
-  if (misses_others) give_others_time();
+  if (is_of_exchange) give_others_time();
   MpiSession::abort(outcome.exit_code);
 }
 

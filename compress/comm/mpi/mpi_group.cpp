@@ -24,7 +24,7 @@ std::string MpiGroup::name_of(int peer) const {
 std::string MpiGroup::silence_text(const std::string& peers) const {
   std::ostringstream text;
   text << name_of(rank) << " has heard nothing from " << peers << " for " << timeout_seconds << " seconds";
-  if (peers.find(", ") != std::string::npos) text << "; of these, those that report no error hang or are gone";
+  if (peers.find(", ") != std::string::npos) text << "; some of these may only wait for others";
   return text.str();
 }
 
