@@ -1,11 +1,10 @@
 #include "bench/harness.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <chrono>
 
 #include "bench/gradients.h"
+#include "kernels/runtime/machine.h"
 
 namespace terngrad::bench {
 namespace {
@@ -15,12 +14,6 @@ bool failed = false;
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// The largest resident set of the process so far.
-double peak_mebibytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
-}
-
 void run(benchmark::State& state, const CpuRow& row) {
   Stream stream(Device::cpu(), row.num_threads);
   const Subject subject = row.make();
@@ -52,7 +45,7 @@ void run(benchmark::State& state, const CpuRow& row) {
   state.counters["moved_GBps"] = subject.bytes / work_seconds * 1e-9;
   if (subject.examples > 0) {
     state.counters["examples_per_s"] = subject.examples / work_seconds;
-    state.counters["peak_MiB"] = peak_mebibytes();
+    state.counters["peak_MiB"] = peak_resident_bytes() / (1 << 20);
   }
   if (subject.counters) {
     for (const auto& [name, value] : subject.counters()) state.counters[name] = value;

@@ -2,7 +2,11 @@
 
 #include <unistd.h>
 
+#include <fstream>
+#include <string>
+
 #include "kernels/runtime/cpu/simd.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad {
 
@@ -14,6 +18,15 @@ bool has_gpu_driver(const std::string& root) {
     if (::access((root + path).c_str(), F_OK) == 0) return true;
   }
   return false;
+}
+
+double peak_resident_bytes() {
+  std::ifstream file("/proc/self/status");
+  for (std::string word; file >> word;) {
+    double kibibytes = 0;
+    if (word == "VmHWM:" && file >> kibibytes) return 1024 * kibibytes;
+  }
+  TERNGRAD_THROW(Error, "/proc/self/status says no peak of resident memory");
 }
 
 }  // namespace terngrad

@@ -13,4 +13,9 @@ std::string simd_instructions();
 /// @param root  root directory of the file system
 bool has_gpu_driver(const std::string& root = "");
 
+/// Maximum resident memory of this process in bytes, without that of the process that started it. (ru_maxrss of
+/// getrusage includes it.)
+/// @throws Error if /proc/self/status cannot be read
+double peak_resident_bytes();
+
 }  // namespace terngrad

@@ -1,7 +1,6 @@
 #include "trainers/run/memory_report.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -23,12 +22,6 @@ double resident_bytes() {
   std::int64_t resident = 0;
   if (!(file >> total >> resident)) TERNGRAD_THROW(Error, "--memory: /proc/self/statm cannot be read");
   return static_cast<double>(resident * ::sysconf(_SC_PAGESIZE));
-}
-
-double peak_resident_bytes() {
-  struct rusage usage {};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return 1024.0 * static_cast<double>(usage.ru_maxrss);
 }
 
 std::string memory_table(std::span<const MemoryStages> of_processes, const MemoryLimit& limit) {

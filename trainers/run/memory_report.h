@@ -19,8 +19,6 @@ struct MemoryStages {
 
 /// Current resident bytes of this process. @throws Error if /proc/self/statm cannot be read
 double resident_bytes();
-/// Maximum resident bytes of this process so far.
-double peak_resident_bytes();
 
 /// A table in MB (10^6 bytes): a line per process, their sum, and the limit of one process.
 std::string memory_table(std::span<const MemoryStages> of_processes, const MemoryLimit& limit);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/runtime/errors.h"
+#include "kernels/runtime/machine.h"
 #include "trainers/checkpoint/run_identity.h"
 #include "trainers/launch/command_main.h"
 #include "trainers/launch/process_group.h"

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "kernels/runtime/cpu/simd.h"
 
@@ -26,6 +27,11 @@ TEST(Machine, ADriverIsKnownByItsFiles) {
     std::filesystem::remove(file);
   }
   std::filesystem::remove_all(root);
+}
+
+TEST(Machine, ThePeakOfMemoryOutlivesIt) {
+  { const std::vector<char> touched(std::size_t{64} << 20, 1); }
+  EXPECT_GE(peak_resident_bytes(), 64e6);
 }
 
 }  // namespace

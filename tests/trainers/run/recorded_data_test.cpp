@@ -19,9 +19,9 @@ using testing::message_of;
 using testing::TemporaryDirectory;
 
 std::optional<RecordedData> of_config(const std::string& text) {
-  const TemporaryDirectory funsharded;
-  funsharded.write("config.json", text);
-  return recorded_data(funsharded.path());
+  const TemporaryDirectory folder;
+  folder.write("config.json", text);
+  return recorded_data(folder.path());
 }
 
 TEST(RecordedData, IsWhatTheRunWasGiven) {
@@ -37,8 +37,8 @@ TEST(RecordedData, IsWhatTheRunWasGiven) {
 }
 
 TEST(RecordedData, IsNothingWhereNothingSaysIt) {
-  const TemporaryDirectory funsharded;
-  EXPECT_FALSE(recorded_data(funsharded.path()).has_value());
+  const TemporaryDirectory folder;
+  EXPECT_FALSE(recorded_data(folder.path()).has_value());
   for (const char* text : {"[]", "{}", R"({"options": 3})", R"({"options": {"dataset": "npy"}})",
                            R"({"options": {"dataset": 7, "data_dir": "tiny"}})"}) {
     EXPECT_FALSE(of_config(text).has_value()) << text;
