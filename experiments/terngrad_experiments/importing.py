@@ -17,6 +17,11 @@ DEFAULTS = {
     "on_nonfinite": "stop", "pull": "any", "quantize_logits": "false", "reduce": "average", "downlink_codec": "fp32",
     "scaler": "paper", "scaler_scope": "layer", "scaler_sharing": "max", "size_to_binarize": 1, "strategy": "synchronous",
     "ternary_format": "t2"}
+# Options of ternary by the keys of its spec, as which a run's identity has them.
+TERNARY_OPTIONS = {"clip_factor": "clip_factor", "scaler": "scaler", "sharing": "scaler_sharing", "clip_scope": "clip_scope",
+                   "scope": "scaler_scope", "block": "block_size", "format": "ternary_format"}
+# Keys of ternary without an option.
+TERNARY_KEYS = {"rounding": "stochastic", "levels": "symmetric"}
 # Options that are keys of a codec's spec or memory, with their values if a spec is given.
 BESIDE_SPEC = {"block_size": 32768, "clip_factor": 0, "clip_scope": "shared", "codec_memory": "auto", "scaler": "paper",
                "scaler_scope": "layer", "scaler_sharing": "max", "ternary_format": "t2"}
@@ -36,23 +41,32 @@ def codec_differences(cell, identity, given):
     spec = cell.options.get("codec")
     if spec is None:
         codec = CODECS.get(str(cell.options.get("grad_bits", 32)))
-        return [] if identity.get("codec") == codec else [f"codec {identity.get('codec')} in place of {codec}"]
+        if identity.get("codec") != codec:
+            return [f"codec {identity.get('codec')} in place of {codec}"]
+        keys = ternary_keys(identity)
+        return [f"codec with {key}={keys[key]} in place of {expected}" for key, expected in TERNARY_KEYS.items()
+                if keys.get(key, expected) != expected]
     if given.get("codec") != spec:
         return [f"codec {given.get('codec') or identity.get('codec')} in place of {spec}"]
     return [f"--{name} {given[name]} beside --codec {spec}" for name, expected in BESIDE_SPEC.items()
             if name not in cell.options and name in given and not same_value(expected, given[name])]
 
 
-def compared_values(config):
-    """{option: value} of a run's identity. The keys of its codec, which the identity has as one spec, are those it was given."""
-    given = config.get("options") or {}
-    return {name: given[name] for name in BESIDE_SPEC if name in given} | config["identity"]
+def ternary_keys(identity):
+    """{key: value} of the spec in a run's identity, if its codec is ternary."""
+    name, _, keys = identity.get("codec_spec", "").partition(":")
+    return dict(key.split("=", 1) for key in keys.split(",")) if name == "ternary" and keys else {}
+
+
+def compared_values(identity):
+    """{option: value} of a run's identity, which has the options of ternary as keys of a spec."""
+    return {TERNARY_OPTIONS[key]: value for key, value in ternary_keys(identity).items() if key in TERNARY_OPTIONS} | identity
 
 
 def differences(cell, config):
     """Differences between a cell and a run's config.json, as texts. Options that the cell does not set must have defaults."""
     found = codec_differences(cell, config["identity"], config.get("options") or {})
-    identity = compared_values(config)
+    identity = compared_values(config["identity"])
     for name, expected in cell.options.items():
         if name in NOT_COMPARED:
             continue

@@ -47,7 +47,8 @@ class Smoke(InFolder):
         self.experiment("report", "smoke", "-o", self.folder / "report.html")
         self.assertIn("smoke", (self.folder / "report.html").read_text())
         # The import's defaults are those of the command.
-        identity = importing.compared_values(run_folder.read_config(self.folder / "out" / "runs/smoke/n2-float/seed-1"))
+        config = run_folder.read_config(self.folder / "out" / "runs/smoke/n2-float/seed-1")
+        identity = config["options"] | importing.compared_values(config["identity"])
         for name, value in importing.DEFAULTS.items():
             self.assertTrue(importing.same_value(value, identity[name]), f"{name}: {value}, the command has {identity[name]}")
         # The import finds a run's cell by its options alone.

@@ -199,10 +199,11 @@ class OtherOptions(unittest.TestCase):
 
 
 class Importing(unittest.TestCase):
-    def config(self, given={}, **others):
-        return {"identity": {"net": "lenet", "dataset": "synthetic", "num_workers": "2", "batch_size": "8",
-                             "max_steps": "300", "seed": "4", "codec": "ternary", **others},
-                "options": {"clip_factor": 2.50, "scaler": "paper"} | given}
+    def config(self, keys={}, **others):
+        keys = {"clip_factor": 2.5, "scaler": "paper", "sharing": "max", "format": "t2", "rounding": "stochastic"} | keys
+        spec = "ternary:" + ",".join(f"{key}={value}" for key, value in keys.items())
+        return {"identity": {"net": "lenet", "dataset": "synthetic", "num_workers": "2", "batch_size": "8", "max_steps": "300",
+                             "seed": "4", "codec": "ternary", "codec_spec": spec, **others}}
 
     def test_a_run_is_of_the_cell_whose_options_it_has(self):
         found, _ = importing.find_cell({"table1": EXPERIMENT}, self.config())
@@ -222,6 +223,10 @@ class Importing(unittest.TestCase):
         found, why = importing.find_cell({"table1": EXPERIMENT}, self.config({"clip_factor": 3}))
         self.assertIsNone(found)
         self.assertEqual(why, "closest is table1/ternary: --clip_factor 3 in place of 2.5")
+        for keys, why in (({"format": "t5"}, "--ternary_format t5 in place of the default t2"),
+                          ({"rounding": "nearest"}, "codec with rounding=nearest in place of stochastic")):
+            self.assertEqual(importing.find_cell({"table1": EXPERIMENT}, self.config(keys)),
+                             (None, f"closest is table1/ternary: {why}"))
 
     def test_what_a_cell_leaves_open_is_the_default(self):
         found, why = importing.find_cell({"table1": EXPERIMENT}, self.config({"scaler": "original"}, downlink_codec="bf16"))
