@@ -33,7 +33,7 @@ struct OptionIdentity {
   std::string key = {};                                    // in checkpoints and config.json; empty: the option's name
   std::string name = {};                                   // in messages; empty: "--" and the option's name
   std::function<std::optional<std::string>()> value = {};  // nullopt: such runs have no entry; empty: the option's text
-  bool is_compared_last = false;                           // as another entry covers the same with clearer errors
+  bool is_compared_last = false;                           // after entries whose errors are clearer
   std::function<bool(const std::string& ours, const std::string& recorded)> is_same = {};  // see IdentityEntry::is_same
   std::function<std::string(const std::string& value)> shown = {};  // formats a value for messages; empty: unchanged
   std::function<std::string(const std::string& recorded)> advice =

@@ -389,7 +389,7 @@ int run_eval(int argc, char** argv) {
   EvalOptions o;
   OptionSet options(
       "terngrad_eval: evaluates a checkpoint, or each new one of a run; its last line is the result.\n"
-      "Example: terngrad_eval --checkpoint_dir runs/quickstart");
+      "Example: terngrad_eval --checkpoint_dir runs/ternary");
   declare(options, o);
   const ParseResult parsed = options.parse(argc, argv);
   if (answer_questions("terngrad_eval", options, parsed)) return 0;

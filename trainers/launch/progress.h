@@ -34,7 +34,7 @@ std::string format_duration(double seconds);
 
 /// One line without line end, e.g.
 ///   step 500/10000 5% loss 0.1234 accuracy 0.981 4512 examples/s worker sent 320 kB received
-///   320 kB/step ratio 15.9x eta 1m32s
+///   320 kB/step 15.9x fp32, 7.9x bf16 eta 1m32s
 /// @param width  maximum length: the least important parts are left out until it fits, then it is cut; 0: no limit
 std::string format_progress(const ProgressState& state, int width = 0);
 

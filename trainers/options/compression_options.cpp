@@ -31,7 +31,11 @@ void declare_compression_options(OptionSet& options, TrainOptions& o) {
           "codec by a spec, NAME or NAME:KEY=VALUE,KEY=VALUE (--list_codecs); auto: what --grad_bits says. fp16 is for "
           "--exchange vendor")
       .identity({.name = "--grad_bits or --codec", .value = [&o] { return o.codec_name(); }})
-      .identity({.key = "codec_spec", .value = [&o] { return codec_identity(o); }, .is_compared_last = true});
+      .identity({.key = "codec_spec",
+                 .name = "the codec",
+                 .value = [&o] { return codec_identity(o); },
+                 .is_compared_last = true,
+                 .advice = [](const std::string& recorded) { return "--codec " + recorded; }});
   options.add("codec_for", &o.codec_for, "PATTERN=SPEC for tensors by name (* and ?); repeatable, first match wins")
       .identity({.value = [&o] { return codec_rules_identity(o); }});
   declare_codec_list(options);

@@ -67,7 +67,7 @@ void declare_run_options(OptionSet& options, TrainOptions& o) {
       .original("same: images of 0.5, labels below the last class; data files are not read, nothing is evaluated");
   options
       .add_flag("memory", &o.memory,
-                "print the host memory that the run's first three steps take in each process, and exit: nothing is "
+                "print the host memory that the run's first steps take in each process, and exit: nothing is "
                 "written")
       .role(OptionRole::kReport)
       .needs("--device cpu: of GPUs the libraries that compute decide about most", [&o] { return computes_on_cpu(o); })

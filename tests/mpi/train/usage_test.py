@@ -1,3 +1,4 @@
+import re
 import subprocess
 
 from launched_training import ERROR, LaunchedTraining, digits, main, small
@@ -30,6 +31,15 @@ class Usage(LaunchedTraining):
         self.assertRegex(self.refused(2, "--num_nodes", "2", "--device", "cuda", "--num_gpus", "1000"),
                          r"--device cuda: rank 0 on \S+ has no GPU \(.+\); accepted: cpu$"
                          r"|--device cuda: 2 processes share |--num_gpus 1000: 2 processes share ")
+
+    def test_memory_is_measured_of_every_process(self):
+        for strategy in ("synchronous", "async"):
+            text = self.ran(self.command(3, ["--memory", *small(strategy=strategy, num_nodes=3, batch_size=15)])).stdout
+            peaks = [float(row.split()[-1]) for row in text.splitlines() if re.match(r" +[012] ", row)]
+            self.assertEqual(len(peaks), 3, text)
+            self.assertGreater(min(peaks), 10, text)
+            total = re.search(r"all 3 processes together ([0-9.]+) MB", text)
+            self.assertAlmostEqual(float(total[1]), sum(peaks), delta=0.02)
 
     def test_a_timeout_needs_several_processes(self):
         self.assertIn("--exchange_timeout", self.refused(0, "--exchange_timeout", "3"))

@@ -93,7 +93,7 @@ std::map<std::string, Change> changes(const TemporaryDirectory& folder) {
       {"math", {.why_not = "takes a GPU: train_on_gpu_test.cpp"}},
       {"max_staleness", {kTwo + std::vector<std::string>{"--strategy", "async"}, {"--max_staleness", "1"}}},
       {"max_steps", {{}, {"--max_steps", "4"}}},
-      {"memory", {.why_not = "trains nothing: memory_report_test.cpp"}},
+      {"memory", {.why_not = "writes nothing: memory_report_test.cpp"}},
       {"momentum", {{}, {"--momentum", "0.5"}}},
       {"nan_to_zero", {{}, {"--nan_to_zero"}}},
       {"net", {{}, {"--net", "resnet_20"}}},
