@@ -314,6 +314,10 @@ def draw(groups, path, x):
     rows = -(-len(handles) // columns)
     figure.legend(handles=handles, loc="lower center", ncol=columns, frameon=False)
     figure.tight_layout(rect=(0, 0.015 + 0.032 * rows, 1, 1), h_pad=2)
+    save(figure, path)
+
+
+def save(figure, path):
     try:
         figure.savefig(path, dpi=130)
     except (OSError, ValueError) as error:
@@ -322,11 +326,14 @@ def draw(groups, path, x):
 
 def draw_rates(path, output):
     """Draws results of `terngrad_codec inspect --json`. Lossless codecs, without noise, are at the upper edge."""
-    found = json.loads(path.read_text(encoding="utf-8"))
-    if "codecs" not in found:
-        sys.exit(f"plot_run.py: {path} is not of terngrad_codec inspect --json: it has no codecs")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        known = [row for row in found["codecs"] if row["message_bits_per_element"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        sys.exit(f"plot_run.py: {path} is not of terngrad_codec inspect --json: {error!r}")
+    if not known:
+        sys.exit(f"plot_run.py: {path} has no codec with a message")
     figure, axes = pyplot.subplots(figsize=(9, 6))
-    known = [row for row in found["codecs"] if row["message_bits_per_element"]]
     top = max([row["snr_db"] for row in known if row["snr_db"] is not None], default=0) + 10
     axes.set(xscale="log", xlim=(0.7 * min(row["message_bits_per_element"] for row in known), 150), ylim=(min(
         [row["snr_db"] for row in known if row["snr_db"] is not None], default=0) - 8, top + 5))
@@ -338,19 +345,19 @@ def draw_rates(path, output):
         place = (row["message_bits_per_element"], top if is_exact else row["snr_db"])
         axes.plot(*place, "o", color=pyplot.get_cmap("tab10")(index % 10))
         label = row["codec"] + (f" + {row['memory']}" if row["memory"] != "none" else "") + (" (exact)" if is_exact else "")
+        text = axes.annotate(label, place, (6, -4), textcoords="offset points", fontsize=8)
         for offset in (-4, 8, -16, 20, -28, 32, -40):  # until it covers no other name
-            text = axes.annotate(label, place, (6, offset), textcoords="offset points", fontsize=8)
+            text.set_position((6, offset))
             box = text.get_window_extent(figure.canvas.get_renderer())
             if not any(box.overlaps(other) for other in taken):
                 break
-            text.remove()
         taken.append(box)
     axes.set(xlabel="bits of an element, of the whole message", ylabel="signal to noise, dB",
              title=f"{found['source']}: {found['num_elements']:,} elements, {found['num_workers']} workers")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.grid(True, color="0.9")
     figure.tight_layout()
-    figure.savefig(output, dpi=130)
+    save(figure, output)
 
 
 def parse():

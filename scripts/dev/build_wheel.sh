@@ -22,7 +22,11 @@ while (($# > 0)); do
       exit 0
       ;;
     --gpus)
-      define=CMAKE_CUDA_ARCHITECTURES=${2-}
+      if [[ -z ${2-} ]]; then
+        echo "build_wheel.sh: --gpus needs architectures, e.g. 90" >&2
+        exit 2
+      fi
+      define=CMAKE_CUDA_ARCHITECTURES=$2
       shift
       ;;
     -*)
@@ -33,7 +37,7 @@ while (($# > 0)); do
   esac
   shift
 done
-if [[ -z $out || $define == *= ]]; then
+if [[ -z $out ]]; then
   usage >&2
   exit 2
 fi

@@ -59,7 +59,7 @@ def presets_table(presets):
     if not presets:
         return ["There are none yet."]
     return ["| preset | stands for | memory | from |", "| --- | --- | --- | --- |",
-            *(f"| `{preset['name']}` | `{preset['spec']}` | {preset['memory'] or 'of the codec'} | {preset['summary']} |"
+            *(f"| `{preset['name']}` | `{preset['spec']}` | {preset['memory'] or 'that of the codec'} | {preset['summary']} |"
               for preset in presets)]
 
 
