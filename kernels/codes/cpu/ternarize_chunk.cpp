@@ -174,7 +174,7 @@ HWY_INLINE void CompareSides64(const SidedRun& run, const DrawKey& refine_key, s
   std::uint64_t sign = 0;
   for (std::size_t i = 0; i < 64; i += kFloatLanes) {
     const auto value = hn::LoadU(d, g + i);
-    // Not IfNegativeThenElse, which on SSSE3 looks at other bits besides the sign.
+    // Not IfNegativeThenElse, which below SSE4.1 looks at other bits besides the sign.
     const auto is_negative = hn::MaskFromVec(hn::BitCast(d, hn::BroadcastSignBit(hn::BitCast(d_int, value))));
     const auto of_side = [&](const float(&sides)[2]) HWY_ATTR {
       return hn::IfThenElse(is_negative, hn::Set(d, sides[1]), hn::Set(d, sides[0]));
