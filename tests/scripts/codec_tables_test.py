@@ -56,7 +56,7 @@ class Lines(unittest.TestCase):
 
     def test_presets(self):
         row = codec_tables.presets_table([{"name": "x", "spec": "ternary:format=t5", "memory": "", "summary": "of a test"}])[2]
-        self.assertEqual(row, "| `x` | `ternary:format=t5` | of the codec | of a test |")
+        self.assertEqual(row, "| `x` | `ternary:format=t5` | that of the codec | of a test |")
 
 
 if __name__ == "__main__":

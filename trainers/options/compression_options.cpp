@@ -32,7 +32,6 @@ void declare_compression_options(OptionSet& options, TrainOptions& o) {
           "--exchange vendor")
       .identity({.name = "--grad_bits or --codec", .value = [&o] { return o.codec_name(); }})
       .identity({.key = "codec_spec",
-                 .name = "the codec",
                  .value = [&o] { return codec_identity(o); },
                  .is_compared_last = true,
                  .advice = [](const std::string& recorded) { return "--codec " + recorded; }});

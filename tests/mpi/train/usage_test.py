@@ -33,7 +33,7 @@ class Usage(LaunchedTraining):
                          r"|--device cuda: 2 processes share |--num_gpus 1000: 2 processes share ")
 
     def test_memory_is_measured_of_every_process(self):
-        for strategy in ("synchronous", "async"):
+        for strategy in ("auto", "async"):
             text = self.ran(self.command(3, ["--memory", *small(strategy=strategy, num_nodes=3, batch_size=15)])).stdout
             peaks = [float(row.split()[-1]) for row in text.splitlines() if re.match(r" +[012] ", row)]
             self.assertEqual(len(peaks), 3, text)
