@@ -52,7 +52,7 @@ choose_slice() {
       return
     fi
   done
-  find "$notes" -maxdepth 1 -type f -printf '%T@ %f\n' | sort -n | sed -n '1s/.* //p'
+  find "$notes" -maxdepth 1 -type f -name '[A-H]' -printf '%T@ %f\n' | sort -n | sed -n '1s/.* //p'
 }
 if [[ -z $slice ]]; then slice=$(choose_slice); fi
 
