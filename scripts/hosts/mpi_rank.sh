@@ -11,9 +11,11 @@ fi
 
 stopped=false
 child=
-# Only once: a second signal would kill a command that is saving.
+# Only once: a second signal would kill a command that is saving, and could end `wait` just when the command ends, which hides
+# the command's status.
 pass_on() {
-  if $stopped || [[ -z $child ]]; then return; fi
+  if [[ -z $child ]]; then return; fi
+  trap '' USR1 TERM
   stopped=true
   kill -TERM "$child" 2>/dev/null
 }
@@ -23,11 +25,13 @@ trap '' INT
 # A separate session protects it from mpirun's signals to the group; it is killed if this process ends.
 setsid env --default-signal=INT,QUIT setpriv --pdeathsig KILL "$@" <&0 &
 child=$!
-while true; do
+wait "$child"
+status=$?
+# The signal has ended the first `wait`, in most cases before the command has ended.
+if $stopped; then
   wait "$child"
   status=$?
-  if ! kill -0 "$child" 2>/dev/null; then break; fi
-done
+fi
 
 # Stopped on request: not a failure, on which mpirun would kill the other ranks while they save.
 if $stopped && ((status == 128 + 15)); then exit 0; fi
