@@ -20,6 +20,7 @@ struct ElementwiseArrays {
   Buffer<std::int64_t> counter;      // [1], zero at first
 };
 
+/// An elementwise kernel and the bytes that it moves.
 struct ElementwiseOperation {
   std::string name;
   double bytes = 0;  // read and written for one element

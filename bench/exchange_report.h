@@ -10,6 +10,7 @@
 
 namespace terngrad::bench {
 
+/// Conditions that all results of a report share.
 struct ExchangeReportHeader {
   std::string layout;
   std::int64_t num_elements = 0;

@@ -49,6 +49,7 @@ struct ExchangeSubject {
 };
 ExchangeSubject make_exchange_subject(Layout layout, WorkerGroup workers, int num_threads);
 
+/// Numbers of untimed and timed steps.
 struct ExchangeRepetitions {
   int warm_up = 1;
   int repetitions = 5;

@@ -43,6 +43,7 @@ struct Limits {
   bool memory_only = false;  // on a GPU: no rows of Residency::kCache
 };
 
+/// All rows of the benchmarks, by device.
 struct Rows {
   std::vector<CpuRow> cpu;
   std::vector<CudaRow> cuda;

@@ -3,6 +3,7 @@
 
 namespace terngrad {
 
+/// Passes that a net is made for.
 enum class Mode {
   kTraining,   // forward and backward
   kInference,  // forward only

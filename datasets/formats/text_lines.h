@@ -10,6 +10,7 @@
 
 namespace terngrad {
 
+/// A line of a text file.
 struct TextLine {
   std::size_t number = 1;  // line number in the file, from 1
   std::string_view text;   // without \n or \r\n

@@ -26,6 +26,7 @@ namespace terngrad {
 /// header when the set is opened, its pixels in read()), or a test image with colours if all training images are grey
 std::unique_ptr<Dataset> make_image_folder(const DatasetOptions& options);
 
+/// An image file and its class.
 struct LabelledFile {
   std::string path;
   std::int32_t label = 0;

@@ -22,6 +22,7 @@ CodeFormat exponent_format(int bits);
 /// @param code  must not be minus zero
 float exponent_value(std::uint8_t code, int bits);
 
+/// Options of encoding as powers of two.
 struct ExponentOptions {
   int bits = 8;  // per code: 8 or 4
   /// Second stream of draws, for ties; `key` is the first. Both have the same seed, step and worker.

@@ -24,6 +24,7 @@ inline constexpr float kMaxE4M3 = 448.0f;
 /// @param code  none of these three
 float e4m3_value(std::uint8_t code);
 
+/// Options of encoding as FP8 numbers.
 struct Fp8Options {
   Rounding rounding = Rounding::kNearest;
   /// Second stream of draws, for ties; `key` is the first. Both have the same seed, step and worker.

@@ -26,6 +26,7 @@ CodeFormat level_format(int bits);
 /// L of one worker's codes in a format: 1 (t2, t5, tmask, trans), 7 (q4), 127 (q8). @throws InvalidArgument for others
 int levels_of(CodeFormat format);
 
+/// Options of encoding as uniform levels (QSGD).
 struct LevelOptions {
   int bits = 4;         // per code: 2, 4 or 8
   bool lanes = false;   // write lanes of 2 L levels (CodeFormat::kLanes) instead of level_format(bits)

@@ -21,6 +21,7 @@ enum class ZeroSign : std::uint8_t {
   kOwn,        // the element's own sign bit: 1 for -0
 };
 
+/// Options of encoding as signs.
 struct SignOptions {
   ZeroSign zeros = ZeroSign::kAlternate;
   bool votes = false;   // elements with scaler NaN or 0 are encoded as zeros (ZeroSign) instead of plus

@@ -41,6 +41,7 @@ enum class TernaryLevels : std::uint8_t {
   kAsymmetric,  // s+ and -s-: scalers and clips are pairs, positive side first
 };
 
+/// Options of encoding as ternary codes.
 struct TernarizeOptions {
   TernaryFormat format = TernaryFormat::kT2;
   int num_workers = 1;  // number of workers whose codes must fit lanes; kLanes only

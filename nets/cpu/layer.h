@@ -11,6 +11,7 @@
 
 namespace terngrad::cpu {
 
+/// Options of a layer for one worker.
 struct LayerOptions {
   int num_examples = 1;
   int num_threads = 1;  // LibraryThreads when the layer is made and run

@@ -15,6 +15,7 @@ namespace terngrad::cuda {
 // to the stream and neither allocate nor wait.
 // @throws InvalidArgument for rows of more than 2^30 channels; DeviceError
 
+/// Shape and options of batch normalization.
 struct BatchNormShape {
   std::int64_t rows = 1;  // per worker, at least 1
   int channels = 1;

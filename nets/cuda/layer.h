@@ -25,6 +25,7 @@ struct LayerContext {
   const Stream& stream() const { return libraries.stream(); }
 };
 
+/// Options of a layer for all workers of a GPU.
 struct LayerOptions {
   int num_workers = 1;
   int examples_per_worker = 1;
