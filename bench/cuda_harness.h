@@ -32,12 +32,11 @@ CudaMeasurement& cuda_measurement();
 /// last are checked. In every round a copy from device to device, a graph of as many kernels that only wait for memory,
 /// and the work as a graph are timed, so that all see the GPU in the same state, which is made busy before. Reported,
 /// as medians over the rounds: median_us (time of one run), GBps (gradient bytes, 4 per element, per second),
-/// moved_GBps
-/// (`bytes` per second), copy_GBps (bytes read and written by the copy per second), of_copy (their ratio), floor_us
-/// (the kernels that only wait: four loads in a chain and a store each, as a kernel here reads its task, its tile, a
-/// scaler and its data), and for a cache-resident set of_target: the time over floor_us + bytes / (1.3 copy_GBps).
-/// sm_MHz is the clock of the multiprocessors behind the last round, where the driver's management library says it. A
-/// wrong result fails the run.
+/// moved_GBps (`bytes` per second), copy_GBps (bytes read and written by the copy per second), of_copy (their ratio),
+/// floor_us (the kernels that only wait: four loads in a chain and a store each, as a kernel here reads its task, its
+/// tile, a scaler and its data), and for a cache-resident set of_target: the time over floor_us + bytes / (1.3
+/// copy_GBps). sm_MHz is the clock of the multiprocessors after the last round, where the driver's management library
+/// says it. A wrong result fails the run.
 void register_on_cuda(const std::vector<CudaRow>& rows);
 
 /// Registers a benchmark that measures by itself, with the rounds of cuda_measurement(). One that throws, without

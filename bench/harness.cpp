@@ -13,7 +13,6 @@ bool failed = false;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// The largest resident set of the process so far.
 void run(benchmark::State& state, const CpuRow& row) {
   Stream stream(Device::cpu(), row.num_threads);
   const Subject subject = row.make();

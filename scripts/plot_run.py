@@ -328,11 +328,11 @@ def draw_rates(path, output):
     """Draws results of `terngrad_codec inspect --json`. Lossless codecs, without noise, are at the upper edge."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        known = [row for row in found["codecs"] if row["message_bits_per_element"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        sys.exit(f"plot_run.py: {path} is not of terngrad_codec inspect --json: {error!r}")
+    except (OSError, ValueError) as error:
+        sys.exit(f"plot_run.py: {path} is not of terngrad_codec inspect --json: {error}")
+    known = [row for row in found.get("codecs", []) if row["message_bits_per_element"]]
     if not known:
-        sys.exit(f"plot_run.py: {path} has no codec with a message")
+        sys.exit(f"plot_run.py: {path} is not of terngrad_codec inspect --json: it has no codecs")
     figure, axes = pyplot.subplots(figsize=(9, 6))
     top = max([row["snr_db"] for row in known if row["snr_db"] is not None], default=0) + 10
     axes.set(xscale="log", xlim=(0.7 * min(row["message_bits_per_element"] for row in known), 150), ylim=(min(

@@ -92,14 +92,14 @@ def main():
     folder = arguments.commands.resolve().parent / "tidy"
     folder.mkdir(exist_ok=True)
     # Longest first, for a good balance.
-    todo = sorted(jobs(json.loads(arguments.commands.read_text()), arguments.all),
+    pending = sorted(jobs(json.loads(arguments.commands.read_text()), arguments.all),
                   key=lambda job: ("/unity/" not in job[0], -os.path.getsize(job[0])))
-    if not todo:
+    if not pending:
         sys.exit(f"tidy.py: {arguments.commands} has no source to look at")
     with concurrent.futures.ThreadPoolExecutor(NUM_PROCESSORS) as pool:
-        passed = list(pool.map(lambda job: passes(job, folder), todo))
-    failed = [os.path.relpath(job[0], ROOT) for job, has_passed in zip(todo, passed) if not has_passed]
-    print(f"tidy.py: {len(todo)} files, {len(failed)} failed", *failed)
+        passed = list(pool.map(lambda job: passes(job, folder), pending))
+    failed = [os.path.relpath(job[0], ROOT) for job, has_passed in zip(pending, passed) if not has_passed]
+    print(f"tidy.py: {len(pending)} files, {len(failed)} failed", *failed)
     return 1 if failed else 0
 
 

@@ -228,7 +228,7 @@ int ProcessGroup::run(const char* command, const std::function<int()>& body, con
   if (is_alone()) return body();
   // A CommunicationError names the peers of its rank, so every rank prints its own. Only the chief prints an error that
   // is the same on all ranks.
-  bool is_of_exchange = false;
+  bool differs_by_rank = false;
   bool all_meet_it = false;
   Outcome outcome;
   try {
@@ -241,7 +241,7 @@ int ProcessGroup::run(const char* command, const std::function<int()>& body, con
   } catch (const UsageError& error) {
     outcome = {kExitUsage, error.what()};
   } catch (const CommunicationError& error) {
-    is_of_exchange = true;
+    differs_by_rank = true;
     outcome = {kExitFailure, error.what()};
   } catch (const NonFiniteError& error) {
     all_meet_it = true;
@@ -254,7 +254,7 @@ int ProcessGroup::run(const char* command, const std::function<int()>& body, con
   std::cout.flush();
   if (all_meet_it && !is_chief()) give_others_time();
   print_error(command, own_name_ + ": " + outcome.message + (is_chief() ? "" : advice));
-  if (is_of_exchange) give_others_time();
+  if (differs_by_rank) give_others_time();
   MpiSession::abort(outcome.exit_code);
 }
 

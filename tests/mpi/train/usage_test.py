@@ -41,6 +41,12 @@ class Usage(LaunchedTraining):
             total = re.search(r"all 3 processes together ([0-9.]+) MB", text)
             self.assertAlmostEqual(float(total[1]), sum(peaks), delta=0.02)
 
+    def test_the_peak_of_memory_is_not_that_of_the_process_that_began_the_run(self):
+        ballast = b"x" * 600_000_000
+        text = self.ran(self.command(0, ["--memory", *small()])).stdout
+        (peak,) = [float(row.split()[-1]) for row in text.splitlines() if row.startswith("      0 ")]
+        self.assertLess(peak, len(ballast) / 1e6)
+
     def test_a_timeout_needs_several_processes(self):
         self.assertIn("--exchange_timeout", self.refused(0, "--exchange_timeout", "3"))
         self.assertIn("at least 0.1", self.refused(2, "--num_nodes", "2", "--exchange_timeout", "0"))

@@ -57,6 +57,12 @@ TEST(CompressionOptions, ADifferenceIsNamedByTheOptionThatHasIt) {
   EXPECT_THAT(resume_refusal({"--codec", "ternary:format=t5"}, {"--grad_bits", "1"}),
               AllOf(HasSubstr("--codec 'ternary:"), HasSubstr("format=t5"), HasSubstr("format=t2")));
   EXPECT_THAT(resume_refusal({"--grad_bits", "4"}, {"--grad_bits", "2"}), HasSubstr("--codec 'qsgd:bits=4"));
+  // The refusal names a codec that continues the run.
+  const std::string refusal = resume_refusal({"--grad_bits", "1"}, {"--grad_bits", "1", "--clip_factor", "2.5"});
+  const std::string advice = "to continue the run, give --codec ";
+  ASSERT_THAT(refusal, HasSubstr(advice));
+  const std::string codec = refusal.substr(refusal.find(advice) + advice.size());
+  EXPECT_EQ(resume_refusal({"--codec", codec}, {"--grad_bits", "1", "--clip_factor", "2.5"}), "");
   EXPECT_THAT(resume_refusal({"--grad_bits", "1", "--error_feedback", "true"}, {"--grad_bits", "1"}),
               HasSubstr("--codec_memory 'ef"));
   EXPECT_EQ(resume_refusal({"--grad_bits", "1"}, {"--grad_bits", "1"}), "");
