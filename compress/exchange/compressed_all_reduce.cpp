@@ -11,7 +11,6 @@
 #include "kernels/codes/ternary_pack.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler_sharing.h"
-#include "kernels/tensor/bfloat16.h"
 
 namespace terngrad {
 namespace {
@@ -148,23 +147,36 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, W
       rows_(make_rows(plan_, workers_, options, transport_, algorithm_,
                       parts_of(options, layout_, plan_, workers_, algorithm_, sums_lanes_))),
       lane_rows_(make_lane_rows(layout_, plan_, workers_, sums_lanes_)),
-      coders_(make_coders(plan_,
-                          {.layout = layout_,
-                           .workers = workers_,
-                           .seed = options.seed,
-                           .drops_nonfinite_steps = options.on_nonfinite != OnNonfinite::kZero},
-                          [this](std::size_t group) -> PayloadRows& {
-                            return lane_rows_.slots(group).encoded.empty() ? rows_ : lane_rows_;
-                          })),
-      downlink_(layout_, plan_,
-                algorithm_ == ExchangeAlgorithm::kScatterReduce
-                    ? rows_.parts()
-                    : std::vector<std::vector<Slice>>{whole_segments(layout_)},
-                {options.downlink_codec, workers_.num_workers, options.seed}),
-      shared_(static_cast<std::size_t>(plan_.num_scalers())),
-      max_(static_cast<std::size_t>(plan_.num_scalers())) {
+      setup_{.layout = layout_,
+             .workers = workers_,
+             .seed = options.seed,
+             .drops_nonfinite_steps = options.on_nonfinite != OnNonfinite::kZero},
+      coders_(make_coders(plan_, setup_, [this](std::size_t group) -> PayloadRows& {
+        return lane_rows_.slots(group).encoded.empty() ? rows_ : lane_rows_;
+      })) {
   outgoing_of_rank_.resize(static_cast<std::size_t>(workers_.communicator->size()));
   if (sums_lanes_) lane_sums_ = Buffer<std::uint64_t>(static_cast<std::int64_t>(lane_rows_.row(0).size()));
+  make_downlink();
+}
+
+void CompressedAllReduce::make_downlink() {
+  const auto forms = [&](bool travels) {
+    return DownlinkForms(plan_, options_.downlink_codec, workers_.num_workers, travels);
+  };
+  const bool scatters = algorithm_ == ExchangeAlgorithm::kScatterReduce;
+  const bool travels = scatters && (sends_messages() || !forms(true).has_fixed_size());
+  forms_.emplace(forms(travels));
+  mean_messages_ = nullptr;
+  mean_payloads_ = nullptr;
+  if (travels) {
+    const ShardRange own = shards_of(workers_, options_.owners, workers_.communicator->rank());
+    mean_messages_ = std::make_unique<MeanMessages>(layout_, plan_, *forms_, rows_.parts(), own);
+  } else {
+    mean_payloads_ = std::make_unique<DownlinkPayloads>(
+        layout_, plan_, *forms_, DownlinkPayloads::Options{.ranks = {workers_}}, Device::cpu());
+  }
+  downlink_ = std::make_unique<Downlink>(setup_, plan_, coders_, *forms_,
+                                         travels ? mean_messages_->parts() : mean_payloads_->parts(), travels);
 }
 
 CompressedAllReduce::~CompressedAllReduce() = default;
@@ -231,6 +243,7 @@ ExchangeReport CompressedAllReduce::exchange_part(std::span<const TensorTable> g
 void CompressedAllReduce::set_message_filter(GradientTransport::MessageFilter filter) {
   has_filter_ = filter != nullptr;
   transport_.set_filter(std::move(filter));
+  make_downlink();
 }
 
 void CompressedAllReduce::exchange_scalers(ExchangeReport& report) {
@@ -261,14 +274,6 @@ void CompressedAllReduce::combine_scalers(NonfiniteTensors& found) {
   NonfiniteReport nonfinite;
   for (const auto& coder : coders_) coder->combine_scalers(&nonfinite, nullptr, nullptr, stream_);
   found.add_gradients(nonfinite, layout_, workers_.num_workers);
-  // For the downlink: scalers in layout order.
-  for (int segment = 0; segment < layout_.num_segments(); ++segment) {
-    const std::int64_t count = plan_.first_scaler(segment + 1) - plan_.first_scaler(segment);
-    if (count == 0) continue;
-    const Coder& coder = *coders_[static_cast<std::size_t>(plan_.group_of(segment))];
-    std::copy_n(coder.shared_scalers().begin() + coder.first_scaler({segment, 0, 0}), count,
-                shared_.begin() + plan_.first_scaler(segment));
-  }
 }
 
 void CompressedAllReduce::gather(ExchangeReport& report) {
@@ -320,32 +325,16 @@ void CompressedAllReduce::sum_lanes(ExchangeReport& report) {
 }
 
 void CompressedAllReduce::aggregate(const TensorTable& mean) {
-  const bool sums_travel = options_.downlink_codec != DownlinkCodec::kSums || returns_messages();
   for (std::size_t group = 0; group < coders_.size(); ++group) {
-    const AggregateUnit unit = downlink_.forms().unit(plan_.groups()[group].segments.front());
-    // If sums are not sent, aggregate the mean directly: it has the same bits.
-    coders_[group]->aggregate(mean, sums_travel ? unit : AggregateUnit::kMean, stream_);
+    coders_[group]->aggregate(mean, forms_->unit(plan_.groups()[group].segments.front()), stream_);
   }
 }
 
 void CompressedAllReduce::apply_downlink(const TensorTable& mean) {
-  if (!downlink_.forms().is_lossy()) return;
-  if (options_.downlink_codec == DownlinkCodec::kBfloat16) {
-    for (int segment = 0; segment < layout_.num_segments(); ++segment) {
-      round_to_bfloat16({mean.tensor(segment), static_cast<std::size_t>(layout_.segment(segment).num_elements)},
-                        stream_);
-    }
-    return;
-  }
-  std::fill(max_.begin(), max_.end(), 0u);
-  for (std::size_t part = 0; part < downlink_.num_parts(); ++part) downlink_.measure(part, mean, max_, stream_);
-  messages_.resize(1);
-  for (std::size_t part = 0; part < downlink_.num_parts(); ++part) {
-    const auto bytes =
-        downlink_.encode(part, static_cast<int>(part), mean, shared_, max_, context_, mean_writer_, stream_);
-    read_message(bytes, MessageKind::kMean, context_, layout_, messages_[0]);
-    downlink_.decode(part, messages_[0], mean, stream_);
-  }
+  downlink_->measure(mean, stream_);
+  downlink_->scale(stream_);
+  downlink_->encode(mean, {context_.step, nullptr}, stream_);
+  downlink_->decode(mean, stream_);
 }
 
 void CompressedAllReduce::finish(const TensorTable& mean, std::span<const Slice> slices) {
@@ -402,26 +391,46 @@ void CompressedAllReduce::scatter(const ShardRange& own, ExchangeReport& report)
 void CompressedAllReduce::exchange_mean(const ShardRange& own, const TensorTable& mean, ExchangeReport& report,
                                         NonfiniteTensors& found) {
   PartTimer timer;
-  if (options_.downlink_codec == DownlinkCodec::kTernary && returns_messages()) {
-    std::fill(max_.begin(), max_.end(), 0u);
-    for (std::size_t shard = own.first; shard < own.end(); ++shard) downlink_.measure(shard, mean, max_, stream_);
-    timer.next(report.decode_seconds);
-    workers_.communicator->all_reduce_max(max_);
-    timer.next(report.wire_seconds);
-  }
-  if (options_.downlink_codec == DownlinkCodec::kTernary) {
-    nodes_.add_all_reduce(report, &ExchangeBytes::mean, static_cast<std::int64_t>(4 * max_.size()));
-  }
+  if (options_.downlink_codec == DownlinkCodec::kTernary) share_maxima(mean, report);
   const bool is_applied = options_.update == nullptr || update_shards(own, mean, report, found);
   timer.next(report.decode_seconds);
   if (!is_applied) return;
   if (returns_messages()) return return_shards(own, mean, report);
   apply_downlink(mean);
+  const DownlinkForms travelling(plan_, options_.downlink_codec, workers_.num_workers);
   for (std::size_t shard = 0; shard < rows_.parts().size(); ++shard) {
-    const std::int64_t bytes = parcel_bytes(static_cast<std::uint64_t>(downlink_.max_message_bytes(shard)));
-    nodes_.add_shard(report, &ExchangeBytes::mean, own, shard, bytes);
+    nodes_.add_shard(report, &ExchangeBytes::mean, own, shard,
+                     mean_message_bytes(plan_, travelling, rows_.parts()[shard]));
   }
   timer.next(report.decode_seconds);
+}
+
+void CompressedAllReduce::share_maxima(const TensorTable& mean, ExchangeReport& report) {
+  PartTimer timer;
+  std::vector<std::uint32_t> max(static_cast<std::size_t>(plan_.num_scalers()));
+  nodes_.add_all_reduce(report, &ExchangeBytes::mean, static_cast<std::int64_t>(4 * max.size()));
+  if (!returns_messages()) return;
+  downlink_->measure(mean, stream_);
+  // On the wire, they are in layout order.
+  const auto for_each_tensor = [&](const auto& body) {
+    for (std::size_t group = 0; group < coders_.size(); ++group) {
+      const std::span<std::uint32_t> of_group = downlink_->maxima(group);
+      if (of_group.empty()) continue;
+      for (const int segment : plan_.groups()[group].segments) {
+        const auto count = static_cast<std::size_t>(plan_.first_scaler(segment + 1) - plan_.first_scaler(segment));
+        if (count == 0) continue;
+        const auto first = static_cast<std::size_t>(coders_[group]->first_scaler({segment, 0, 0}));
+        body(of_group.subspan(first, count),
+             std::span(max).subspan(static_cast<std::size_t>(plan_.first_scaler(segment)), count));
+      }
+    }
+  };
+  for_each_tensor([](auto of_group, auto on_wire) { std::ranges::copy(of_group, on_wire.begin()); });
+  timer.next(report.decode_seconds);
+  workers_.communicator->all_reduce_max(max);
+  for_each_tensor([](auto of_group, auto on_wire) { std::ranges::copy(on_wire, of_group.begin()); });
+  downlink_->scale(stream_);
+  timer.next(report.wire_seconds);
 }
 
 bool CompressedAllReduce::update_shards(const ShardRange& own, const TensorTable& mean, ExchangeReport& report,
@@ -453,32 +462,15 @@ bool CompressedAllReduce::update_shards(const ShardRange& own, const TensorTable
 
 void CompressedAllReduce::return_shards(const ShardRange& own, const TensorTable& mean, ExchangeReport& report) {
   PartTimer timer;
-  outgoing_.clear();
-  for (std::size_t shard = own.first; shard < own.end(); ++shard) {
-    const auto message =
-        downlink_.encode(shard, static_cast<int>(shard), mean, shared_, max_, context_, mean_writer_, stream_);
-    outgoing_.append(message);
-  }
+  mean_messages_->begin(*downlink_, context_);
+  downlink_->encode(mean, {context_.step, nullptr}, stream_);
   timer.next(report.encode_seconds);
-  workers_.communicator->all_gather(outgoing_, incoming_);
-  const std::size_t num_shards = rows_.parts().size();
-  if (incoming_.count() != num_shards) {
-    TERNGRAD_THROW(CommunicationError, "[exchange] ", incoming_.count(), " aggregated shards came, expected ",
-                   num_shards);
-  }
-  messages_.resize(num_shards);
-  for (std::size_t shard = 0; shard < num_shards; ++shard) {
-    nodes_.add_shard(report, &ExchangeBytes::mean, own, shard, parcel_bytes(incoming_.parcel(shard).size()));
-    read_message(incoming_.parcel(shard), MessageKind::kMean, context_, layout_, messages_[shard]);
-    if (messages_[shard].worker != static_cast<int>(shard)) {
-      TERNGRAD_THROW(CommunicationError, "[exchange] aggregated shard ", shard, " came from the owner of shard ",
-                     messages_[shard].worker);
-    }
+  mean_messages_->gather(*downlink_, context_, *workers_.communicator);
+  for (std::size_t shard = 0; shard < rows_.parts().size(); ++shard) {
+    nodes_.add_shard(report, &ExchangeBytes::mean, own, shard, mean_messages_->bytes_of(shard));
   }
   timer.next(report.wire_seconds);
-  for (std::size_t shard = 0; shard < num_shards; ++shard) {
-    downlink_.decode(shard, messages_[shard], mean, stream_);
-  }
+  downlink_->decode(mean, stream_);
   timer.next(report.decode_seconds);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,8 +10,10 @@
 #include "compress/comm/communicator.h"
 #include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/downlink.h"
+#include "compress/exchange/downlink_payloads.h"
 #include "compress/exchange/exchange_bytes.h"
 #include "compress/exchange/gradient_exchange.h"
+#include "compress/exchange/mean_messages.h"
 #include "compress/exchange/nonfinite.h"
 #include "compress/exchange/part_exchange.h"
 #include "compress/exchange/wire_bytes.h"
@@ -68,11 +71,11 @@ class CompressedAllReduce final : public GradientExchange, public PartExchange {
   /// True if messages are made; otherwise this process has all workers and reads their payloads in place.
   bool sends_messages() const { return has_filter_ || !workers_.communicator->is_alone(); }
 
+  /// Decides how the mean returns: as messages, or in place. Called again when a filter is set.
+  void make_downlink();
   /// True if shards of the mean travel as messages; also in a single process if their size is known only once they are
   /// encoded.
-  bool returns_messages() const {
-    return algorithm_ == ExchangeAlgorithm::kScatterReduce && (sends_messages() || !downlink_.forms().has_fixed_size());
-  }
+  bool returns_messages() const { return mean_messages_ != nullptr; }
 
   void exchange_scalers(ExchangeReport& report);
   void combine_scalers(NonfiniteTensors& found);
@@ -85,8 +88,10 @@ class CompressedAllReduce final : public GradientExchange, public PartExchange {
   void sum_lanes(ExchangeReport& report);
   /// Aggregates the received payloads into `mean`, in the units that the downlink needs.
   void aggregate(const TensorTable& mean);
-  /// Rounds the whole mean by the downlink codec, in algorithms where every process aggregates all of it.
+  /// Rounds the whole mean by the downlink codec, where every process has all of it.
   void apply_downlink(const TensorTable& mean);
+  /// Finds the largest sums of codes over the shards of all ranks (downlink codec ternary).
+  void share_maxima(const TensorTable& mean, ExchangeReport& report);
   /// Downlink of scatter_reduce: updates the own shards if there is an update, then sends them (return_shards).
   void exchange_mean(const ShardRange& own, const TensorTable& mean, ExchangeReport& report, NonfiniteTensors& found);
   /// Sends this rank's aggregated shards to all ranks, and decodes all shards into `mean`.
@@ -115,13 +120,14 @@ class CompressedAllReduce final : public GradientExchange, public PartExchange {
   GradientTransport transport_;
   PayloadRows rows_;       // all tensors, as one part or as shards; integer_sum: tensors that cannot be summed
   PayloadRows lane_rows_;  // integer_sum: tensors whose codes are summed, as lanes
+  CoderSetup setup_;
   std::vector<std::unique_ptr<Coder>> coders_;  // one per group of the plan
   bool has_filter_ = false;
   bool has_sent_ = false;  // at least one step was encoded, and the last one was not dropped
-  Downlink downlink_;      // for the parts of rows_ (scatter_reduce), or for all tensors
-  MessageWriter mean_writer_;
-  std::vector<float> shared_;  // [plan_.num_scalers()]
-  std::vector<std::uint32_t> max_;
+  std::optional<DownlinkForms> forms_;
+  std::unique_ptr<MeanMessages> mean_messages_;      // the mean travels in messages,
+  std::unique_ptr<DownlinkPayloads> mean_payloads_;  // or stays
+  std::unique_ptr<Downlink> downlink_;
   Buffer<std::uint64_t> lane_sums_;
   Parcels outgoing_;
   std::vector<Parcels> outgoing_of_rank_;

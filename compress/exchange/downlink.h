@@ -2,71 +2,95 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <memory>
+#include <span>
 #include <vector>
 
+#include "compress/codec/coder.h"
 #include "compress/exchange/downlink_forms.h"
+#include "compress/exchange/mean_part.h"
 #include "compress/plan/codec_plan.h"
-#include "compress/wire/wire_format.h"
+#include "kernels/codes/code_sum.h"
+#include "kernels/codes/float_payload.h"
+#include "kernels/codes/pack_sums.h"
+#include "kernels/codes/ternarize.h"
+#include "kernels/codes/tree_sum.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/device_step.h"
 #include "kernels/statistics/statistics.h"
 
 namespace terngrad {
 
-/// Encodes and decodes the mean of parts of a layout (shards, or everything). Draws use DrawPurpose::kDownlink and
-/// worker 0, so they do not depend on which rank aggregates which part.
+/// Encodes the parts of a mean that this rank has aggregated, and decodes those of all ranks, in place, with the same
+/// bits on every device. Draws use DrawPurpose::kDownlink and worker 0, so they do not depend on which rank aggregates
+/// which part. Call order: measure, scale, encode, decode. On a GPU calls submit work to the stream; with the previous
+/// step's table they allocate nothing and do not wait, except for tmask.
 class Downlink {
  public:
-  struct Options {
-    DownlinkCodec codec = DownlinkCodec::kFloat32;
-    int num_workers = 1;
-    std::uint64_t seed = 1;
-  };
-  /// @param parts  lists of slices to encode, each with its own workspace
-  /// @throws InvalidArgument as DownlinkForms does
-  Downlink(const Layout& layout, const CodecPlan& plan, const std::vector<std::vector<Slice>>& parts,
-           const Options& options);
+  /// @param coders  one per group of the plan, with the scalers of all workers combined
+  /// @param parts   in order of shards; the caller sets their addresses before encode and decode. If the mean does not
+  ///                travel, those that have a payload all the same: codes, which are drawn into it
+  /// @param others_read  false if no other rank reads payloads: float32 parts then need none
+  /// The plan, the coders, the forms and the parts must outlive this.
+  Downlink(const CoderSetup& setup, const CodecPlan& plan, std::span<const std::unique_ptr<Coder>> coders,
+           const DownlinkForms& forms, std::span<MeanPart> parts, bool others_read);
 
-  const DownlinkForms& forms() const { return forms_; }
-  std::size_t num_parts() const { return parts_.size(); }
+  /// For downlink codec ternary: finds the largest |sum of codes| of own parts for each scaler.
+  void measure(const TensorTable& mean, Stream& stream);
+  /// [scalers of the group] these maxima, as bit patterns of float32, to be reduced by maximum over all ranks before
+  /// scale; empty for groups that are not measured.
+  std::span<std::uint32_t> maxima(std::size_t group);
+  /// Computes the scalers of drawn codes, fl(fl(s / fl(L N)) m) with the maximum m.
+  void scale(Stream& stream);
+  /// Scalers of a slice's payload, the same on all ranks, in the memory of the device; none for floats.
+  std::span<const float> scalers(const Slice& slice) const;
 
-  /// Size of a part's message: exact if forms() has a fixed size, else an upper bound.
-  std::int64_t max_message_bytes(std::size_t part) const;
-
-  /// Merges the largest |sum of codes| of this part for each scaler, as float32 bit patterns, into `max`
-  /// [plan.num_scalers()]. Needed by downlink codec ternary only; `max` must be reduced over all parts before encode.
-  void measure(std::size_t part, const TensorTable& aggregated, std::span<std::uint32_t> max, Stream& stream);
-
-  /// Writes the message of a part.
-  /// @param aggregated  in the units of forms()
-  /// @param shared      [plan.num_scalers()] shared scalers of the step
-  std::span<const std::uint8_t> encode(std::size_t part, int worker, const TensorTable& aggregated,
-                                       std::span<const float> shared, std::span<const std::uint32_t> max,
-                                       const MessageContext& context, MessageWriter& writer, Stream& stream);
-
-  /// Writes the mean from a message. @throws CommunicationError if it is not a downlink message of `part`
-  void decode(std::size_t part, const Message& message, const TensorTable& mean, Stream& stream) const;
+  /// Writes the payloads of own parts, and on the CPU their sizes.
+  void encode(const TensorTable& mean, const DeviceStep& step, Stream& stream);
+  /// Writes the mean from the payloads of all parts. Own parts in float32 are left as they are.
+  void decode(const TensorTable& mean, Stream& stream);
 
  private:
-  /// Codec and format fields of a message record.
-  struct RecordForm {
-    std::uint8_t codec;
-    std::uint8_t format;
+  /// Group whose codes are aggregated to integer sums.
+  struct Sums {
+    SumForm form;
+    const Coder& coder;
+    // For downlink codec sums:
+    std::unique_ptr<SumPacker> packer = nullptr;
+    std::vector<SumPackTask> pack_tasks = {};
+    // For downlink codec ternary, and for votes, which have maximum 1 and are packed without draws:
+    std::unique_ptr<StatisticsPlan> pieces = nullptr;  // runs of own sums that share a scaler
+    std::size_t first_piece = 0;                       // scaler index of the first piece; the other pieces follow
+    Buffer<float> max = {};                            // [num_scalers] m = max|k|
+    Buffer<float> factors = {};                        // [num_scalers] fl(fl(s / fl(L N)) * m)
+    std::unique_ptr<Ternarizer> ternarizer = nullptr;
+    std::vector<TernarizeTask> draw_tasks = {};
+    std::vector<MeanPart*> drawn = {};  // part of each task
   };
-  RecordForm record_form(int segment) const;
 
-  const Layout& layout_;
+  std::size_t group_of(const Slice& slice) const { return static_cast<std::size_t>(plan_.group_of(slice.segment)); }
+  void plan_pieces(Sums& sums, std::size_t group);
+  /// For votes, which travel as codes with downlink codec sums, too.
+  void plan_votes(Sums& sums);
+  void add_encoding(MeanPart& part, const TensorTable& mean);
+  void add_decoding(const MeanPart& part, MeanLeaf& leaf, const TensorTable& mean);
+  void draw(Sums& sums, const DeviceStep& step, Stream& stream);
+  void round_all(const TensorTable& mean, Stream& stream);
+
+  CoderSetup setup_;
   const CodecPlan& plan_;
-  DownlinkForms forms_;
-  std::uint64_t seed_;
-  struct Part {
-    std::vector<Slice> slices;
-    std::vector<std::int64_t> first_scaler;  // one per slice: index in the list of all scalers
-    std::vector<std::int64_t> num_scalers;
-    StatisticsPlan runs;  // runs of elements that share a scaler
-    std::vector<std::int64_t> run_scaler;
-    std::vector<Statistics> statistics;
-  };
-  std::vector<Part> parts_;
+  const DownlinkForms& forms_;
+  std::span<MeanPart> parts_;
+  bool others_read_;
+  std::vector<std::unique_ptr<Sums>> sums_;  // per group; null if the group is aggregated to the mean
+  FloatPacker float32_, bfloat16_, rounded_;
+  TreeSummer floats_;  // decodes float payloads, as sums of one leaf
+  CodeSummer codes_;
+  std::vector<FloatPayloadTask> float32_tasks_, bfloat16_tasks_;
+  std::vector<std::int64_t> bytes_;
+  std::vector<MeanLeaf> leaves_;
+  std::vector<MeanTask> mean_tasks_;
+  std::vector<CodeSumTask> sum_tasks_;
 };
 
 }  // namespace terngrad

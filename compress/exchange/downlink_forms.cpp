@@ -10,6 +10,22 @@
 
 namespace terngrad {
 
+std::string to_string(DownlinkCodec codec) {
+  switch (codec) {
+    case DownlinkCodec::kFloat32:
+      return "fp32";
+    case DownlinkCodec::kBfloat16:
+      return "bf16";
+    case DownlinkCodec::kSums:
+      return "sums";
+    case DownlinkCodec::kTernary:
+      return "ternary";
+    case DownlinkCodec::kSparse:
+      return "sparse";
+  }
+  TERNGRAD_THROW(InvalidArgument, "[downlink] unknown codec ", static_cast<int>(codec));
+}
+
 DownlinkForms::DownlinkForms(const CodecPlan& plan, DownlinkCodec codec, int num_workers, bool travels)
     : plan_(plan), codec_(codec), num_workers_(num_workers), travels_(travels) {
   if (codec != DownlinkCodec::kSums && codec != DownlinkCodec::kTernary) return;
@@ -33,6 +49,12 @@ void require_downlink(const CodecPlan& plan, DownlinkCodec codec, ExchangeAlgori
                    "fp32, bf16");
   TERNGRAD_REQUIRE(asked == ExchangeAlgorithm::kAuto || asked == ExchangeAlgorithm::kScatterReduce,
                    "[downlink] sparse has no effect with ", to_string(asked), ", where no mean travels");
+}
+
+void require_device_downlink(DownlinkCodec codec) {
+  TERNGRAD_REQUIRE(codec != DownlinkCodec::kSparse,
+                   "[downlink] sparse has no kernels for GPUs; accepted for gradients in their memory: fp32, bf16, and "
+                   "with codes that add up sums, ternary");
 }
 
 bool DownlinkForms::has_fixed_size() const {

@@ -27,6 +27,9 @@ enum class MeanForm {
 /// @throws InvalidArgument for kSparse if no tensor's codec is sparse, or if the algorithm sends no mean
 void require_downlink(const CodecPlan& plan, DownlinkCodec codec, ExchangeAlgorithm asked);
 
+/// @throws InvalidArgument for a downlink codec without kernels for GPUs
+void require_device_downlink(DownlinkCodec codec);
+
 /// The storage format that a downlink codec gives each tensor of a plan: the same on CPU and GPU, in messages and in
 /// payloads without headers.
 class DownlinkForms {
@@ -40,6 +43,7 @@ class DownlinkForms {
 
   DownlinkCodec codec() const { return codec_; }
   int num_workers() const { return num_workers_; }
+  bool travels() const { return travels_; }
   /// True if the downlink changes the mean.
   bool is_lossy() const { return codec_ == DownlinkCodec::kBfloat16 || codec_ == DownlinkCodec::kTernary; }
   /// True if max_bytes is exact for every slice. False for codes in a format of data-dependent size (tmask) and for

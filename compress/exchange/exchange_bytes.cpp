@@ -17,12 +17,12 @@ namespace {
 std::int64_t scattered_bytes(DownlinkCodec downlink_codec, const Layout& layout, const CodecPlan& plan,
                              int num_workers) {
   const std::vector<std::vector<Slice>> shards = shards_by_codec(layout, plan, num_workers);
-  const Downlink downlink(layout, plan, shards, {.codec = downlink_codec, .num_workers = num_workers});
+  const DownlinkForms forms(plan, downlink_codec, num_workers);
   std::vector<std::int64_t> gradient;
   std::vector<std::int64_t> mean;
   for (std::size_t shard = 0; shard < shards.size(); ++shard) {
     gradient.push_back(gradient_message_bytes(plan, shards[shard], PayloadForm::kNatural));
-    mean.push_back(parcel_bytes(static_cast<std::uint64_t>(downlink.max_message_bytes(shard))));
+    mean.push_back(mean_message_bytes(plan, forms, shards[shard]));
   }
   const std::int64_t all_gradient = std::accumulate(gradient.begin(), gradient.end(), std::int64_t{0});
   const std::int64_t all_mean = std::accumulate(mean.begin(), mean.end(), std::int64_t{0});
@@ -50,6 +50,15 @@ std::int64_t gradient_message_bytes(const CodecPlan& plan, std::span<const Slice
   for (const Slice& slice : slices) {
     const Codec& codec = plan.codec_of(slice.segment);
     size.add(codec.scaler_range(slice).count, codec.max_payload_bytes(slice, form));
+  }
+  return parcel_bytes(static_cast<std::uint64_t>(size.bytes()));
+}
+
+std::int64_t mean_message_bytes(const CodecPlan& plan, const DownlinkForms& forms, std::span<const Slice> slices) {
+  MessageSize size(slices.size());
+  for (const Slice& slice : slices) {
+    const bool has_scalers = forms.unit(slice.segment) == AggregateUnit::kSums;
+    size.add(has_scalers ? plan.codec_of(slice.segment).scaler_range(slice).count : 0, forms.max_bytes(slice));
   }
   return parcel_bytes(static_cast<std::uint64_t>(size.bytes()));
 }

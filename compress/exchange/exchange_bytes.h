@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "compress/exchange/downlink.h"
+#include "compress/exchange/downlink_forms.h"
 #include "compress/exchange/exchange_algorithm.h"
 #include "compress/plan/codec_plan.h"
 #include "kernels/tensor/layout.h"
@@ -19,6 +19,10 @@ std::int64_t scalers_message_bytes(const Layout& layout, const CodecPlan& plan);
 /// Size of a worker's message with these slices of its encoded gradient, rounded up likewise. Exact for codecs of fixed
 /// size (CodecTraits::fixed_size), otherwise an upper bound.
 std::int64_t gradient_message_bytes(const CodecPlan& plan, std::span<const Slice> slices, PayloadForm form);
+
+/// Size of a message with these slices of the mean, rounded up likewise. Exact if forms.has_fixed_size(), otherwise an
+/// upper bound.
+std::int64_t mean_message_bytes(const CodecPlan& plan, const DownlinkForms& forms, std::span<const Slice> slices);
 
 /// Bytes per step over the link of the busiest of N workers, each its own process, in its busier direction: the maximum
 /// over workers and directions, summed over all rounds. Let S be the bytes of a message of scalers, G those of a whole

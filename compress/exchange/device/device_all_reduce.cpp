@@ -4,9 +4,10 @@
 #include <array>
 #include <utility>
 
-#include "compress/exchange/device/device_downlink.h"
 #include "compress/exchange/device/device_mean_check.h"
 #include "compress/exchange/device/device_payloads.h"
+#include "compress/exchange/downlink.h"
+#include "compress/exchange/downlink_payloads.h"
 #include "compress/exchange/overflow.h"
 #include "compress/exchange/wire_bytes.h"
 #include "compress/plan/low_rank_rounds.h"
@@ -47,9 +48,15 @@ std::vector<WorkerRange> ranges_of_ranks(const WorkerRange& own, const DeviceCom
 struct DeviceAllReduce::Times {
   StreamTimer measure, encode, decode;
   StreamTimer scalers, payloads;  // transfers between ranks
-  DeviceDownlink::Times means;
+  StreamTimer max, means;          // likewise, in the downlink
   explicit Times(const Device& device)
-      : measure(device), encode(device), decode(device), scalers(device), payloads(device), means(device) {}
+      : measure(device),
+        encode(device),
+        decode(device),
+        scalers(device),
+        payloads(device),
+        max(device),
+        means(device) {}
 };
 
 DeviceAllReduce::DeviceAllReduce(const Layout& layout, const WorkerRange& workers,
@@ -75,6 +82,7 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const Wor
       ranks_(ranges_of_ranks(workers, *communicator_)),
       algorithm_(choose_algorithm(options.algorithm, options.owners, options.downlink_codec, setup_.layout, plan_,
                                   workers.num_workers)),
+      forms_(plan_, options.downlink_codec, workers.num_workers, algorithm_ == ExchangeAlgorithm::kScatterReduce),
       nonfinite_(part.nonfinite != nullptr
                      ? std::move(part.nonfinite)
                      : std::make_shared<DeviceNonfinite>(layout, workers.num_workers, options.on_nonfinite, stream)) {
@@ -97,13 +105,12 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const Wor
     }
   }
   std::ranges::sort(can_overflow);
-  downlink_ = std::make_unique<DeviceDownlink>(
-      setup_, plan_, coders_,
-      DeviceDownlink::Options{.codec = options.downlink_codec,
-                              .ranks = ranks_,
-                              .rank = communicator_->rank(),
-                              .owners = options.owners,
-                              .travels = algorithm_ == ExchangeAlgorithm::kScatterReduce});
+  mean_payloads_ = std::make_unique<DownlinkPayloads>(
+      setup_.layout, plan_, forms_,
+      DownlinkPayloads::Options{.ranks = ranks_, .rank = communicator_->rank(), .owners = options_.owners},
+      setup_.device);
+  downlink_ =
+      std::make_unique<Downlink>(setup_, plan_, coders_, forms_, mean_payloads_->parts(), communicator_->size() > 1);
   mean_check_ = std::make_unique<DeviceMeanCheck>(setup_, can_overflow, max_mean(options.mean_factor));
   stream_.synchronize();
 }
@@ -173,10 +180,19 @@ void DeviceAllReduce::submit(std::span<const TensorTable> gradients, const Tenso
   });
   timed(&Times::decode, [&] {
     for (std::size_t group = 0; group < coders_.size(); ++group) {
-      const AggregateUnit unit = downlink_->wants_sums(group) ? AggregateUnit::kSums : AggregateUnit::kMean;
-      coders_[group]->aggregate(mean, unit, stream);
+      coders_[group]->aggregate(mean, forms_.unit(plan_.groups()[group].segments.front()), stream);
     }
-    downlink_->submit(mean, step, *communicator_, stream, times != nullptr ? &times->means : nullptr);
+    downlink_->measure(mean, stream);
+    timed(&Times::max, [&] {
+      for (std::size_t group = 0; forms_.travels() && group < coders_.size(); ++group) {
+        const std::span<std::uint32_t> maxima = downlink_->maxima(group);
+        if (!maxima.empty()) communicator_->all_reduce_max(maxima, stream);
+      }
+    });
+    downlink_->scale(stream);
+    downlink_->encode(mean, step, stream);
+    timed(&Times::means, [&] { mean_payloads_->gather(*communicator_, stream); });
+    downlink_->decode(mean, stream);
     for (const auto& coder : coders_) coder->finish(mean, whole_, step, stream);
     mean_check_->submit(
         mean,
@@ -202,7 +218,13 @@ ExchangeReport DeviceAllReduce::bytes() const {
     nodes.add_gathered(
         result, &ExchangeBytes::scalers, [&](int) { return bytes; }, bytes * setup_.workers.num_workers);
   }
-  downlink_->add_bytes(result);
+  mean_payloads_->add_bytes(result);
+  for (std::size_t group = 0; forms_.travels() && group < coders_.size(); ++group) {
+    const std::span<std::uint32_t> maxima = downlink_->maxima(group);
+    if (!maxima.empty()) {
+      nodes.add_all_reduce(result, &ExchangeBytes::mean, static_cast<std::int64_t>(maxima.size_bytes()));
+    }
+  }
   for (const auto& payloads : payloads_) payloads->add_bytes(result);
   return result;
 }
@@ -219,7 +241,7 @@ ExchangeReport DeviceAllReduce::exchange_part(std::span<const TensorTable> gradi
   submit(gradients, mean, {step, nullptr}, stream_, &times);
   stream_.synchronize();
   ExchangeReport result = bytes();
-  const double means_seconds = times.means.max.seconds() + times.means.means.seconds();
+  const double means_seconds = times.max.seconds() + times.means.seconds();
   if (communicator_->size() > 1) {
     result.wire_seconds = times.scalers.seconds() + times.payloads.seconds() + means_seconds;
   }

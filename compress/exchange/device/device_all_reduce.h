@@ -11,6 +11,7 @@
 #include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/device/device_nonfinite.h"
 #include "compress/exchange/device/device_part_exchange.h"
+#include "compress/exchange/downlink_forms.h"
 #include "compress/exchange/exchange_algorithm.h"
 #include "compress/exchange/gradient_exchange.h"
 #include "compress/plan/codec_plan.h"
@@ -19,7 +20,8 @@ namespace terngrad {
 
 class DeviceMeanCheck;
 class DevicePayloads;
-class DeviceDownlink;
+class Downlink;
+class DownlinkPayloads;
 
 /// CompressedAllReduce for gradients in device memory, for any number of ranks, with the same bits in the mean
 /// (contract B2). Workers send payloads of fixed size, without headers and checksums; their scalers are gathered
@@ -100,10 +102,12 @@ class DeviceAllReduce final : public GradientExchange, public DevicePartExchange
   std::shared_ptr<DeviceCommunicator> communicator_;
   std::vector<WorkerRange> ranks_;  // worker range of each rank
   ExchangeAlgorithm algorithm_;
+  DownlinkForms forms_;
   std::vector<std::unique_ptr<DevicePayloads>> payloads_;  // together they serve all groups of the plan
   std::vector<std::unique_ptr<Coder>> coders_;             // one per group of the plan
   std::vector<DeviceGather> scaler_gathers_;               // one per coder
-  std::unique_ptr<DeviceDownlink> downlink_;
+  std::unique_ptr<DownlinkPayloads> mean_payloads_;
+  std::unique_ptr<Downlink> downlink_;
   std::unique_ptr<DeviceMeanCheck> mean_check_;
   std::shared_ptr<DeviceNonfinite> nonfinite_;
   bool has_sent_ = false;  // at least one step was submitted

@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "compress/exchange/device/device_downlink.h"
 #include "compress/exchange/downlink_forms.h"
 #include "kernels/runtime/errors.h"
 

@@ -164,5 +164,14 @@ TEST(DownlinkForms, OnlyAFormatThatDependsOnTheCodesHasNoFixedSize) {
   EXPECT_TRUE(DownlinkForms(t2, DownlinkCodec::kTernary, kWorkers).has_fixed_size());
 }
 
+TEST(DownlinkCodecText, NamesAll) {
+  EXPECT_EQ(to_string(DownlinkCodec::kFloat32), "fp32");
+  EXPECT_EQ(to_string(DownlinkCodec::kBfloat16), "bf16");
+  EXPECT_EQ(to_string(DownlinkCodec::kSums), "sums");
+  EXPECT_EQ(to_string(DownlinkCodec::kTernary), "ternary");
+  EXPECT_EQ(to_string(DownlinkCodec::kSparse), "sparse");
+  EXPECT_THROW(to_string(static_cast<DownlinkCodec>(9)), InvalidArgument);
+}
+
 }  // namespace
 }  // namespace terngrad::downlink_forms_test

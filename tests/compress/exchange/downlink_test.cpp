@@ -9,166 +9,106 @@
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <random>
+#include <vector>
 
-#include "compress/codecs/ternary_spec.h"
+#include "compress/exchange/codec_shards.h"
+#include "compress/exchange/downlink_payloads.h"
 #include "kernels/runtime/errors.h"
 #include "support/bits.h"
-#include "support/gradients.h"
+#include "support/exchanges.h"
+#include "support/mean_leg.h"
 #include "support/reference.h"
+#include "support/thread_device_communicator.h"
 
 namespace terngrad::downlink_test {
 namespace {
 
 using testing::bits_of;
 using testing::blank_tensors;
+using testing::kDownlinkCodecs;
+using testing::MeanLeg;
 using testing::Tensors;
 
-constexpr int kWorkers = 5;
-constexpr std::uint64_t kSeed = 11;
-constexpr DownlinkCodec kDownlinkCodecs[] = {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16, DownlinkCodec::kSums,
-                                             DownlinkCodec::kTernary};
+constexpr int kWorkers = MeanLeg::kWorkers;
 
-Layout small_layout() {
-  Layout layout;
-  layout.add("big", {20000});
-  layout.add("empty", {0});
-  layout.add("plain", {33});  // sent as fp32
-  layout.add("few", {7});
-  return layout;
-}
+/// One rank's downlink over payloads in host memory.
+struct Leg : MeanLeg {
+  DownlinkPayloads payloads;
+  DeviceStep step{3, nullptr};
 
-CodecPlanOptions plan_options(const TernaryOptions& ternary = {}) {
-  CodecPlanOptions options;
-  options.rules = {{"plain", "fp32"}};
-  options.codec = ternary_spec(ternary);
-  options.context.num_workers = kWorkers;
-  return options;
-}
-
-/// Integer sums of kWorkers codes: mostly small, sometimes any value.
-std::vector<float> random_sums(std::size_t count, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<float> sums(count);
-  for (float& sum : sums) {
-    int total = 0;
-    for (int w = 0; w < kWorkers; ++w) total += static_cast<int>(random() % 3) - 1;
-    sum = static_cast<float>(total);
-  }
-  return sums;
-}
-
-/// Downlink of several parts, with inputs and results.
-struct Leg {
-  Layout layout = small_layout();
-  CodecPlan plan;
-  using Parts = std::vector<std::vector<Slice>>;
-  Parts parts;
-  Downlink leg;
-  std::vector<float> shared;
-  std::vector<std::uint32_t> max;
-  MessageContext context{1, 2, 3};
-  std::vector<std::unique_ptr<MessageWriter>> writers;  // per part
-  std::vector<Message> messages;                        // per part
-  Stream stream{Device::cpu(), 2};
-
-  Leg(DownlinkCodec codec, int num_parts, const TernaryOptions& ternary = {})
-      : plan(layout, plan_options(ternary)),
-        parts(num_parts == 1 ? Parts{whole_segments(layout)} : shards(layout, num_parts)),
-        leg(layout, plan, parts, {.codec = codec, .num_workers = kWorkers, .seed = kSeed}),
-        max(static_cast<std::size_t>(plan.num_scalers()), 0u) {
-    for (std::int64_t s = 0; s < plan.num_scalers(); ++s) shared.push_back(0.7f + 0.1f * static_cast<float>(s));
+  explicit Leg(DownlinkCodec codec, const TernaryOptions& ternary = {}, bool travels = true, int rank_number = 0,
+               int size = 1)
+      : MeanLeg(codec, ternary, travels, rank_number, size),
+        payloads(layout, plan, forms, {.ranks = ranks, .rank = rank}, Device::cpu()) {
+    downlink = std::make_unique<Downlink>(setup, plan, coders, forms, payloads.parts(), /*others_read=*/true);
   }
 
-  /// Integer sums for the tensors that are aggregated to sums, means for the others.
-  Tensors aggregated() const {
-    Tensors tensors = testing::gaussian_tensors(layout, 1);
-    for (int t = 0; t < layout.num_segments(); ++t) {
-      if (leg.forms().unit(t) != AggregateUnit::kSums) continue;
-      std::vector<float>& values = tensors.values[static_cast<std::size_t>(t)];
-      std::ranges::copy(random_sums(values.size(), static_cast<std::uint64_t>(t) + 1), values.begin());
+  /// The mean that the aggregated values become. @param communicator  the leg's ranks; null: one rank
+  Tensors run(const Tensors& aggregated, DeviceCommunicator* communicator = nullptr) {
+    Tensors mean(layout, aggregated.values);
+    downlink->measure(mean.table, stream);
+    for (std::size_t group = 0; group < coders.size() && communicator != nullptr; ++group) {
+      const std::span<std::uint32_t> maxima = downlink->maxima(group);
+      if (!maxima.empty()) communicator->all_reduce_max(maxima, stream);
     }
-    return tensors;
-  }
-
-  /// Measures all parts, then encodes and reads each of them.
-  void encode(const Tensors& tensors) {
-    for (std::size_t p = 0; p < parts.size(); ++p) leg.measure(p, tensors.table, max, stream);
-    for (std::size_t p = 0; p < parts.size(); ++p) {
-      writers.push_back(std::make_unique<MessageWriter>());
-      const auto bytes =
-          leg.encode(p, static_cast<int>(p), tensors.table, shared, max, context, *writers.back(), stream);
-      messages.emplace_back();
-      read_message(bytes, MessageKind::kMean, context, layout, messages.back());
-    }
-  }
-  Tensors decoded() {
-    Tensors mean = blank_tensors(layout);
-    for (std::size_t p = 0; p < parts.size(); ++p) leg.decode(p, messages[p], mean.table, stream);
+    downlink->scale(stream);
+    downlink->encode(mean.table, step, stream);
+    if (communicator != nullptr) payloads.gather(*communicator, stream);
+    downlink->decode(mean.table, stream);
     return mean;
   }
-  Tensors round_trip(const Tensors& tensors) {
-    encode(tensors);
-    return decoded();
+  /// Payload of a whole tensor.
+  reference::Bytes payload_of(int segment) {
+    const auto part = std::ranges::find(payloads.parts(), segment, [](const MeanPart& p) { return p.slice.segment; });
+    return {part->incoming, part->incoming + part->bytes};
   }
 };
 
-TEST(Downlink, Fp32KeepsEveryBit) {
-  Leg leg(DownlinkCodec::kFloat32, 3);
-  Tensors mean = leg.aggregated();
-  mean.values[0][4096] = -0.0f;
-  mean.values[0][4097] = 0x1p-149f;
-  const Tensors back = leg.round_trip(mean);
-  for (std::size_t t = 0; t < 4; ++t) EXPECT_EQ(bits_of(back.values[t]), bits_of(mean.values[t])) << t;
-}
-
 TEST(Downlink, Bf16RoundsEveryTensorOnce) {
-  Leg leg(DownlinkCodec::kBfloat16, 3);
-  const Tensors mean = leg.aggregated();
-  const Tensors back = leg.round_trip(mean);
-  for (std::size_t t = 0; t < 4; ++t) {
-    std::vector<float> expected = mean.values[t];
-    for (float& value : expected) value = reference::from_bfloat16(reference::bfloat16(value));
-    EXPECT_EQ(bits_of(back.values[t]), bits_of(expected)) << t;
+  for (const bool travels : {false, true}) {
+    Leg leg(DownlinkCodec::kBfloat16, {}, travels);
+    const Tensors mean = leg.aggregated();
+    const Tensors back = leg.run(mean);
+    for (std::size_t t = 0; t < 4; ++t) {
+      std::vector<float> expected = mean.values[t];
+      for (float& value : expected) value = reference::from_bfloat16(reference::bfloat16(value));
+      EXPECT_EQ(bits_of(back.values[t]), bits_of(expected)) << t;
+    }
   }
 }
 
 TEST(Downlink, SumsAreExactMultiplesOfTheScalerOverTheNumberOfWorkers) {
-  Leg leg(DownlinkCodec::kSums, 3);
+  Leg leg(DownlinkCodec::kSums);
   const Tensors sums = leg.aggregated();
-  const Tensors back = leg.round_trip(sums);
-  for (const std::size_t t : {0u, 3u}) {
-    const auto s = static_cast<std::size_t>(leg.plan.first_scaler(static_cast<int>(t)));
-    const float step = leg.shared[s] / static_cast<float>(kWorkers);
-    std::vector<float> expected = sums.values[t];
+  const Tensors back = leg.run(sums);
+  for (const int t : {0, 3}) {
+    const float step = leg.shared(t) / static_cast<float>(kWorkers);
+    std::vector<float> expected = sums.values[static_cast<std::size_t>(t)];
     for (float& value : expected) value *= step;
-    EXPECT_EQ(back.values[t], expected) << t;
+    EXPECT_EQ(back.values[static_cast<std::size_t>(t)], expected) << t;
   }
   const auto [min, most] = std::ranges::minmax(sums.values[0]);
   EXPECT_EQ(min, -kWorkers);  // all lane values occur
   EXPECT_EQ(most, kWorkers);
 }
 
-TEST(Downlink, SumsTravelAsLanesBiasedByTheNumberOfWorkers) {
-  Leg leg(DownlinkCodec::kSums, 1);
+TEST(Downlink, SumsOfBlocksTakeTheScalerOfTheirBlock) {
+  Leg leg(DownlinkCodec::kSums, {.scope = ScalerScope::kBlock, .block_elements = 1984});
   const Tensors sums = leg.aggregated();
-  leg.encode(sums);
-  const std::vector<int> integers(sums.values[0].begin(), sums.values[0].end());
-  const EncodedSlice& encoded = leg.messages[0].records[0].encoded;
-  EXPECT_EQ(encoded.format, 4);
-  EXPECT_EQ(reference::Bytes(encoded.payload.begin(), encoded.payload.end()),
-            reference::pack_lanes(integers, kWorkers, kWorkers));
+  const Tensors back = leg.run(sums);
+  std::vector<float> expected = sums.values[0];
+  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] *= leg.shared(0, i / 1984) / kWorkers;
+  EXPECT_EQ(back.values[0], expected);
 }
 
-TEST(Downlink, SumsOfBlocksTakeTheScalerOfTheirBlock) {
-  Leg leg(DownlinkCodec::kSums, 3, {.scope = ScalerScope::kBlock, .block_elements = 1984});
+TEST(Downlink, SumsTravelAsLanesBiasedByTheNumberOfWorkers) {
+  Leg leg(DownlinkCodec::kSums);
+  // One shard per worker: the first one's slice of the first tensor.
   const Tensors sums = leg.aggregated();
-  const Tensors back = leg.round_trip(sums);
-  std::vector<float> expected = sums.values[0];
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    expected[i] *= leg.shared[i / 1984] / static_cast<float>(kWorkers);
-  }
-  EXPECT_EQ(back.values[0], expected);
+  leg.run(sums);
+  const MeanPart& part = leg.payloads.parts()[0];
+  const std::vector<int> integers(sums.values[0].begin(), sums.values[0].begin() + part.slice.count);
+  EXPECT_EQ(leg.payload_of(0), reference::pack_lanes(integers, kWorkers, kWorkers));
 }
 
 TEST(Downlink, TernaryMultipliesTheScalerOverNByTheMaxSum) {
@@ -178,13 +118,13 @@ TEST(Downlink, TernaryMultipliesTheScalerOverNByTheMaxSum) {
       ternary.scope = ScalerScope::kBlock;
       ternary.block_elements = block;
     }
-    Leg leg(DownlinkCodec::kTernary, 3, ternary);
+    Leg leg(DownlinkCodec::kTernary, ternary);
     Tensors sums = leg.aggregated();
     for (float& sum : sums.values[0]) sum = std::clamp(sum, -3.0f, 3.0f);  // the maximum of each run is 3, not N
-    const Tensors back = leg.round_trip(sums);
+    const Tensors back = leg.run(sums);
     const auto length = block == 0 ? std::size_t{20000} : static_cast<std::size_t>(block);
     for (std::size_t i = 0; i < 20000; ++i) {
-      const float step = leg.shared[i / length] / static_cast<float>(kWorkers);
+      const float step = leg.shared(0, i / length) / static_cast<float>(kWorkers);
       const float factor = step * 3.0f;
       const float value = back.values[0][i];
       const float k = sums.values[0][i];
@@ -197,9 +137,9 @@ TEST(Downlink, TernaryMultipliesTheScalerOverNByTheMaxSum) {
 }
 
 TEST(Downlink, TernaryIsUnbiased) {
-  Leg leg(DownlinkCodec::kTernary, 1);
+  Leg leg(DownlinkCodec::kTernary);
   const Tensors sums = leg.aggregated();
-  const Tensors back = leg.round_trip(sums);
+  const Tensors back = leg.run(sums);
   // A fraction |k| / m of the elements with sum k is non-zero.
   std::array<double, kWorkers + 1> met{};
   std::array<double, kWorkers + 1> nonzero{};
@@ -216,63 +156,35 @@ TEST(Downlink, TernaryIsUnbiased) {
 }
 
 TEST(Downlink, TernaryDrawsAreThoseOfTheDownlinkAndWorkerZero) {
-  Leg leg(DownlinkCodec::kTernary, 1);
-  leg.context.step = 11;  // this step has a tie that the refinement decides
+  Leg leg(DownlinkCodec::kTernary, {}, /*travels=*/false);
+  leg.step.step = 11;  // this step has a tie that the refinement decides
   const Tensors sums = leg.aggregated();
-  leg.encode(sums);
+  leg.run(sums);
   const std::vector<float> most = {kWorkers};
   const auto codes = [&](std::uint32_t refine_purpose) {
-    return reference::ternarize(sums.values[0], {0, 0, 0, refine_purpose}, most, {}, {kSeed, leg.context.step, 0, 3});
+    return reference::ternarize(sums.values[0], {0, 0, 0, refine_purpose}, most, {}, {MeanLeg::kSeed, 11, 0, 3});
   };
   ASSERT_NE(codes(4), codes(2));
-  const auto payload = leg.messages[0].records[0].encoded.payload;
-  EXPECT_EQ(reference::Bytes(payload.begin(), payload.end()), reference::pack_t2(codes(4)));
+  EXPECT_EQ(leg.payload_of(0), reference::pack_t2(codes(4)));
 }
 
-TEST(Downlink, AllPartsTogetherEqualOneWholePart) {
-  for (const DownlinkCodec codec : kDownlinkCodecs) {
-    for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kTMask, TernaryFormat::kTrans}) {
-      for (const ScalerScope scope : {ScalerScope::kLayer, ScalerScope::kBlock}) {
-        const TernaryOptions ternary{.scope = scope, .block_elements = 6400, .format = format};
-        Leg whole(codec, 1, ternary);
-        Leg parts(codec, 4, ternary);
-        Tensors aggregated = whole.aggregated();
-        const Tensors expected = whole.round_trip(aggregated);
-        const Tensors found = parts.round_trip(aggregated);
-        for (std::size_t t = 0; t < 4; ++t) {
-          EXPECT_EQ(bits_of(found.values[t]), bits_of(expected.values[t])) << to_string(codec) << " tensor " << t;
-        }
-      }
-    }
-  }
-}
-
-TEST(Downlink, MeasureKeepsTheMaxOfAllParts) {
-  Leg leg(DownlinkCodec::kTernary, 3);
+TEST(Downlink, MeasuresTheLargestSumsOfOwnParts) {
+  Leg leg(DownlinkCodec::kTernary);
   Tensors sums = leg.aggregated();
   std::ranges::fill(sums.values[0], 1.0f);
-  sums.values[0][0] = -4.0f;  // in the first part only
-  for (std::size_t p = 0; p < 3; ++p) leg.leg.measure(p, sums.table, leg.max, leg.stream);
-  EXPECT_EQ(std::bit_cast<float>(leg.max[0]), 4.0f);
-  EXPECT_EQ(leg.max[1], 0u);  // the tensor sent as fp32
-  std::ranges::fill(leg.max, bits_of(5.0f));
-  for (std::size_t p = 0; p < 3; ++p) leg.leg.measure(p, sums.table, leg.max, leg.stream);
-  EXPECT_EQ(std::bit_cast<float>(leg.max[0]), 5.0f);
+  sums.values[0][19999] = -4.0f;
+  leg.downlink->measure(sums.table, leg.stream);
+  const auto ternary = static_cast<std::size_t>(leg.plan.group_of(0));
+  const auto floats = static_cast<std::size_t>(leg.plan.group_of(2));
+  EXPECT_EQ(std::bit_cast<float>(leg.downlink->maxima(ternary)[0]), 4.0f);
+  EXPECT_TRUE(leg.downlink->maxima(floats).empty());
 }
 
 TEST(Downlink, AllSumsZeroGiveZeros) {
-  Leg leg(DownlinkCodec::kTernary, 3);
+  Leg leg(DownlinkCodec::kTernary);
   Tensors sums = leg.aggregated();
   std::ranges::fill(sums.values[0], 0.0f);
-  EXPECT_THAT(leg.round_trip(sums).values[0], ::testing::Each(0.0f));
-}
-
-TEST(Downlink, TensorsThatCannotBeSummedKeepEveryBitBesideCodes) {
-  for (const DownlinkCodec codec : {DownlinkCodec::kSums, DownlinkCodec::kTernary}) {
-    Leg leg(codec, 3);
-    const Tensors aggregated = leg.aggregated();
-    EXPECT_EQ(bits_of(leg.round_trip(aggregated).values[2]), bits_of(aggregated.values[2])) << to_string(codec);
-  }
+  EXPECT_THAT(leg.run(sums).values[0], ::testing::Each(0.0f));
 }
 
 TEST(Downlink, TakesAnEmptyTensorWithoutAnAddress) {
@@ -284,96 +196,73 @@ TEST(Downlink, TakesAnEmptyTensorWithoutAnAddress) {
   const std::vector<float*> nowhere = {nullptr};
   const TensorTable table(layout, nowhere);
   for (const DownlinkCodec codec : kDownlinkCodecs) {
-    Downlink leg(layout, plan, {whole_segments(layout)}, {.codec = codec});
+    const CoderSetup setup{.layout = layout};
+    PayloadSlots slots;
+    std::vector<std::unique_ptr<Coder>> coders;
+    coders.push_back(plan.groups()[0].codec->make_coder(setup, {0}, slots));
+    const DownlinkForms forms(plan, codec, 1);
+    DownlinkPayloads payloads(layout, plan, forms, {.ranks = {WorkerRange{}}}, Device::cpu());
+    Downlink leg(setup, plan, coders, forms, payloads.parts(), true);
     Stream stream;
-    MessageWriter writer;
-    Message message;
-    leg.measure(0, table, {}, stream);
-    read_message(leg.encode(0, 0, table, {}, {}, {}, writer, stream), MessageKind::kMean, {}, layout, message);
-    EXPECT_NO_THROW(leg.decode(0, message, table, stream)) << to_string(codec);
+    leg.measure(table, stream);
+    leg.scale(stream);
+    leg.encode(table, {0, nullptr}, stream);
+    EXPECT_NO_THROW(leg.decode(table, stream)) << to_string(codec);
   }
 }
 
-TEST(Downlink, RefusesTheMessageOfAnotherPart) {
-  for (const DownlinkCodec codec : kDownlinkCodecs) {
-    Leg leg(codec, 3);
-    leg.encode(leg.aggregated());
-    Tensors mean = blank_tensors(leg.layout);
-    EXPECT_NO_THROW(leg.leg.decode(1, leg.messages[1], mean.table, leg.stream));
-    EXPECT_THROW(leg.leg.decode(0, leg.messages[1], mean.table, leg.stream), CommunicationError) << to_string(codec);
-    EXPECT_THROW(leg.leg.decode(2, leg.messages[1], mean.table, leg.stream), CommunicationError) << to_string(codec);
-  }
-}
-
-TEST(Downlink, RefusesTheMessageOfAnotherDownlinkCodec) {
-  for (const DownlinkCodec codec : kDownlinkCodecs) {
-    Leg sender(codec, 3);
-    sender.encode(sender.aggregated());
-    for (const DownlinkCodec other : kDownlinkCodecs) {
-      if (other == codec) continue;
-      Leg receiver(other, 3);
-      Tensors mean = blank_tensors(receiver.layout);
-      EXPECT_THROW(receiver.leg.decode(0, sender.messages[0], mean.table, receiver.stream), CommunicationError)
-          << to_string(codec) << " to " << to_string(other);
+/// Expects every rank to get from the others what one rank with all shards gets.
+void expect_same_mean(DownlinkCodec codec, const TernaryOptions& ternary) {
+  Leg whole(codec, ternary);
+  Tensors aggregated = whole.aggregated();
+  aggregated.values[2][0] = -0.0f;
+  aggregated.values[2][1] = 0x1p-149f;
+  const Tensors expected = whole.run(aggregated);
+  for (const int size : {1, 2, 3, 5}) {
+    const auto errors = testing::run_device_ranks(size, [&](const std::shared_ptr<DeviceCommunicator>& communicator) {
+      Leg leg(codec, ternary, true, communicator->rank(), size);
+      Tensors own = blank_tensors(leg.layout);
+      for (auto& values : own.values) std::ranges::fill(values, std::numeric_limits<float>::quiet_NaN());
+      for (const MeanPart& part : leg.payloads.parts()) {
+        if (!part.is_own) continue;
+        std::copy_n(aggregated.table.slice(part.slice), part.slice.count, own.table.slice(part.slice));
+      }
+      ASSERT_TRUE(testing::same_bits(expected.values, leg.run(own, communicator.get())))
+          << to_string(codec) << ", rank " << communicator->rank() << " of " << size;
+    });
+    for (const auto& error : errors) {
+      if (error) std::rethrow_exception(error);
     }
   }
 }
 
-TEST(Downlink, RefusesARecordOfAnotherCodecOrFormat) {
+TEST(Downlink, BringsEveryRankTheSameMean) {
   for (const DownlinkCodec codec : kDownlinkCodecs) {
-    Leg leg(codec, 1);
-    leg.encode(leg.aggregated());
-    Tensors mean = blank_tensors(leg.layout);
-    Message format = leg.messages[0];
-    format.records[0].encoded.format ^= 1;
-    EXPECT_THROW(leg.leg.decode(0, format, mean.table, leg.stream), CommunicationError) << to_string(codec);
-    Message wire_id = leg.messages[0];
-    wire_id.records[0].codec ^= 1;
-    EXPECT_THROW(leg.leg.decode(0, wire_id, mean.table, leg.stream), CommunicationError) << to_string(codec);
+    expect_same_mean(codec, {});
+    expect_same_mean(codec, {.scope = ScalerScope::kBlock, .block_elements = 192});
+    expect_same_mean(codec, {.scope = ScalerScope::kBlock, .block_elements = 8192, .format = TernaryFormat::kT5});
+    expect_same_mean(codec, {.scope = ScalerScope::kModel, .format = TernaryFormat::kTMask});
   }
 }
 
-TEST(Downlink, RefusesAMessageWithAnotherNumberOfScalers) {
-  Leg sender(DownlinkCodec::kSums, 1, {.scope = ScalerScope::kBlock, .block_elements = 64});
-  Leg receiver(DownlinkCodec::kSums, 1);
-  sender.encode(sender.aggregated());
-  Tensors mean = blank_tensors(receiver.layout);
-  EXPECT_THROW(receiver.leg.decode(0, sender.messages[0], mean.table, receiver.stream), CommunicationError);
+TEST(Downlink, DoesTheSameToAMeanThatStays) {
+  for (const DownlinkCodec codec : {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16, DownlinkCodec::kTernary}) {
+    for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kTMask, TernaryFormat::kTrans}) {
+      const TernaryOptions ternary{.scope = ScalerScope::kBlock, .block_elements = 4096, .format = format};
+      Leg travelling(codec, ternary);
+      Leg staying(codec, ternary, /*travels=*/false);
+      const Tensors aggregated = staying.aggregated();
+      EXPECT_TRUE(testing::same_bits(travelling.run(aggregated).values, staying.run(aggregated))) << to_string(codec);
+    }
+  }
 }
 
-TEST(Downlink, RefusesScalersThatNoMeanCanHave) {
+TEST(Downlink, TensorsThatCannotBeSummedKeepEveryBitBesideCodes) {
   for (const DownlinkCodec codec : {DownlinkCodec::kSums, DownlinkCodec::kTernary}) {
-    for (const float scaler : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -1.0f,
-                               std::numeric_limits<float>::max()}) {
-      Leg leg(codec, 1);
-      leg.encode(leg.aggregated());
-      leg.messages[0].records[0].encoded.scalers = {&scaler, 1};
-      Tensors mean = blank_tensors(leg.layout);
-      EXPECT_THROW(leg.leg.decode(0, leg.messages[0], mean.table, leg.stream), CommunicationError)
-          << to_string(codec) << ' ' << scaler;
-    }
+    Leg leg(codec);
+    const Tensors aggregated = leg.aggregated();
+    EXPECT_EQ(bits_of(leg.run(aggregated).values[2]), bits_of(aggregated.values[2])) << to_string(codec);
   }
-}
-
-TEST(Downlink, RefusesACodeThatNeverOccurs) {
-  Leg leg(DownlinkCodec::kTernary, 1);
-  leg.encode(leg.aggregated());
-  EncodedSlice& encoded = leg.messages[0].records[0].encoded;
-  alignas(8) std::array<std::uint8_t, 5000> bytes{};
-  ASSERT_EQ(encoded.payload.size(), bytes.size());
-  std::ranges::copy(encoded.payload, bytes.begin());
-  bytes[4999] = 0x80;  // sign bit of a zero
-  encoded.payload = bytes;
-  Tensors mean = blank_tensors(leg.layout);
-  EXPECT_THROW(leg.leg.decode(0, leg.messages[0], mean.table, leg.stream), CommunicationError);
-}
-
-TEST(DownlinkCodecText, NamesAll) {
-  EXPECT_EQ(to_string(DownlinkCodec::kFloat32), "fp32");
-  EXPECT_EQ(to_string(DownlinkCodec::kBfloat16), "bf16");
-  EXPECT_EQ(to_string(DownlinkCodec::kSums), "sums");
-  EXPECT_EQ(to_string(DownlinkCodec::kTernary), "ternary");
-  EXPECT_THROW(to_string(static_cast<DownlinkCodec>(9)), InvalidArgument);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "compress/exchange/device/downlink_payloads.h"
+#include "compress/exchange/downlink_payloads.h"
 
 #include <gtest/gtest.h>
 
@@ -44,12 +44,12 @@ TEST(DownlinkPayloads, BringEveryRankTheOthersParts) {
         DownlinkPayloads mean = shards_of(ranks, communicator->rank(), /*travels=*/true);
         Stream stream(Device::cpu(), 1);
         for (const MeanPart& part : mean.parts()) {
-          for (std::int64_t i = 0; part.is_own && i < part.bytes; ++i) part.payload[i] = byte_of(part.slice, i);
+          for (std::int64_t i = 0; part.is_own && i < part.bytes; ++i) part.outgoing[i] = byte_of(part.slice, i);
         }
         mean.gather(*communicator, stream);
         for (const MeanPart& part : mean.parts()) {
-          EXPECT_EQ(reinterpret_cast<std::uintptr_t>(part.payload) % 16, 0u);
-          for (std::int64_t i = 0; i < part.bytes; ++i) ASSERT_EQ(part.payload[i], byte_of(part.slice, i));
+          EXPECT_EQ(reinterpret_cast<std::uintptr_t>(part.incoming) % 16, 0u);
+          for (std::int64_t i = 0; i < part.bytes; ++i) ASSERT_EQ(part.incoming[i], byte_of(part.slice, i));
         }
       });
       for (const auto& error : errors) {
@@ -61,7 +61,7 @@ TEST(DownlinkPayloads, BringEveryRankTheOthersParts) {
 
 TEST(DownlinkPayloads, AreTheShardsOfTheLayoutAndOwnedByTheirWorkersRank) {
   const std::vector<WorkerRange> ranks = ranks_of(5, 3);
-  const DownlinkPayloads mean = shards_of(ranks, 1, /*travels=*/true);
+  DownlinkPayloads mean = shards_of(ranks, 1, /*travels=*/true);
   std::vector<Slice> expected;
   std::vector<int> expected_shards;
   const auto all = shards(mixed_layout(), 5);
@@ -95,11 +95,11 @@ TEST(DownlinkPayloads, OfAServerAreWholeAndTheFirstRanks) {
       Stream stream(Device::cpu(), 1);
       for (const MeanPart& part : mean.parts()) {
         EXPECT_EQ(part.is_own, rank == 0);
-        for (std::int64_t i = 0; part.is_own && i < part.bytes; ++i) part.payload[i] = byte_of(part.slice, i);
+        for (std::int64_t i = 0; part.is_own && i < part.bytes; ++i) part.outgoing[i] = byte_of(part.slice, i);
       }
       mean.gather(*communicator, stream);
       for (const MeanPart& part : mean.parts()) {
-        for (std::int64_t i = 0; i < part.bytes; ++i) ASSERT_EQ(part.payload[i], byte_of(part.slice, i));
+        for (std::int64_t i = 0; i < part.bytes; ++i) ASSERT_EQ(part.incoming[i], byte_of(part.slice, i));
       }
       ExchangeBytes bytes;
       mean.add_bytes(bytes);
@@ -120,7 +120,7 @@ TEST(DownlinkPayloads, OfAServerAreWholeAndTheFirstRanks) {
 
 TEST(DownlinkPayloads, ThatStayAreWholeTensorsOfEveryRank) {
   const std::vector<WorkerRange> ranks = ranks_of(5, 3);
-  const DownlinkPayloads mean = shards_of(ranks, 2, /*travels=*/false);
+  DownlinkPayloads mean = shards_of(ranks, 2, /*travels=*/false);
   std::vector<Slice> whole = whole_segments(mixed_layout());
   std::erase_if(whole, [](const Slice& slice) { return bytes_of(slice) == 0; });
   ASSERT_EQ(mean.parts().size(), whole.size());
@@ -131,6 +131,31 @@ TEST(DownlinkPayloads, ThatStayAreWholeTensorsOfEveryRank) {
   ExchangeBytes bytes;
   mean.add_bytes(bytes);
   EXPECT_EQ(bytes.sent_bytes() + bytes.received_bytes(), 0);
+}
+
+TEST(DownlinkPayloads, TakeTheBytesOfTheDownlinksForms) {
+  CodecPlanOptions options = testing::options_of(ExchangeAlgorithm::kAuto).codecs;
+  options.context.num_workers = 5;
+  const CodecPlan plan(mixed_layout(), options);
+  const std::vector<WorkerRange> ranks = ranks_of(5, 3);
+  for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
+    for (const bool travels : {false, true}) {
+      const DownlinkForms forms(plan, codec, 5, travels);
+      DownlinkPayloads mean(mixed_layout(), plan, forms, {.ranks = ranks, .rank = 1}, Device::cpu());
+      // Codes are drawn into a payload even if it stays.
+      EXPECT_EQ(mean.parts().empty(), !travels && codec != DownlinkCodec::kTernary);
+      for (const MeanPart& part : mean.parts()) {
+        const bool is_codes = part.slice.segment < 5;
+        const std::int64_t count = part.slice.count;
+        const std::int64_t expected =
+            codec == DownlinkCodec::kBfloat16                   ? (2 * count + 3) / 4 * 4
+            : !is_codes || codec == DownlinkCodec::kFloat32     ? 4 * count
+            : codec == DownlinkCodec::kSums                     ? payload_bytes(CodeFormat::kLanes, count, 5)
+                                                                : payload_bytes(CodeFormat::kT2, count, 5);
+        EXPECT_EQ(part.bytes, expected) << to_string(codec) << ' ' << part.slice.segment;
+      }
+    }
+  }
 }
 
 TEST(DownlinkPayloads, CountEachShareOnceForEachOtherWorker) {

@@ -1,12 +1,29 @@
-#include "compress/exchange/device/downlink_payloads.h"
+#include "compress/exchange/downlink_payloads.h"
 
 #include <algorithm>
 
+#include "compress/exchange/codec_shards.h"
 #include "compress/exchange/wire_bytes.h"
 #include "kernels/runtime/copy.h"
 
 namespace terngrad {
 namespace {
+
+std::vector<std::vector<Slice>> shards_of(const Layout& layout, const CodecPlan& plan, bool travels,
+                                          const DownlinkPayloads::Options& options) {
+  if (!travels) return {whole_segments(layout)};
+  const bool have_workers = options.owners == ShardOwners::kWorkers;
+  return shards_by_codec(layout, plan, have_workers ? options.ranks[0].num_workers : 1);
+}
+
+DownlinkPayloads::Options with_forms(DownlinkPayloads::Options options, const DownlinkForms& forms) {
+  options.travels = forms.travels();
+  options.bytes_of = [&forms](const Slice& slice) {
+    const bool has_payload = forms.travels() || forms.form(slice.segment) == MeanForm::kCodes;
+    return has_payload ? forms.max_bytes(slice) : 0;
+  };
+  return options;
+}
 
 /// Rounds up to the alignment of payloads: four float32, which kernels load and store at once.
 std::int64_t whole_places(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
@@ -33,10 +50,15 @@ DownlinkPayloads::DownlinkPayloads(const std::vector<std::vector<Slice>>& shards
     while (travels_ && static_cast<std::size_t>(part.shard) >= owned[rank].end()) {
       offset = ranges[++rank].offset;
     }
-    part.payload = gather_.buffer + offset;
+    part.outgoing = gather_.buffer + offset;
+    part.incoming = part.outgoing;
     offset += whole_places(part.bytes);
   }
 }
+
+DownlinkPayloads::DownlinkPayloads(const Layout& layout, const CodecPlan& plan, const DownlinkForms& forms,
+                                   const Options& options, const Device& device)
+    : DownlinkPayloads(shards_of(layout, plan, forms.travels(), options), with_forms(options, forms), device) {}
 
 void DownlinkPayloads::add_parts(const std::vector<std::vector<Slice>>& shards,
                                  const std::function<std::int64_t(const Slice&)>& bytes_of) {
@@ -46,7 +68,7 @@ void DownlinkPayloads::add_parts(const std::vector<std::vector<Slice>>& shards,
     for (const Slice& slice : slices) {
       const std::int64_t bytes = slice.count == 0 ? 0 : bytes_of(slice);
       if (bytes == 0) continue;
-      parts_.push_back({slice, shard, is_own(shard), bytes});
+      parts_.push_back({.slice = slice, .shard = shard, .is_own = is_own(shard), .bytes = bytes});
       shard_bytes_.back() += whole_places(bytes);
     }
   }

@@ -1,4 +1,4 @@
-// DownlinkPayloads: buffer for the shards of a mean that ranks aggregate and send to all others, in device memory.
+// DownlinkPayloads: payloads of a mean at fixed places, which ranks send to each other without headers.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,14 @@
 
 #include "compress/comm/communicator.h"
 #include "compress/comm/device_communicator.h"
+#include "compress/exchange/downlink_forms.h"
 #include "compress/exchange/gradient_exchange.h"
+#include "compress/exchange/mean_part.h"
 #include "compress/exchange/shard_owners.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/tensor/slice.h"
 
 namespace terngrad {
-
-/// A slice of the mean and its payload.
-struct MeanPart {
-  Slice slice;  // not empty
-  int shard = 0;
-  bool is_own = true;               // true if this rank aggregates it
-  std::int64_t bytes = 0;           // payload size
-  std::uint8_t* payload = nullptr;  // aligned to 16 bytes
-};
 
 /// Payloads of all shards of a mean (compress/exchange/codec_shards.h) at fixed offsets in one buffer. Each rank writes
 /// those of its own shards (shards_of_ranks) and gathers the others. A mean that does not travel is a single shard that
@@ -30,18 +23,22 @@ struct MeanPart {
 class DownlinkPayloads {
  public:
   struct Options {
-    std::span<const WorkerRange> ranks;  // worker range of each rank
-    int rank = 0;                        // index of this rank
+    std::vector<WorkerRange> ranks;  // worker range of each rank
+    int rank = 0;                    // index of this rank
     ShardOwners owners = ShardOwners::kWorkers;
     bool travels = false;
     /// Payload bytes of a slice; slices with 0 bytes are omitted.
-    std::function<std::int64_t(const Slice&)> bytes_of;
+    std::function<std::int64_t(const Slice&)> bytes_of = {};
   };
   /// @param shards  shards of all ranks; a single one with the whole layout if they do not travel
   DownlinkPayloads(const std::vector<std::vector<Slice>>& shards, const Options& options, const Device& device);
+  /// Payloads in the forms of a downlink; a mean that stays has them only for codes, which are drawn into it.
+  /// @param options  without travels and bytes_of, which follow from the forms
+  DownlinkPayloads(const Layout& layout, const CodecPlan& plan, const DownlinkForms& forms, const Options& options,
+                   const Device& device);
 
   /// In order of shards.
-  std::span<const MeanPart> parts() const { return parts_; }
+  std::span<MeanPart> parts() { return parts_; }
   /// Submits the all-gather of all parts, if they travel. Allocates nothing; the host does not wait.
   void gather(DeviceCommunicator& communicator, Stream& stream);
   /// Adds the bytes per step, as ExchangeReport counts them.
