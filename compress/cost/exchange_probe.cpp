@@ -102,7 +102,7 @@ std::unique_ptr<Process::Exchange> Process::make_exchange(const std::shared_ptr<
   CodecPlan plan = plan_of(layout_, world_.num_workers, options_);
   auto exchange = std::make_unique<Exchange>(Exchange{FactorState(layout_, plan), nullptr});
   exchange->part = make_part_exchange(layout_, std::move(plan), make_worker_group(world_.num_workers, communicator),
-                                      options_, exchange->factors);
+                                      options_, exchange->factors, {});
   return exchange;
 }
 

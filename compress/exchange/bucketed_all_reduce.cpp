@@ -10,6 +10,7 @@ BucketedAllReduce::BucketedAllReduce(const Layout& layout, const WorkerGroup& wo
                                      const CompressedAllReduceOptions& options, Buckets buckets)
     : layout_(layout, options.codecs, workers.num_workers, std::move(buckets)),
       options_(options),
+      num_workers_(workers.num_workers),
       num_local_workers_(workers.num_local_workers),
       factors_(layout, layout_.plan()) {
   require_downlink(layout_.plan(), options.downlink_codec, options.algorithm);
@@ -20,7 +21,8 @@ BucketedAllReduce::BucketedAllReduce(const Layout& layout, const WorkerGroup& wo
     CompressedAllReduceOptions own = options;
     own.algorithm = layout_.algorithm_of(bucket, options.algorithm);
     parts_.emplace_back().exchange =
-        make_part_exchange(layout_.layout_of(bucket), layout_.plan_of(bucket), workers, own, factors_);
+        make_part_exchange(layout_.layout_of(bucket), layout_.plan_of(bucket), workers, own, factors_,
+                           layout_.buckets()[bucket]);
   }
 }
 
@@ -60,7 +62,7 @@ ExchangeReport BucketedAllReduce::finish() {
   TERNGRAD_REQUIRE(is_begun_ && next_ == parts_.size(), "[buckets] the step ends with ", next_, " of ", parts_.size(),
                    " buckets exchanged");
   is_begun_ = false;
-  found_.apply_policy(options_.on_nonfinite, step_, report_);
+  found_.apply_policy(options_.on_nonfinite, layout_.layout(), num_workers_, step_, report_);
   has_sent_ = !report_.skipped;
   for (std::size_t bucket = 0; has_sent_ && bucket < parts_.size(); ++bucket) parts_[bucket].exchange->commit();
   return report_;

@@ -56,6 +56,7 @@ class BucketedAllReduce final : public GradientExchange, public BucketedExchange
 
   BucketedLayout layout_;
   CompressedAllReduceOptions options_;
+  int num_workers_;
   int num_local_workers_;
   FactorState factors_;
   std::vector<Part> parts_;  // one per bucket

@@ -130,7 +130,7 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, const WorkerGroup
 }
 
 CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, WorkerGroup workers,
-                                         const CompressedAllReduceOptions& options)
+                                         const CompressedAllReduceOptions& options, std::vector<int> numbers)
     : layout_(layout),
       workers_(std::move(workers)),
       options_(options),
@@ -150,10 +150,12 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, W
       setup_{.layout = layout_,
              .workers = workers_,
              .seed = options.seed,
-             .drops_nonfinite_steps = options.on_nonfinite != OnNonfinite::kZero},
+             .drops_nonfinite_steps = options.on_nonfinite != OnNonfinite::kZero,
+             .numbers = std::move(numbers)},
       coders_(make_coders(plan_, setup_, [this](std::size_t group) -> PayloadRows& {
         return lane_rows_.slots(group).encoded.empty() ? rows_ : lane_rows_;
-      })) {
+      })),
+      mean_check_(setup_, overflowing_tensors(coders_, options.mean_factor), max_mean_) {
   outgoing_of_rank_.resize(static_cast<std::size_t>(workers_.communicator->size()));
   if (sums_lanes_) lane_sums_ = Buffer<std::uint64_t>(static_cast<std::int64_t>(lane_rows_.row(0).size()));
   make_downlink();
@@ -185,7 +187,7 @@ ExchangeReport CompressedAllReduce::exchange(std::span<const TensorTable> gradie
                                              std::uint64_t step) {
   NonfiniteTensors found;
   ExchangeReport report = exchange_part(gradients, mean, step, found);
-  found.apply_policy(options_.on_nonfinite, step, report);
+  found.apply_policy(options_.on_nonfinite, layout_, workers_.num_workers, step, report);
   return report;
 }
 
@@ -208,8 +210,8 @@ ExchangeReport CompressedAllReduce::exchange_part(std::span<const TensorTable> g
   exchange_scalers(report);
   combine_scalers(found_here);
   timer.next(report.wire_seconds);
-  if (found_here.has_gradients() && drops_nonfinite()) {
-    found.add(found_here);
+  if (found_here.gradients.count > 0 && drops_nonfinite()) {
+    found += found_here;
     return report;
   }
   for (const auto& coder : coders_) coder->encode(gradients, draws, stream_);
@@ -232,11 +234,11 @@ ExchangeReport CompressedAllReduce::exchange_part(std::span<const TensorTable> g
   PartTimer check_timer;
   if (options_.update == nullptr) {
     finish(mean, whole_segments(layout_));
-    check_mean(mean, found_here);
+    mean_check_.submit(mean, {.report = &found_here.means}, stream_);
   }
   check_timer.next(report.decode_seconds);
   has_sent_ = found_here.empty() || !drops_nonfinite();
-  found.add(found_here);
+  found += found_here;
   return report;
 }
 
@@ -271,9 +273,7 @@ void CompressedAllReduce::exchange_scalers(ExchangeReport& report) {
 }
 
 void CompressedAllReduce::combine_scalers(NonfiniteTensors& found) {
-  NonfiniteReport nonfinite;
-  for (const auto& coder : coders_) coder->combine_scalers(&nonfinite, nullptr, nullptr, stream_);
-  found.add_gradients(nonfinite, layout_, workers_.num_workers);
+  for (const auto& coder : coders_) coder->combine_scalers(&found.gradients, nullptr, nullptr, stream_);
 }
 
 void CompressedAllReduce::gather(ExchangeReport& report) {
@@ -339,21 +339,6 @@ void CompressedAllReduce::apply_downlink(const TensorTable& mean) {
 
 void CompressedAllReduce::finish(const TensorTable& mean, std::span<const Slice> slices) {
   for (const auto& coder : coders_) coder->finish(mean, slices, {context_.step, nullptr}, stream_);
-}
-
-void CompressedAllReduce::check_mean(const TensorTable& mean, NonfiniteTensors& found) {
-  for (int segment = 0; segment < layout_.num_segments(); ++segment) {
-    // Sums of codes are at most L N, times a scaler of at most 2^126 / (L N): finite, though perhaps not after
-    // multiplication with a factor above 1. Other means are sums of finite numbers, which can overflow fp32, or bf16
-    // when the downlink rounds them.
-    const Coder& coder = *coders_[static_cast<std::size_t>(plan_.group_of(segment))];
-    if (!coder.can_overflow() && options_.mean_factor <= 1) continue;
-    const Segment& tensor = layout_.segment(segment);
-    const std::span<float> values(mean.tensor(segment), static_cast<std::size_t>(tensor.num_elements));
-    if (are_within(values, max_mean_, stream_)) continue;
-    found.add_mean(tensor);
-    std::fill(values.begin(), values.end(), 0.0f);
-  }
 }
 
 void CompressedAllReduce::scatter(const ShardRange& own, ExchangeReport& report) {
@@ -447,7 +432,8 @@ bool CompressedAllReduce::update_shards(const ShardRange& own, const TensorTable
   workers_.communicator->all_reduce_max(overflowed);
   nodes_.add_all_reduce(report, &ExchangeBytes::mean, static_cast<std::int64_t>(4 * overflowed.size()));
   for (int segment = 0; segment < layout_.num_segments(); ++segment) {
-    if (overflowed[static_cast<std::size_t>(segment)] != 0) found.add_mean(layout_.segment(segment));
+    if (overflowed[static_cast<std::size_t>(segment)] == 0) continue;
+    found.add_mean(static_cast<int>(setup_.number_of(segment)));
   }
   if (!found.empty() && drops_nonfinite()) return false;
   for (std::size_t shard = own.first; shard < own.end(); ++shard) {

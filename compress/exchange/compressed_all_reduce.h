@@ -13,6 +13,7 @@
 #include "compress/exchange/downlink_payloads.h"
 #include "compress/exchange/exchange_bytes.h"
 #include "compress/exchange/gradient_exchange.h"
+#include "compress/exchange/mean_check.h"
 #include "compress/exchange/mean_messages.h"
 #include "compress/exchange/nonfinite.h"
 #include "compress/exchange/part_exchange.h"
@@ -35,8 +36,9 @@ class CompressedAllReduce final : public GradientExchange, public PartExchange {
   /// own no shards; an update without servers or with a downlink codec other than fp32 and bf16
   CompressedAllReduce(const Layout& layout, const WorkerGroup& workers, const CompressedAllReduceOptions& options);
   /// Uses an existing plan, made for workers.num_workers; options.codecs is ignored.
+  /// @param numbers  indices of the tensors in the layout of all tensors, if they are a part of these; empty: all
   CompressedAllReduce(const Layout& layout, CodecPlan plan, WorkerGroup workers,
-                      const CompressedAllReduceOptions& options);
+                      const CompressedAllReduceOptions& options, std::vector<int> numbers = {});
   // Not copyable or movable: members hold references to plan_.
   ~CompressedAllReduce() override;
   CompressedAllReduce(const CompressedAllReduce&) = delete;
@@ -101,8 +103,6 @@ class CompressedAllReduce final : public GradientExchange, public PartExchange {
   /// Applies the update to this rank's shards, unless a shard of any rank is not finite and the step is dropped for it.
   /// @returns false if the step is dropped
   bool update_shards(const ShardRange& own, const TensorTable& mean, ExchangeReport& report, NonfiniteTensors& found);
-  /// Finds tensors whose mean overflowed, after the downlink. Every process has the same mean, so all find the same.
-  void check_mean(const TensorTable& mean, NonfiniteTensors& found);
   /// True if non-finite values drop the step, with or without an exception.
   bool drops_nonfinite() const { return options_.on_nonfinite != OnNonfinite::kZero; }
 
@@ -128,6 +128,7 @@ class CompressedAllReduce final : public GradientExchange, public PartExchange {
   std::unique_ptr<MeanMessages> mean_messages_;      // the mean travels in messages,
   std::unique_ptr<DownlinkPayloads> mean_payloads_;  // or stays
   std::unique_ptr<Downlink> downlink_;
+  MeanCheck mean_check_;
   Buffer<std::uint64_t> lane_sums_;
   Parcels outgoing_;
   std::vector<Parcels> outgoing_of_rank_;

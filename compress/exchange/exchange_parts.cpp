@@ -50,7 +50,7 @@ ExchangeReport ExchangeParts::exchange(std::span<const int> segments, std::span<
     CodecPlan plan(this->plan(), part.layout, part.segments);
     CompressedAllReduceOptions own = options_;
     own.algorithm = algorithm_of_part(options_.algorithm, this->plan(), plan);
-    part.exchange = make_part_exchange(part.layout, std::move(plan), workers_, own, factors_);
+    part.exchange = make_part_exchange(part.layout, std::move(plan), workers_, own, factors_, part.segments);
   }
   has_failed_ = true;  // reset at the end, unless this throws
   auto mark = std::chrono::steady_clock::now();
@@ -61,9 +61,10 @@ ExchangeReport ExchangeParts::exchange(std::span<const int> segments, std::span<
       part.exchange->exchange_part(memory_.has_value() ? part.encoded : gradients, mean, parts_.step(), found);
   report.encode_seconds += compensate_seconds;
   report_ += report;
-  found_.add(found);
+  found_ += found;
   parts_.add(part);
-  found.apply_policy(OnNonfinite::kZero, parts_.step(), report);  // for the report; finish applies the policy
+  // For the report; finish applies the policy.
+  found.apply_policy(OnNonfinite::kZero, layout(), workers_.num_workers, parts_.step(), report);
   has_failed_ = false;
   return report;
 }
@@ -76,7 +77,7 @@ void ExchangeParts::require_step() const {
 ExchangeReport ExchangeParts::finish() {
   require_step();
   is_begun_ = false;
-  found_.apply_policy(options_.on_nonfinite, parts_.step(), report_);
+  found_.apply_policy(options_.on_nonfinite, layout(), workers_.num_workers, parts_.step(), report_);
   has_sent_ = !report_.skipped;
   auto mark = std::chrono::steady_clock::now();
   parts_.finish([&](auto& part) {

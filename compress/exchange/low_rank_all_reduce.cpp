@@ -18,7 +18,8 @@ CompressedAllReduceOptions of_second_round(CompressedAllReduceOptions options) {
 }
 
 LowRankAllReduce::LowRankAllReduce(const Layout& layout, const CodecPlan& plan, const WorkerGroup& workers,
-                                   const CompressedAllReduceOptions& options, FactorState& factors)
+                                   const CompressedAllReduceOptions& options, FactorState& factors,
+                                   std::vector<int> numbers)
     : layout_(layout),
       options_(options),
       num_local_workers_(workers.num_local_workers),
@@ -26,8 +27,16 @@ LowRankAllReduce::LowRankAllReduce(const Layout& layout, const CodecPlan& plan, 
       stream_(Device::cpu(), options.num_threads) {
   TERNGRAD_REQUIRE(options.update == nullptr, "[low_rank] an update of shards needs a mean that is found in one round");
   const LowRankRounds& rounds = factors_.rounds();
-  first_ = std::make_unique<CompressedAllReduce>(rounds.first, rounds.first_plan, workers, options);
-  second_ = std::make_unique<CompressedAllReduce>(rounds.second, rounds.second_plan, workers, of_second_round(options));
+  std::vector<int> second_numbers;
+  for (const int segment : rounds.segments) {
+    second_numbers.push_back(numbers.empty() ? segment : numbers[static_cast<std::size_t>(segment)]);
+  }
+  mean_check_ = std::make_unique<MeanCheck>(CoderSetup{.layout = layout, .workers = workers, .numbers = numbers},
+                                            rounds.segments, max_mean(options.mean_factor));
+  first_ =
+      std::make_unique<CompressedAllReduce>(rounds.first, rounds.first_plan, workers, options, std::move(numbers));
+  second_ = std::make_unique<CompressedAllReduce>(rounds.second, rounds.second_plan, workers,
+                                                  of_second_round(options), std::move(second_numbers));
 }
 
 ExchangeReport LowRankAllReduce::exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean,
@@ -43,7 +52,7 @@ ExchangeReport LowRankAllReduce::exchange_part(std::span<const TensorTable> grad
   const bool drops = options_.on_nonfinite != OnNonfinite::kZero;
   // All ranks find the same tensors, so no rank waits for another in the second round.
   if (!found_here.empty() && drops) {
-    found.add(found_here);
+    found += found_here;
     report.encode_seconds += encode_seconds;
     return report;
   }
@@ -56,18 +65,13 @@ ExchangeReport LowRankAllReduce::exchange_part(std::span<const TensorTable> grad
   report.decode_seconds += lap_seconds(mark);
   report.encode_seconds += encode_seconds;
   has_sent_ = found_here.empty() || !drops;
-  found.add(found_here);
+  found += found_here;
   return report;
 }
 
 void LowRankAllReduce::write_mean(const TensorTable& mean, NonfiniteTensors& found) {
   factors_.write_mean(mean, stream_);
-  for (const int segment : factors_.rounds().segments) {
-    const std::span<float> all(mean.tensor(segment), static_cast<std::size_t>(layout_.segment(segment).num_elements));
-    if (are_within(all, max_mean(options_.mean_factor), stream_)) continue;
-    found.add_mean(layout_.segment(segment));
-    std::ranges::fill(all, 0.0f);
-  }
+  mean_check_->submit(mean, {.report = &found.means}, stream_);
 }
 
 float LowRankAllReduce::decode_local(int local_worker, int segment, std::span<float> out) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/mean_check.h"
 #include "compress/exchange/part_exchange.h"
 #include "compress/memory/factor_rounds.h"
 #include "kernels/runtime/device.h"
@@ -33,9 +34,10 @@ class LowRankAllReduce final : public PartExchange {
  public:
   /// @param plan     of the layout's tensors, of which some are of low rank
   /// @param factors  state of all tensors of the step; must outlive this
+  /// @param numbers  as in CompressedAllReduce
   /// @throws InvalidArgument as CompressedAllReduce, and for an update of shards, whose owners lack whole tensors
   LowRankAllReduce(const Layout& layout, const CodecPlan& plan, const WorkerGroup& workers,
-                   const CompressedAllReduceOptions& options, FactorState& factors);
+                   const CompressedAllReduceOptions& options, FactorState& factors, std::vector<int> numbers = {});
 
   ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step,
                                NonfiniteTensors& found) override;
@@ -53,6 +55,7 @@ class LowRankAllReduce final : public PartExchange {
   int num_local_workers_;
   FactorRounds factors_;
   std::unique_ptr<CompressedAllReduce> first_, second_;
+  std::unique_ptr<MeanCheck> mean_check_;  // for low-rank tensors
   Stream stream_;
   bool has_sent_ = false;  // at least one step has run, and the last one was not dropped
 };

@@ -1,62 +1,89 @@
 #include "compress/exchange/nonfinite.h"
 
-#include <tuple>
+#include <array>
+#include <span>
+#include <string>
 
+#include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
 namespace {
 
-std::string and_more(int count) { return count > 1 ? " (and " + std::to_string(count - 1) + " more)" : ""; }
+std::string and_more(std::uint64_t count) {
+  return count > 1 ? " (and " + std::to_string(count - 1) + " more)" : std::string();
+}
+
+void add(const NonfiniteReport& part, NonfiniteReport& sum) {
+  sum.count += part.count;
+  sum.inverted_first = std::max(sum.inverted_first, part.inverted_first);
+}
+
+NonfiniteReport one(int number) { return {.inverted_first = ~static_cast<std::uint64_t>(number), .count = 1}; }
 
 }  // namespace
 
-void NonfiniteTensors::add(const Kind& found, Kind& sum) {
-  if (found.count == 0) return;
-  const int count = sum.count + found.count;
-  if (sum.count == 0 || std::tie(found.place, found.worker) < std::tie(sum.place, sum.worker)) sum = found;
-  sum.count = count;
+NonfiniteTensors& NonfiniteTensors::operator+=(const NonfiniteTensors& part) {
+  add(part.gradients, gradients);
+  add(part.means, means);
+  return *this;
 }
 
-void NonfiniteTensors::add_gradient(const Segment& tensor, int worker) {
-  add({.count = 1, .place = tensor.draw_offset, .tensor = tensor.name, .worker = worker}, gradients_);
+void NonfiniteTensors::add_gradient(int tensor, int worker, int num_workers) {
+  add(one(tensor * num_workers + worker), gradients);
 }
 
-void NonfiniteTensors::add_gradients(const NonfiniteReport& report, const Layout& layout, int num_workers) {
-  if (report.count == 0) return;
-  const auto n = static_cast<std::uint64_t>(num_workers);
-  const Segment& tensor = layout.segment(static_cast<int>(report.first() / n));
-  add({.count = static_cast<int>(report.count),
-       .place = tensor.draw_offset,
-       .tensor = tensor.name,
-       .worker = static_cast<int>(report.first() % n)},
-      gradients_);
-}
+void NonfiniteTensors::add_mean(int tensor) { add(one(tensor), means); }
 
-void NonfiniteTensors::add_mean(const Segment& tensor) {
-  add({.count = 1, .place = tensor.draw_offset, .tensor = tensor.name, .worker = 0}, means_);
-}
-
-void NonfiniteTensors::add(const NonfiniteTensors& part) {
-  add(part.gradients_, gradients_);
-  add(part.means_, means_);
-}
-
-void NonfiniteTensors::apply_policy(OnNonfinite policy, std::uint64_t step, ExchangeReport& report) const {
+void NonfiniteTensors::apply_policy(OnNonfinite policy, const Layout& layout, int num_workers, std::uint64_t step,
+                                    ExchangeReport& report) const {
   if (empty()) return;
   std::string text;
-  if (has_gradients()) {
-    text = "tensor '" + gradients_.tensor + "' of worker " + std::to_string(gradients_.worker) + kNonfiniteWords +
-           and_more(gradients_.count);
+  if (gradients.count > 0) {
+    const auto n = static_cast<std::uint64_t>(num_workers);
+    text = "tensor '" + layout.segment(static_cast<int>(gradients.first() / n)).name + "' of worker " +
+           std::to_string(gradients.first() % n) + kNonfiniteWords + and_more(gradients.count);
   }
   // The mean of gradients that drop the step adds no information.
-  if (has_means() && (text.empty() || policy == OnNonfinite::kZero)) {
-    text += (text.empty() ? "" : "; ") + ("the mean of tensor '" + means_.tensor + "' overflows to infinity") +
-            and_more(means_.count);
+  if (means.count > 0 && (text.empty() || policy == OnNonfinite::kZero)) {
+    text +=
+        (text.empty() ? "" : "; ") +
+        ("the mean of tensor '" + layout.segment(static_cast<int>(means.first())).name + "' overflows to infinity") +
+        and_more(means.count);
   }
   report.nonfinite = "step " + std::to_string(step) + ": " + text;
   if (policy == OnNonfinite::kStop) throw NonFiniteError(report.nonfinite);
   report.skipped = policy == OnNonfinite::kSkip;
+}
+
+NonfiniteFlags::NonfiniteFlags(OnNonfinite policy, const Stream& stream)
+    : policy_(policy), reports_(2, stream.device()), skip_(1, stream.device()), stop_latched_(1, stream.device()) {
+  Stream own = stream;
+  forget(own);
+}
+
+void NonfiniteFlags::forget(Stream& stream) {
+  fill_zero(reports_.span(), stream);
+  fill_zero(skip_.span(), stream);
+  fill_zero(stop_latched_.span(), stream);
+}
+
+void NonfiniteFlags::begin_step(Stream& stream) {
+  // On the CPU the host has applied the policy to the step before.
+  const bool keeps = policy_ == OnNonfinite::kStop && stream.device().is_cuda();
+  if (keeps) {
+    copy<std::uint32_t>(skip_.span(), stop_latched_.span(), stream);
+    return;
+  }
+  fill_zero(reports_.span(), stream);
+  if (policy_ != OnNonfinite::kZero) fill_zero(skip_.span(), stream);
+}
+
+NonfiniteTensors NonfiniteFlags::found(Stream& stream) const {
+  std::array<NonfiniteReport, 2> reports;
+  copy<NonfiniteReport>(reports_.span(), std::span<NonfiniteReport>(reports), stream);
+  stream.synchronize();
+  return {reports[0], reports[1]};
 }
 
 }  // namespace terngrad

@@ -1,11 +1,13 @@
-// NonfiniteTensors: the non-finite tensors of a step, and the policy of an exchange about them.
+// Non-finite tensors of a step, and the policy of an exchange about them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <string>
 
 #include "compress/exchange/gradient_exchange.h"
 #include "compress/exchange/on_nonfinite.h"
+#include "kernels/runtime/buffer.h"
+#include "kernels/runtime/device.h"
 #include "kernels/statistics/scaler_sharing.h"
 #include "kernels/tensor/layout.h"
 
@@ -14,37 +16,58 @@ namespace terngrad {
 /// Report for a tensor that counts as not finite, because its scalers are NaN.
 inline constexpr const char* kNonfiniteWords = " holds NaN or infinity, or is too large for the codec";
 
-/// Workers' tensors that hold NaN or infinity, and tensors whose mean overflowed. Adding the findings of an exchange's
-/// parts, in any order, gives the findings of one exchange of all tensors.
-class NonfiniteTensors {
- public:
-  /// @param tensor  segment of the layout or of a selection from it
-  void add_gradient(const Segment& tensor, int worker);
-  /// Adds the tensors that combine_scalers reports for a layout.
-  void add_gradients(const NonfiniteReport& report, const Layout& layout, int num_workers);
-  void add_mean(const Segment& tensor);
-  void add(const NonfiniteTensors& part);
+/// Workers' tensors that hold NaN or infinity, and tensors whose mean overflowed, by their indices in the layout of all
+/// tensors. The sum over the parts of an exchange, in any order, is what one exchange of all tensors finds.
+struct NonfiniteTensors {
+  NonfiniteReport gradients;
+  NonfiniteReport means;  // as if they belonged to one worker
 
-  bool empty() const { return gradients_.count == 0 && means_.count == 0; }
-  bool has_gradients() const { return gradients_.count > 0; }
-  bool has_means() const { return means_.count > 0; }
+  bool empty() const { return gradients.count == 0 && means.count == 0; }
+  NonfiniteTensors& operator+=(const NonfiniteTensors& part);
+  void add_gradient(int tensor, int worker, int num_workers);
+  void add_mean(int tensor);
 
   /// Applies `policy`: fills in `report.nonfinite`, which names the first tensor of the layout and its first worker,
   /// and `report.skipped`. Gradients that drop the step are reported in place of overflowing means.
+  /// @param layout  of all tensors
   /// @throws NonFiniteError with kStop if there is any non-finite tensor
-  void apply_policy(OnNonfinite policy, std::uint64_t step, ExchangeReport& report) const;
+  void apply_policy(OnNonfinite policy, const Layout& layout, int num_workers, std::uint64_t step,
+                    ExchangeReport& report) const;
+};
+
+/// NonfiniteTensors of the current step in the memory of a device, where kernels add to them, and a flag that drops the
+/// step. All parts of an exchange share them, so that a step is dropped as a whole whichever part was not finite. Parts
+/// may run in any order, but not concurrently. On a GPU, the beginning of a step must run after all readers of the
+/// previous step's flag, and readers must run after all parts.
+class NonfiniteFlags {
+ public:
+  NonfiniteFlags(OnNonfinite policy, const Stream& stream);
+
+  OnNonfinite policy() const { return policy_; }
+  /// Submits the start of a new run: clears the flags of earlier steps.
+  void forget(Stream& stream);
+  /// Submits the beginning of a step, before its first part. On a GPU kStop keeps flag and reports in all later steps,
+  /// none of which is applied, since the host may check only after some of them.
+  void begin_step(Stream& stream);
+
+  // For kernels: [1] each, in the device's memory.
+  NonfiniteReport* gradients() { return reports_.data(); }
+  NonfiniteReport* means() { return reports_.data() + 1; }
+  /// Flag that a part sets to 1 if the step must be dropped; null if the policy never drops steps.
+  std::uint32_t* skip_flag() { return policy_ == OnNonfinite::kZero ? nullptr : skip_.data(); }
+  /// Nonzero if the run was stopped before this step; reports are then left unchanged.
+  const std::uint32_t* stop_latched() const { return stop_latched_.data(); }
+  /// Nonzero after the last part if the step is to be dropped.
+  const std::uint32_t* skip() const { return skip_.data(); }
+
+  /// Waits for the stream. @returns the tensors found since the beginning of the step
+  NonfiniteTensors found(Stream& stream) const;
 
  private:
-  struct Kind {
-    int count = 0;
-    std::int64_t place = 0;  // draw offset of the first tensor, the same in every selection; then its name and worker
-    std::string tensor;
-    int worker = 0;
-  };
-  static void add(const Kind& found, Kind& sum);
-
-  Kind gradients_;
-  Kind means_;
+  OnNonfinite policy_;
+  Buffer<NonfiniteReport> reports_;  // [2]: of gradients, of means
+  Buffer<std::uint32_t> skip_;
+  Buffer<std::uint32_t> stop_latched_;  // on a GPU skip_ as before the step with OnNonfinite::kStop, else 0
 };
 
 }  // namespace terngrad

@@ -9,9 +9,12 @@
 namespace terngrad {
 
 std::unique_ptr<PartExchange> make_part_exchange(const Layout& layout, CodecPlan plan, const WorkerGroup& workers,
-                                                 const CompressedAllReduceOptions& options, FactorState& factors) {
-  if (has_low_rank(plan)) return std::make_unique<LowRankAllReduce>(layout, plan, workers, options, factors);
-  return std::make_unique<CompressedAllReduce>(layout, std::move(plan), workers, options);
+                                                 const CompressedAllReduceOptions& options, FactorState& factors,
+                                                 std::vector<int> numbers) {
+  if (has_low_rank(plan)) {
+    return std::make_unique<LowRankAllReduce>(layout, plan, workers, options, factors, std::move(numbers));
+  }
+  return std::make_unique<CompressedAllReduce>(layout, std::move(plan), workers, options, std::move(numbers));
 }
 
 }  // namespace terngrad

@@ -16,9 +16,9 @@ class CodecPlan;
 class CompressedAllReduce;
 class FactorState;
 class Layout;
-class NonfiniteTensors;
 enum class MemoryUpdate;
 struct CompressedAllReduceOptions;
+struct NonfiniteTensors;
 
 /// Exchanges one part (set of tensors) of a step. All ranks call it for the same parts in the same order.
 class PartExchange {
@@ -43,8 +43,10 @@ class PartExchange {
 /// Makes a CompressedAllReduce, or a LowRankAllReduce if the plan has low-rank tensors.
 /// @param plan     of the layout's tensors
 /// @param factors  state of all tensors, including those of the step's other parts
+/// @param numbers  indices of these tensors in the full layout; empty: all
 /// @throws InvalidArgument as the two classes
 std::unique_ptr<PartExchange> make_part_exchange(const Layout& layout, CodecPlan plan, const WorkerGroup& workers,
-                                                 const CompressedAllReduceOptions& options, FactorState& factors);
+                                                 const CompressedAllReduceOptions& options, FactorState& factors,
+                                                 std::vector<int> numbers);
 
 }  // namespace terngrad

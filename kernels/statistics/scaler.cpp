@@ -88,11 +88,11 @@ void nonfinite_flags(StatisticsPlan& plan, std::span<const TensorTable> workers,
   if (stream.device().is_cuda()) {
     return plan.on_cuda(stream).nonfinite_flags(workers, first_nonfinite, out.data(), stream);
   }
-  const std::span<Statistics> statistics = workspace(slices.size());
+  std::vector<std::uint32_t> largest(slices.size());
   for (std::size_t worker = 0; worker < workers.size(); ++worker) {
-    plan.run(workers[worker], statistics, stream);
+    plan.largest_bits(workers[worker], largest, stream);
     for (std::size_t i = 0; i < slices.size(); ++i) {
-      out[worker * slices.size() + i] = statistics[i].max_bits >= first_nonfinite ? canonical_nan() : 0.0f;
+      out[worker * slices.size() + i] = largest[i] >= first_nonfinite ? canonical_nan() : 0.0f;
     }
   }
 }

@@ -64,6 +64,39 @@ void StatisticsPlan::run(const TensorTable& tensors, std::span<Statistics> out, 
                    slices_.size(), ", have ", out.size());
   require_device(stream);
   if (device_.is_cuda()) return cuda_->statistics({&tensors, 1}, out.data(), stream, summed);
+  for_each_chunk(tensors, stream, [&](const float* values, std::int64_t count) {
+    return cpu::chunk_statistics(values, count, summed);
+  });
+  for (std::size_t index = 0; index < slices_.size(); ++index) {
+    out[index] = combine_chunks(
+        partials_.span().subspan(static_cast<std::size_t>(first_chunk_[index]),
+                                 static_cast<std::size_t>(first_chunk_[index + 1] - first_chunk_[index])));
+  }
+}
+
+void StatisticsPlan::largest_bits(const TensorTable& tensors, std::span<std::uint32_t> out, Stream& stream) {
+  TERNGRAD_REQUIRE(out.size() == slices_.size(), "[statistics] out must hold one entry per slice: need ",
+                   slices_.size(), ", have ", out.size());
+  require_device(stream);
+  TERNGRAD_REQUIRE(device_.is_cpu(), "[statistics] largest magnitudes alone are found on the CPU");
+  for_each_chunk(tensors, stream, [](const float* values, std::int64_t count) {
+    // Signed comparisons, which are the same for magnitudes, have vector instructions on every machine.
+    std::int32_t largest = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      largest = std::max(largest, std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff);
+    }
+    return Statistics{.max_bits = static_cast<std::uint32_t>(largest)};
+  });
+  for (std::size_t index = 0; index < slices_.size(); ++index) {
+    out[index] = 0;
+    for (std::int64_t chunk = first_chunk_[index]; chunk < first_chunk_[index + 1]; ++chunk) {
+      out[index] = std::max(out[index], partials_.data()[chunk].max_bits);
+    }
+  }
+}
+
+template <class Body>
+void StatisticsPlan::for_each_chunk(const TensorTable& tensors, Stream& stream, const Body& body) {
   parallel_for(stream.num_threads(), first_chunk_.back(), 8, [&](std::int64_t begin, std::int64_t end) {
     auto index = static_cast<std::size_t>(std::upper_bound(first_chunk_.begin(), first_chunk_.end(), begin) -
                                           first_chunk_.begin() - 1);
@@ -73,14 +106,9 @@ void StatisticsPlan::run(const TensorTable& tensors, std::span<Statistics> out, 
       const std::int64_t first = (chunk - first_chunk_[index]) * kChunkElements;
       const std::int64_t count = std::min(kChunkElements, slices_[index].count - first);
       const float* values = widened.of(tensors.data(slices_[index]), tensors.type(), first, count);
-      partials_.data()[chunk] = cpu::chunk_statistics(values, count, summed);
+      partials_.data()[chunk] = body(values, count);
     }
   });
-  for (std::size_t index = 0; index < slices_.size(); ++index) {
-    out[index] = combine_chunks(
-        partials_.span().subspan(static_cast<std::size_t>(first_chunk_[index]),
-                                 static_cast<std::size_t>(first_chunk_[index + 1] - first_chunk_[index])));
-  }
 }
 
 Statistics measure(std::span<const float> values, Stream& stream, SummedAs summed) {

@@ -88,18 +88,18 @@ void AsyncServer::decode(const Parcels& push, std::uint64_t number, std::uint64_
   if (options_.scale != 1) scale(gradient_.span(), options_.scale, stream_);
   NonfiniteTensors found;
   for (std::uint32_t i = 0; i < result.note.nonfinite_tensors; ++i) {
-    found.add_gradient(layout.segment(static_cast<int>(result.note.first_nonfinite)), result.worker);
+    found.add_gradient(static_cast<int>(result.note.first_nonfinite), result.worker, options_.num_workers);
   }
   // Scaling may overflow fp32.
   for (const Segment& segment : layout.segments()) {
     const std::span<float> tensor = gradient_.span().subspan(static_cast<std::size_t>(segment.offset),
                                                              static_cast<std::size_t>(segment.num_elements));
     if (all_finite(tensor, stream_)) continue;
-    found.add_gradient(segment, result.worker);
+    found.add_gradient(static_cast<int>(&segment - layout.segments().data()), result.worker, options_.num_workers);
     std::ranges::fill(tensor, 0.0f);
   }
   ExchangeReport report;
-  found.apply_policy(options_.on_nonfinite, step, report);
+  found.apply_policy(options_.on_nonfinite, layout, options_.num_workers, step, report);
   result.nonfinite = std::move(report.nonfinite);
   result.is_skipped = report.skipped;
 }

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "compress/exchange/device/device_mean_check.h"
+#include "compress/exchange/mean_check.h"
 #include "compress/exchange/device/device_payloads.h"
 #include "compress/exchange/downlink.h"
 #include "compress/exchange/downlink_payloads.h"
@@ -85,13 +85,12 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const Wor
       forms_(plan_, options.downlink_codec, workers.num_workers, algorithm_ == ExchangeAlgorithm::kScatterReduce),
       nonfinite_(part.nonfinite != nullptr
                      ? std::move(part.nonfinite)
-                     : std::make_shared<DeviceNonfinite>(layout, workers.num_workers, options.on_nonfinite, stream)) {
+                     : std::make_shared<NonfiniteFlags>(options.on_nonfinite, stream)) {
   TERNGRAD_REQUIRE(options.update == nullptr, "[exchange] shards of gradients on GPUs cannot be updated by servers");
   TERNGRAD_REQUIRE(
       !has_low_rank(plan_),
       "[exchange] tensors of low rank take two rounds, which DeviceBucketedAllReduce and DeviceExchangeParts have");
   make_payloads();
-  std::vector<int> can_overflow;
   for (std::size_t g = 0; g < plan_.groups().size(); ++g) {
     const CodecPlan::Group& group = plan_.groups()[g];
     PayloadSlots* slots = nullptr;
@@ -100,18 +99,15 @@ DeviceAllReduce::DeviceAllReduce(const Layout& layout, CodecPlan plan, const Wor
     }
     coders_.push_back(group.codec->make_coder(setup_, group.segments, *slots));
     scaler_gathers_.push_back(coders_.back()->gather_scalers(ranks_));
-    if (coders_.back()->can_overflow() || options.mean_factor > 1) {
-      can_overflow.insert(can_overflow.end(), group.segments.begin(), group.segments.end());
-    }
   }
-  std::ranges::sort(can_overflow);
   mean_payloads_ = std::make_unique<DownlinkPayloads>(
       setup_.layout, plan_, forms_,
       DownlinkPayloads::Options{.ranks = ranks_, .rank = communicator_->rank(), .owners = options_.owners},
       setup_.device);
   downlink_ =
       std::make_unique<Downlink>(setup_, plan_, coders_, forms_, mean_payloads_->parts(), communicator_->size() > 1);
-  mean_check_ = std::make_unique<DeviceMeanCheck>(setup_, can_overflow, max_mean(options.mean_factor));
+  mean_check_ = std::make_unique<MeanCheck>(setup_, overflowing_tensors(coders_, options.mean_factor),
+                                            max_mean(options.mean_factor));
   stream_.synchronize();
 }
 
@@ -231,7 +227,7 @@ ExchangeReport DeviceAllReduce::bytes() const {
 
 ExchangeReport DeviceAllReduce::report(std::uint64_t step) {
   ExchangeReport result = bytes();
-  nonfinite_->apply_policy(step, result, stream_);
+  nonfinite_->found(stream_).apply_policy(options_.on_nonfinite, setup_.layout, setup_.workers.num_workers, step, result);
   return result;
 }
 
@@ -255,7 +251,7 @@ ExchangeReport DeviceAllReduce::exchange(std::span<const TensorTable> gradients,
                                          std::uint64_t step) {
   nonfinite_->begin_step(stream_);
   ExchangeReport result = exchange_part(gradients, mean, step);
-  nonfinite_->apply_policy(step, result, stream_);
+  nonfinite_->found(stream_).apply_policy(options_.on_nonfinite, setup_.layout, setup_.workers.num_workers, step, result);
   return result;
 }
 

@@ -9,7 +9,7 @@
 #include "compress/comm/communicator.h"
 #include "compress/comm/device_communicator.h"
 #include "compress/exchange/all_reduce_options.h"
-#include "compress/exchange/device/device_nonfinite.h"
+#include "compress/exchange/nonfinite.h"
 #include "compress/exchange/device/device_part_exchange.h"
 #include "compress/exchange/downlink_forms.h"
 #include "compress/exchange/exchange_algorithm.h"
@@ -18,7 +18,7 @@
 
 namespace terngrad {
 
-class DeviceMeanCheck;
+class MeanCheck;
 class DevicePayloads;
 class Downlink;
 class DownlinkPayloads;
@@ -46,7 +46,7 @@ class DeviceAllReduce final : public GradientExchange, public DevicePartExchange
   /// Settings of an exchange that is one part of a larger exchange.
   struct Part {
     std::vector<int> numbers = {};  // indices of its tensors in the full layout; empty: all tensors
-    std::shared_ptr<DeviceNonfinite> nonfinite = nullptr;  // shared by all parts; null: the part has its own
+    std::shared_ptr<NonfiniteFlags> nonfinite = nullptr;  // shared by all parts; null: the part has its own
   };
   DeviceAllReduce(const Layout& layout, CodecPlan plan, const WorkerRange& workers,
                   const CompressedAllReduceOptions& options, const Stream& stream,
@@ -108,8 +108,8 @@ class DeviceAllReduce final : public GradientExchange, public DevicePartExchange
   std::vector<DeviceGather> scaler_gathers_;               // one per coder
   std::unique_ptr<DownlinkPayloads> mean_payloads_;
   std::unique_ptr<Downlink> downlink_;
-  std::unique_ptr<DeviceMeanCheck> mean_check_;
-  std::shared_ptr<DeviceNonfinite> nonfinite_;
+  std::unique_ptr<MeanCheck> mean_check_;
+  std::shared_ptr<NonfiniteFlags> nonfinite_;
   bool has_sent_ = false;  // at least one step was submitted
 };
 

@@ -12,11 +12,12 @@ DeviceBucketedAllReduce::DeviceBucketedAllReduce(const Layout& layout, const Wor
                                                  const std::shared_ptr<DeviceCommunicator>& communicator,
                                                  std::shared_ptr<StreamFork> fork)
     : layout_(layout, options.codecs, workers.num_workers, std::move(buckets)),
+      num_workers_(workers.num_workers),
       num_local_workers_(workers.num_local_workers),
       stream_(stream),
       fork_(std::move(fork)),
       exchange_stream_(fork_ != nullptr ? fork_->branch(0) : stream_),
-      nonfinite_(std::make_shared<DeviceNonfinite>(layout, workers.num_workers, options.on_nonfinite, stream_)),
+      nonfinite_(std::make_shared<NonfiniteFlags>(options.on_nonfinite, stream_)),
       factors_(layout, layout_.plan(), stream_.device()) {
   for (std::size_t bucket = 0; bucket < layout_.num_buckets(); ++bucket) {
     CompressedAllReduceOptions own = options;
@@ -99,7 +100,7 @@ ExchangeReport DeviceBucketedAllReduce::exchange(std::span<const TensorTable> gr
   ExchangeReport sum;
   for (const Part& part : parts_) sum += part.exchange->exchange_part(part.gradients, part.mean, step);
   for (const Part& part : parts_) part.exchange->commit(stream_);
-  nonfinite_->apply_policy(step, sum, stream_);
+  apply_policy(step, sum);
   return sum;
 }
 
@@ -119,8 +120,12 @@ ExchangeReport DeviceBucketedAllReduce::bytes() const {
 
 ExchangeReport DeviceBucketedAllReduce::report(std::uint64_t step) {
   ExchangeReport result = bytes();
-  nonfinite_->apply_policy(step, result, stream_);
+  apply_policy(step, result);
   return result;
+}
+
+void DeviceBucketedAllReduce::apply_policy(std::uint64_t step, ExchangeReport& report) {
+  nonfinite_->found(stream_).apply_policy(nonfinite_->policy(), layout_.layout(), num_workers_, step, report);
 }
 
 float DeviceBucketedAllReduce::decode_local(int local_worker, int segment, std::span<float> out) {

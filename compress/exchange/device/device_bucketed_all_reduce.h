@@ -12,7 +12,7 @@
 #include "compress/comm/device_communicator.h"
 #include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/bucketed_layout.h"
-#include "compress/exchange/device/device_nonfinite.h"
+#include "compress/exchange/nonfinite.h"
 #include "compress/exchange/device/device_part_exchange.h"
 #include "compress/memory/factor_state.h"
 #include "kernels/runtime/stream_fork.h"
@@ -93,12 +93,15 @@ class DeviceBucketedAllReduce final : public GradientExchange {
     TensorTable mean;
   };
 
+  void apply_policy(std::uint64_t step, ExchangeReport& report);
+
   BucketedLayout layout_;
+  int num_workers_;
   int num_local_workers_;
   Stream stream_;
   std::shared_ptr<StreamFork> fork_;
   Stream exchange_stream_;  // the fork's branch, or the stream
-  std::shared_ptr<DeviceNonfinite> nonfinite_;
+  std::shared_ptr<NonfiniteFlags> nonfinite_;
   FactorState factors_;
   std::vector<Part> parts_;  // one per bucket
   // State of the current step.

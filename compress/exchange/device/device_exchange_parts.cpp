@@ -15,7 +15,7 @@ DeviceExchangeParts::DeviceExchangeParts(const Layout& layout, CodecPlan plan, c
       options_(options),
       stream_(stream),
       communicator_(std::move(communicator)),
-      nonfinite_(std::make_shared<DeviceNonfinite>(layout, workers.num_workers, options.on_nonfinite, stream_)),
+      nonfinite_(std::make_shared<NonfiniteFlags>(options.on_nonfinite, stream_)),
       parts_(layout, std::move(plan)),
       factors_(parts_.layout(), parts_.plan(), stream_.device()) {
   // An update cannot be undone if a later part drops the step.
@@ -73,7 +73,7 @@ void DeviceExchangeParts::finish() {
 
 ExchangeReport DeviceExchangeParts::report() {
   ExchangeReport result = bytes_;
-  nonfinite_->apply_policy(parts_.step(), result, stream_);
+  nonfinite_->found(stream_).apply_policy(options_.on_nonfinite, layout(), workers_.num_workers, parts_.step(), result);
   return result;
 }
 

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "compress/exchange/device/device_all_reduce.h"
-#include "compress/exchange/device/device_nonfinite.h"
+#include "compress/exchange/nonfinite.h"
 #include "compress/exchange/device/device_part_exchange.h"
 #include "compress/exchange/part_list.h"
 #include "compress/memory/factor_state.h"
@@ -66,7 +66,7 @@ class DeviceExchangeParts {
   CompressedAllReduceOptions options_;
   Stream stream_;
   std::shared_ptr<DeviceCommunicator> communicator_;
-  std::shared_ptr<DeviceNonfinite> nonfinite_;
+  std::shared_ptr<NonfiniteFlags> nonfinite_;
   PartList<DevicePartExchange> parts_;
   FactorState factors_;
   std::optional<WorkerMemory> memory_;

@@ -27,7 +27,7 @@ DeviceLowRankAllReduce::DeviceLowRankAllReduce(const Layout& layout, const Codec
   }
   const CoderSetup setup{
       .layout = layout, .workers = context.workers, .seed = seed_, .device = stream_.device(), .numbers = numbers};
-  mean_check_ = std::make_unique<DeviceMeanCheck>(setup, rounds.segments, max_mean(context.options.mean_factor));
+  mean_check_ = std::make_unique<MeanCheck>(setup, rounds.segments, max_mean(context.options.mean_factor));
   first_ = std::make_unique<DeviceAllReduce>(
       rounds.first, rounds.first_plan, context.workers, context.options, stream_, context.communicator,
       DeviceAllReduce::Part{.numbers = std::move(numbers), .nonfinite = nonfinite_});

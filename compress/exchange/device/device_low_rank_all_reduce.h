@@ -9,8 +9,8 @@
 
 #include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/device/device_all_reduce.h"
-#include "compress/exchange/device/device_mean_check.h"
-#include "compress/exchange/device/device_nonfinite.h"
+#include "compress/exchange/mean_check.h"
+#include "compress/exchange/nonfinite.h"
 #include "compress/exchange/device/device_part_exchange.h"
 #include "compress/memory/factor_rounds.h"
 
@@ -43,10 +43,10 @@ class DeviceLowRankAllReduce final : public DevicePartExchange {
   std::uint64_t seed_;
   int num_local_workers_;
   Stream stream_;
-  std::shared_ptr<DeviceNonfinite> nonfinite_;
+  std::shared_ptr<NonfiniteFlags> nonfinite_;
   FactorRounds factors_;
   std::unique_ptr<DeviceAllReduce> first_, second_;
-  std::unique_ptr<DeviceMeanCheck> mean_check_;  // for low-rank tensors
+  std::unique_ptr<MeanCheck> mean_check_;  // for low-rank tensors
   bool has_sent_ = false;                        // at least one step was submitted
 };
 

@@ -15,7 +15,7 @@
 namespace terngrad {
 
 class CodecPlan;
-class DeviceNonfinite;
+class NonfiniteFlags;
 class FactorState;
 class Layout;
 class Stream;
@@ -31,7 +31,7 @@ class DevicePartExchange {
   virtual ~DevicePartExchange() = default;
 
   /// Submits the exchange of one part of a step. The caller begins the step for all parts
-  /// (DeviceNonfinite::begin_step).
+  /// (NonfiniteFlags::begin_step).
   /// @param step  keys the random draws; read from device memory if `on_device` is set
   virtual void submit_part(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step,
                            Stream& stream) = 0;
@@ -60,7 +60,7 @@ struct DevicePartContext {
   const CompressedAllReduceOptions& options;
   const Stream& stream;
   std::shared_ptr<DeviceCommunicator> communicator;
-  std::shared_ptr<DeviceNonfinite> nonfinite;  // shared by all parts
+  std::shared_ptr<NonfiniteFlags> nonfinite;  // shared by all parts
   FactorState& factors;                        // state of all tensors of the step; must outlive the part
 };
 

@@ -1,13 +1,17 @@
 #include "compress/exchange/nonfinite.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
+#include <algorithm>
+#include <string>
 
 #include "kernels/runtime/errors.h"
 
 namespace terngrad::nonfinite_test {
 namespace {
+
+constexpr int kWorkers = 6;
 
 Layout three() {
   Layout layout;
@@ -17,7 +21,7 @@ Layout three() {
 
 std::string settled(const NonfiniteTensors& found, OnNonfinite policy) {
   ExchangeReport report;
-  found.apply_policy(policy, 8, report);
+  found.apply_policy(policy, three(), kWorkers, 8, report);
   EXPECT_EQ(report.skipped, policy == OnNonfinite::kSkip);
   return report.nonfinite;
 }
@@ -25,58 +29,87 @@ std::string settled(const NonfiniteTensors& found, OnNonfinite policy) {
 TEST(NonfiniteTensors, NothingFoundChangesNothing) {
   for (const OnNonfinite policy : {OnNonfinite::kStop, OnNonfinite::kSkip, OnNonfinite::kZero}) {
     ExchangeReport report;
-    NonfiniteTensors().apply_policy(policy, 8, report);
+    NonfiniteTensors().apply_policy(policy, three(), kWorkers, 8, report);
     EXPECT_FALSE(report.skipped);
     EXPECT_EQ(report.nonfinite, "");
   }
 }
 
 TEST(NonfiniteTensors, NamesTheFirstInWhateverOrderPartsAreAdded) {
-  const Layout layout = three();
-  const std::array<int, 1> last = {2};
-  const std::array<int, 2> others = {1, 0};
   NonfiniteTensors one;
-  one.add_gradient(layout.select(last).segment(0), 0);
-  one.add_gradient(layout.select(last).segment(0), 3);
+  one.add_gradient(2, 0, kWorkers);
+  one.add_gradient(2, 3, kWorkers);
   NonfiniteTensors two;
-  two.add_gradient(layout.select(others).segment(0), 2);  // tensor "b"
-  two.add_gradient(layout.select(others).segment(0), 1);
+  two.add_gradient(1, 2, kWorkers);
+  two.add_gradient(1, 1, kWorkers);
   for (const bool forwards : {true, false}) {
     NonfiniteTensors sum;
-    sum.add(forwards ? one : two);
-    sum.add(forwards ? two : one);
+    sum += forwards ? one : two;
+    sum += forwards ? two : one;
     EXPECT_EQ(settled(sum, OnNonfinite::kSkip),
               "step 8: tensor 'b' of worker 1 holds NaN or infinity, or is too large for the codec (and 3 more)");
-    EXPECT_TRUE(sum.has_gradients());
-    EXPECT_FALSE(sum.has_means());
+    EXPECT_EQ(sum.means.count, 0u);
   }
 }
 
 TEST(NonfiniteTensors, MeansAreToldOfWhereTheStepIsNotDroppedForGradients) {
-  const Layout layout = three();
   NonfiniteTensors found;
-  found.add_mean(layout.segment(1));
+  found.add_mean(1);
   EXPECT_EQ(settled(found, OnNonfinite::kSkip), "step 8: the mean of tensor 'b' overflows to infinity");
-  found.add_mean(layout.segment(0));
-  found.add_gradient(layout.segment(2), 5);
+  found.add_mean(0);
+  found.add_gradient(2, 5, kWorkers);
   EXPECT_EQ(settled(found, OnNonfinite::kSkip),
             "step 8: tensor 'c' of worker 5 holds NaN or infinity, or is too large for the codec");
   EXPECT_EQ(settled(found, OnNonfinite::kZero),
             "step 8: tensor 'c' of worker 5 holds NaN or infinity, or is too large for the codec; the mean of tensor "
-            "'a' overflows to infinity (and 1 "
-            "more)");
+            "'a' overflows to infinity (and 1 more)");
 }
 
 TEST(NonfiniteTensors, StopThrowsTheSameWords) {
   NonfiniteTensors found;
-  found.add_gradient(three().segment(0), 4);
-  try {
-    ExchangeReport report;
-    found.apply_policy(OnNonfinite::kStop, 8, report);
-    FAIL() << "nothing was thrown";
-  } catch (const NonFiniteError& error) {
-    EXPECT_EQ(error.what(), settled(found, OnNonfinite::kSkip));
+  found.add_gradient(0, 4, kWorkers);
+  ExchangeReport report;
+  EXPECT_THAT([&] { found.apply_policy(OnNonfinite::kStop, three(), kWorkers, 8, report); },
+              ::testing::ThrowsMessage<NonFiniteError>(settled(found, OnNonfinite::kSkip)));
+}
+
+/// Flags on the CPU, set as kernels set them.
+struct Marks {
+  Stream stream{Device::cpu(), 1};
+  NonfiniteFlags flags;
+
+  explicit Marks(OnNonfinite policy) : flags(policy, stream) { flags.begin_step(stream); }
+  void mark(NonfiniteReport* report, std::uint64_t number) {
+    if (flags.skip_flag() != nullptr) *flags.skip_flag() = 1;
+    if (*flags.stop_latched() != 0) return;
+    ++report->count;
+    report->inverted_first = std::max(report->inverted_first, ~number);
   }
+};
+
+TEST(NonfiniteFlags, AreClearedByEachStep) {
+  for (const OnNonfinite policy : {OnNonfinite::kStop, OnNonfinite::kSkip}) {
+    Marks marks(policy);
+    EXPECT_EQ(*marks.flags.skip(), 0u);
+    EXPECT_TRUE(marks.flags.found(marks.stream).empty());
+    marks.mark(marks.flags.gradients(), 8);
+    marks.mark(marks.flags.means(), 2);
+    EXPECT_EQ(*marks.flags.skip(), 1u);
+    const NonfiniteTensors found = marks.flags.found(marks.stream);
+    EXPECT_EQ(found.gradients.first(), 8u);
+    EXPECT_EQ(found.means.first(), 2u);
+    marks.flags.begin_step(marks.stream);
+    EXPECT_EQ(*marks.flags.skip(), 0u);
+    EXPECT_TRUE(marks.flags.found(marks.stream).empty());
+  }
+}
+
+TEST(NonfiniteFlags, DropNoStepWhoseTensorsCountAsZeros) {
+  Marks marks(OnNonfinite::kZero);
+  EXPECT_EQ(marks.flags.skip_flag(), nullptr);
+  marks.mark(marks.flags.gradients(), 0);
+  EXPECT_EQ(*marks.flags.skip(), 0u);
+  EXPECT_EQ(marks.flags.found(marks.stream).gradients.count, 1u);
 }
 
 }  // namespace

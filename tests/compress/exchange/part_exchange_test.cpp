@@ -19,7 +19,7 @@ TEST(PartExchange, OfTensorsOfLowRankHasTwoExchangesAndOfOthersOne) {
     const CodecPlan plan(layout, with_workers(options.codecs, 2));
     FactorState factors(layout, plan);
     const auto part =
-        make_part_exchange(layout, plan, make_worker_group(2, make_self_communicator()), options, factors);
+        make_part_exchange(layout, plan, make_worker_group(2, make_self_communicator()), options, factors, {});
     EXPECT_EQ(part->exchanges().size(), plan.codec_of(0).low_rank() ? 2u : 1u) << spec;
   }
 }

@@ -72,6 +72,27 @@ TEST(Statistics, FollowTheTreeAroundChunksAndSlots) {
   });
 }
 
+TEST(Statistics, LargestBitsAreThoseOfTheStatistics) {
+  std::vector<float> values = testing::gaussian(40 * kChunkElements + 3, 6);
+  const float hostile[] = {0.0f, -0.0f, -0x1p-149f, -std::numeric_limits<float>::max(),
+                           -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()};
+  Layout layout;
+  layout.add("all", {static_cast<std::int64_t>(values.size())});
+  StatisticsPlan plan({{0, 0, 4096}, {0, 4096, 0}, {0, 8192, 38 * kChunkElements + 3}});
+  const TensorTable table(layout, values.data());
+  Stream stream(Device::cpu(), 2);
+  for (const float value : hostile) {
+    for (const std::size_t at : {std::size_t{4095}, values.size() - 1}) {
+      values[at] = value;
+      std::vector<Statistics> expected(3);
+      plan.run(table, expected, stream);
+      std::vector<std::uint32_t> found(3);
+      plan.largest_bits(table, found, stream);
+      for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(found[i], expected[i].max_bits) << value;
+    }
+  }
+}
+
 TEST(Statistics, DoNotDependOnTheAlignment) {
   const std::vector<float> values = testing::gaussian(9000, 3);
   testing::for_each_target([&](const std::string& target) {

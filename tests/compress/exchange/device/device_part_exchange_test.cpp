@@ -26,7 +26,7 @@ TEST_F(CudaDevicePartExchange, OfTensorsOfLowRankHasTwoRoundsAndOfOthersOne) {
     CodecPlan plan(layout, with_workers(options.codecs, 2));
     const bool is_low_rank = plan.codec_of(0).low_rank().has_value();
     FactorState factors(layout, plan, stream.device());
-    const auto nonfinite = std::make_shared<DeviceNonfinite>(layout, 2, options.on_nonfinite, stream);
+    const auto nonfinite = std::make_shared<NonfiniteFlags>(options.on_nonfinite, stream);
     const auto part = make_device_part_exchange(
         layout, std::move(plan), {workers, options, stream, make_self_device_communicator(), nonfinite, factors}, {0});
     EXPECT_EQ(dynamic_cast<DeviceLowRankAllReduce*>(part.get()) != nullptr, is_low_rank) << spec;

@@ -1,8 +1,9 @@
-// DeviceMeanCheck: finds tensors whose mean overflowed, in GPU memory.
+// MeanCheck: finds tensors whose mean overflowed.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "compress/codec/coder.h"
@@ -14,13 +15,17 @@
 
 namespace terngrad {
 
+/// Tensors of some coders whose mean can overflow, in order.
+/// @param mean_factor  factor by which the mean is multiplied afterwards
+std::vector<int> overflowing_tensors(std::span<const std::unique_ptr<Coder>> coders, float mean_factor);
+
 /// Sums of finite numbers can overflow float32, or bfloat16 when they are rounded; sums of codes cannot. With the
 /// previous step's table nothing is allocated, and the host does not wait.
-class DeviceMeanCheck {
+class MeanCheck {
  public:
   /// @param segments  tensors of the setup's layout whose mean can overflow, in order
   /// @param max       largest allowed magnitude of a mean, from max_mean
-  DeviceMeanCheck(const CoderSetup& setup, const std::vector<int>& segments, float max);
+  MeanCheck(const CoderSetup& setup, const std::vector<int>& segments, float max);
 
   /// Outputs for a mean that is above the limit, or NaN.
   struct Verdict {

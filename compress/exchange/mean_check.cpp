@@ -1,5 +1,6 @@
-#include "compress/exchange/device/device_mean_check.h"
+#include "compress/exchange/mean_check.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "kernels/runtime/copy.h"
@@ -19,8 +20,20 @@ std::vector<Slice> whole_tensors(const Layout& layout, const std::vector<int>& s
 
 }  // namespace
 
+std::vector<int> overflowing_tensors(std::span<const std::unique_ptr<Coder>> coders, float mean_factor) {
+  std::vector<int> tensors;
+  for (const auto& coder : coders) {
+    // Sums of codes are at most L N, times a scaler of at most 2^126 / (L N): finite, though perhaps not after
+    // multiplication with a factor above 1.
+    if (!coder->can_overflow() && mean_factor <= 1) continue;
+    tensors.insert(tensors.end(), coder->segments().begin(), coder->segments().end());
+  }
+  std::ranges::sort(tensors);
+  return tensors;
+}
+
 // Bit patterns of magnitudes have the order of the numbers; infinity follows the largest one, and NaN comes after it.
-DeviceMeanCheck::DeviceMeanCheck(const CoderSetup& setup, const std::vector<int>& segments, float max)
+MeanCheck::MeanCheck(const CoderSetup& setup, const std::vector<int>& segments, float max)
     : tensors_(whole_tensors(setup.layout, segments)),
       first_too_large_(std::bit_cast<std::uint32_t>(max) + 1),
       plan_(tensors_, setup.device),
@@ -37,7 +50,7 @@ DeviceMeanCheck::DeviceMeanCheck(const CoderSetup& setup, const std::vector<int>
   stream.synchronize();
 }
 
-void DeviceMeanCheck::submit(const TensorTable& mean, const Verdict& verdict, Stream& stream) {
+void MeanCheck::submit(const TensorTable& mean, const Verdict& verdict, Stream& stream) {
   if (tensors_.empty()) return;
   const std::int64_t count = places_.num_elements();
   nonfinite_flags(plan_, {&mean, 1}, first_too_large_, flags_.span(), stream);

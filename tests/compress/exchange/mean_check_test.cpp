@@ -1,4 +1,4 @@
-#include "compress/exchange/device/device_mean_check.h"
+#include "compress/exchange/mean_check.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "support/bits.h"
 #include "support/gradients.h"
 
-namespace terngrad::device_mean_check_test {
+namespace terngrad::mean_check_test {
 namespace {
 
 using testing::bits_of;
@@ -35,7 +35,7 @@ Layout four_tensors() {
 struct Check {
   Layout layout = four_tensors();
   Stream stream{Device::cpu(), 1};
-  DeviceMeanCheck check;
+  MeanCheck check;
   NonfiniteReport report;
   std::uint32_t skip = 0;
   std::uint32_t stop_latched = 0;
@@ -47,7 +47,7 @@ struct Check {
   }
 };
 
-TEST(DeviceMeanCheck, LeavesFiniteMeansAlone) {
+TEST(MeanCheck, LeavesFiniteMeansAlone) {
   for (const bool drops : {true, false}) {
     Check check;
     Tensors mean = testing::gaussian_tensors(check.layout, 1);
@@ -60,7 +60,7 @@ TEST(DeviceMeanCheck, LeavesFiniteMeansAlone) {
   }
 }
 
-TEST(DeviceMeanCheck, CountsWhatIsAboveItsLimitAsOverflowing) {
+TEST(MeanCheck, CountsWhatIsAboveItsLimitAsOverflowing) {
   Check check(8.0f);
   Tensors mean = blank_tensors(check.layout);
   for (std::vector<float>& tensor : mean.values) std::ranges::fill(tensor, 1.0f);
@@ -73,7 +73,7 @@ TEST(DeviceMeanCheck, CountsWhatIsAboveItsLimitAsOverflowing) {
   EXPECT_EQ(check.report.count, 1u);
 }
 
-TEST(DeviceMeanCheck, MarksAStepThatIsToBeDropped) {
+TEST(MeanCheck, MarksAStepThatIsToBeDropped) {
   Check check;
   Tensors mean = testing::gaussian_tensors(check.layout, 1);
   mean.values[3][2] = -kInfinity;
@@ -83,7 +83,7 @@ TEST(DeviceMeanCheck, MarksAStepThatIsToBeDropped) {
   EXPECT_EQ(check.report.first(), 3u);
 }
 
-TEST(DeviceMeanCheck, ZeroesWholeTensorsWhereStepsAreKept) {
+TEST(MeanCheck, ZeroesWholeTensorsWhereStepsAreKept) {
   Check check;
   Tensors mean = testing::gaussian_tensors(check.layout, 1);
   const auto before = mean.values;
@@ -97,7 +97,7 @@ TEST(DeviceMeanCheck, ZeroesWholeTensorsWhereStepsAreKept) {
   EXPECT_EQ(mean.values[3], before[3]);
 }
 
-TEST(DeviceMeanCheck, KeepsTheReportOfAStepThatStoppedTheRun) {
+TEST(MeanCheck, KeepsTheReportOfAStepThatStoppedTheRun) {
   Check check;
   check.stop_latched = 1;
   Tensors mean = testing::gaussian_tensors(check.layout, 1);
@@ -106,9 +106,9 @@ TEST(DeviceMeanCheck, KeepsTheReportOfAStepThatStoppedTheRun) {
   EXPECT_EQ(check.report.count, 0u);
 }
 
-TEST(DeviceMeanCheck, NamesTensorsByTheirNumbersInALargerLayout) {
+TEST(MeanCheck, NamesTensorsByTheirNumbersInALargerLayout) {
   Check check;
-  DeviceMeanCheck part({.layout = check.layout, .workers = {}, .numbers = {40, 10, 30, 20}}, {1, 2, 3}, kMax);
+  MeanCheck part({.layout = check.layout, .workers = {}, .numbers = {40, 10, 30, 20}}, {1, 2, 3}, kMax);
   Tensors mean = testing::gaussian_tensors(check.layout, 1);
   mean.values[1][0] = mean.values[3][0] = kInfinity;
   part.submit(mean.table, {.report = &check.report, .skip = &check.skip, .stop_latched = &check.stop_latched},
@@ -117,12 +117,12 @@ TEST(DeviceMeanCheck, NamesTensorsByTheirNumbersInALargerLayout) {
   EXPECT_EQ(check.report.first(), 10u);
 }
 
-TEST(DeviceMeanCheck, TakesNoTensors) {
+TEST(MeanCheck, TakesNoTensors) {
   Check check;
-  DeviceMeanCheck none({.layout = check.layout, .workers = {}}, {2}, kMax);
+  MeanCheck none({.layout = check.layout, .workers = {}}, {2}, kMax);
   Tensors mean = testing::gaussian_tensors(check.layout, 1);
   EXPECT_NO_THROW(none.submit(mean.table, {.report = &check.report}, check.stream));
 }
 
 }  // namespace
-}  // namespace terngrad::device_mean_check_test
+}  // namespace terngrad::mean_check_test
