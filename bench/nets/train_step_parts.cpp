@@ -6,8 +6,8 @@
 
 #include "bench/nets/train_step_subject.h"
 #include "compress/codec/coder.h"
-#include "compress/exchange/device/device_all_reduce.h"
-#include "compress/exchange/device/device_payloads.h"
+#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/device_payloads.h"
 #include "datasets/device_examples.h"
 #include "kernels/optimizer/optimizer.h"
 #include "kernels/runtime/copy.h"
@@ -97,7 +97,7 @@ void TrainStepParts::submit_update() {
 }
 
 bool TrainStepParts::mean_is_right() {
-  DeviceAllReduce exchange(net_->layout(), workers_, exchange_options_, stream_);
+  CompressedAllReduce exchange(net_->layout(), {workers_, make_self_device_communicator()}, exchange_options_, stream_);
   Buffer<float> expected(mean_.num_elements(), stream_.device());
   fill_zero(expected.span(), stream_);
   exchange.exchange(gradient_tables_, TensorTable(net_->layout(), expected.data()), 0);

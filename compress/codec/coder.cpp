@@ -206,6 +206,44 @@ void Coder::keep_by_sent_on_cpu(bool masks, std::span<const TensorTable> encoded
       });
 }
 
+float Coder::decode_sent(int local_worker, int segment, std::span<float> out, Stream& stream) const {
+  const bool on_cpu = setup_.device.is_cpu();
+  std::vector<float> row(on_cpu ? 0 : static_cast<std::size_t>(num_scalers()));
+  std::vector<std::uint64_t> payload;
+  if (!on_cpu) {
+    copy<float>(sent_scalers(global(static_cast<std::size_t>(local_worker))), std::span<float>(row), stream);
+    stream.synchronize();
+  }
+  float max = 0;
+  for (std::size_t i = 0; i < encoded_.size(); ++i) {
+    const Slice& slice = encoded_[i].slice;
+    if (slice.segment != segment) continue;
+    const auto worker = static_cast<std::size_t>(local_worker);
+    const EncodedSlice sent =
+        on_cpu ? sent_slice(i, worker) : sent_slice_on_gpu(i, worker, row, payload, stream);
+    codec_.decode(sent, out.subspan(static_cast<std::size_t>(slice.first), static_cast<std::size_t>(slice.count)));
+    for (const float scaler : sent.scalers) max = std::max(max, scaler);
+  }
+  return max;
+}
+
+EncodedSlice Coder::sent_slice_on_gpu(std::size_t encoded, std::size_t local_worker, std::span<const float> row,
+                                      std::vector<std::uint64_t>& payload, Stream& stream) const {
+  const Slice& slice = encoded_[encoded].slice;
+  const auto bytes = static_cast<std::size_t>(codec_.max_payload_bytes(slice, slots_.form));
+  payload.resize((bytes + 7) / 8);
+  const std::span<std::uint8_t> on_host(reinterpret_cast<std::uint8_t*>(payload.data()), bytes);
+  copy<std::uint8_t>({outgoing(encoded, local_worker), bytes}, on_host, stream);
+  stream.synchronize();
+  return {.slice = slice,
+          .format = codec_.record_format(slots_.form),
+          .scalers = row.subspan(static_cast<std::size_t>(encoded_[encoded].first_scaler),
+                                 static_cast<std::size_t>(codec_.scaler_range(slice).count)),
+          .payload = on_host,
+          .key = key_of_step(stream),
+          .draw_offset = setup_.layout.segment(slice.segment).draw_offset};
+}
+
 std::vector<Coder::CodedSlice> Coder::with_scalers(std::span<const Slice> slices) const {
   std::vector<CodedSlice> result;
   for (const Slice& slice : slices) result.push_back({slice, first_scaler(slice)});

@@ -108,6 +108,10 @@ class Coder {
   std::optional<StepKey> key_of_step(Stream& stream) const;
   /// A local worker's encoded slice, as in its message. On the CPU, after encode.
   EncodedSlice sent_slice(std::size_t encoded, std::size_t local_worker) const;
+  /// After encode: decodes a tensor of a local worker's message, on the host, which waits for the stream.
+  /// @param out  [elements of the tensor] host memory
+  /// @returns the largest scaler that its codes are multiples of; 0 for floats
+  float decode_sent(int local_worker, int segment, std::span<float> out, Stream& stream) const;
   /// After encode: updates the memory of each local worker, tensor by tensor. Skips non-finite tensors, whose memory is
   /// left unchanged, and lossless codecs unless `what` is kMasked.
   /// @param encoded  gradients passed to encode, or the values to mask; float32
@@ -178,6 +182,8 @@ class Coder {
     return local(global(local_worker)) + first_scaler({segment, 0, 0});
   }
   std::vector<CodedSlice> with_scalers(std::span<const Slice> slices) const;
+  EncodedSlice sent_slice_on_gpu(std::size_t encoded, std::size_t local_worker, std::span<const float> row,
+                                 std::vector<std::uint64_t>& payload, Stream& stream) const;
   std::size_t outgoing_index(std::size_t encoded, std::size_t local_worker) const {
     return encoded * static_cast<std::size_t>(setup_.workers.num_local_workers) + local_worker;
   }

@@ -8,9 +8,10 @@
 #include "compress/comm/all_gather_doubles.h"
 #include "compress/cost/probe_samples.h"
 #include "compress/cost/recorded_peers.h"
-#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/nonfinite.h"
 #include "compress/exchange/part_exchange.h"
+#include "compress/exchange/round.h"
 #include "compress/memory/factor_state.h"
 #include "compress/wire/gradient_transport.h"
 #include "kernels/runtime/buffer.h"
@@ -38,10 +39,8 @@ CodecPlan plan_of(const Layout& layout, int num_workers, const CompressedAllRedu
   return {layout, with_workers(options.codecs, num_workers)};
 }
 
-/// Number of operations of an exchange without lanes: scalers, gradients, and with scatter_reduce the mean.
-std::size_t num_operations(ExchangeAlgorithm algorithm) {
-  return algorithm == ExchangeAlgorithm::kScatterReduce ? 3 : 2;
-}
+/// Number of operations of a round without lanes: scalers, gradients, and with scatter_reduce the mean.
+std::size_t num_operations(const Route& route) { return route.is_scattered ? 3 : 2; }
 
 /// One process of a run, with recorded peers.
 class Process {
@@ -56,11 +55,14 @@ class Process {
  private:
   /// Exchange of a run's first step, with random factors of low-rank tensors.
   struct Exchange {
+    Stream stream;
+    NonfiniteFlags flags;
     FactorState factors;
     std::unique_ptr<PartExchange> part;
   };
+  ExchangeReport run(Exchange& exchange, std::span<const TensorTable> gradients) const;
   WireVolume recorded_wire() const;
-  MessageSizes sizes_of(const CompressedAllReduce& exchange, std::span<const RecordedOperation> operations) const;
+  MessageSizes sizes_of(const Round& round, std::span<const RecordedOperation> operations) const;
   void run_rank(const std::shared_ptr<Communicator>& communicator);
   std::unique_ptr<Exchange> make_exchange(const std::shared_ptr<Communicator>& communicator) const;
   std::vector<TensorTable> gradients_of(int rank) const;
@@ -100,10 +102,22 @@ Process::Process(const Layout& layout, std::span<const float> gradient, const Pr
 
 std::unique_ptr<Process::Exchange> Process::make_exchange(const std::shared_ptr<Communicator>& communicator) const {
   CodecPlan plan = plan_of(layout_, world_.num_workers, options_);
-  auto exchange = std::make_unique<Exchange>(Exchange{FactorState(layout_, plan), nullptr});
-  exchange->part = make_part_exchange(layout_, std::move(plan), make_worker_group(world_.num_workers, communicator),
-                                      options_, exchange->factors, {});
+  const Stream stream(Device::cpu(), options_.num_threads);
+  auto exchange = std::make_unique<Exchange>(
+      Exchange{stream, NonfiniteFlags(options_.on_nonfinite, stream), FactorState(layout_, plan), nullptr});
+  exchange->part = make_part_exchange(
+      layout_, std::move(plan),
+      {make_worker_group(world_.num_workers, communicator), options_, stream, exchange->flags, exchange->factors}, {});
   return exchange;
+}
+
+ExchangeReport Process::run(Exchange& exchange, std::span<const TensorTable> gradients) const {
+  PartClock clock(Device::cpu(), /*is_on=*/true);
+  exchange.flags.begin_step(exchange.stream);
+  exchange.part->run(gradients, mean_, {kStep, nullptr}, exchange.stream, clock);
+  ExchangeReport report;
+  clock.add_to(report);
+  return report;
 }
 
 std::vector<TensorTable> Process::gradients_of(int rank) const {
@@ -112,15 +126,13 @@ std::vector<TensorTable> Process::gradients_of(int rank) const {
 }
 
 void Process::run_rank(const std::shared_ptr<Communicator>& communicator) {
-  NonfiniteTensors found;
-  make_exchange(communicator)->part->exchange_part(gradients_of(communicator->rank()), mean_, kStep, found);
+  run(*make_exchange(communicator), gradients_of(communicator->rank()));
 }
 
 ProbeSamples::Parts Process::step() {
   communicator_->begin_step();
   const double transport = communicator_->transport_seconds();
-  NonfiniteTensors found;
-  const ExchangeReport report = exchange_->part->exchange_part(gradients_, mean_, kStep, found);
+  const ExchangeReport report = run(*exchange_, gradients_);
   const double check_seconds = report.wire_seconds - (communicator_->transport_seconds() - transport);
   return {report.measure_seconds + report.encode_seconds, std::max(check_seconds, 0.0), report.decode_seconds};
 }
@@ -128,21 +140,20 @@ ProbeSamples::Parts Process::step() {
 WireVolume Process::recorded_wire() const {
   WireVolume wire;
   std::span<const RecordedOperation> operations = peers_.operations();
-  const std::vector<const CompressedAllReduce*> exchanges = exchange_->part->exchanges();
-  for (std::size_t i = 0; i < exchanges.size(); ++i) {
-    const ExchangeAlgorithm algorithm = exchanges[i]->algorithm();
-    // One exchange has all operations; for low-rank tensors the last operations belong to the second exchange.
+  const std::vector<const Round*> rounds = exchange_->part->rounds();
+  for (std::size_t i = 0; i < rounds.size(); ++i) {
+    // A single round has all operations; for low-rank tensors the last operations belong to the second round.
     std::size_t count = operations.size();
-    if (i + 1 < exchanges.size() && count > 0) count -= num_operations(exchanges[i + 1]->algorithm());
-    const WireVolume own = wire_volume(algorithm, world_, sizes_of(*exchanges[i], operations.first(count)));
+    if (i + 1 < rounds.size() && count > 0) count -= num_operations(rounds[i + 1]->route());
+    const WireVolume own =
+        wire_volume(rounds[i]->route().algorithm, world_, sizes_of(*rounds[i], operations.first(count)));
     wire = {wire.bytes + own.bytes, wire.rounds + own.rounds};
     operations = operations.subspan(count);
   }
   return wire;
 }
 
-MessageSizes Process::sizes_of(const CompressedAllReduce& exchange,
-                               std::span<const RecordedOperation> operations) const {
+MessageSizes Process::sizes_of(const Round& round, std::span<const RecordedOperation> operations) const {
   const auto num_shards = static_cast<std::size_t>(world_.num_workers);
   MessageSizes sizes{.shards = std::vector<GradientSizes>(num_shards),
                      .downlink_payloads = std::vector<std::int64_t>(num_shards)};
@@ -154,7 +165,7 @@ MessageSizes Process::sizes_of(const CompressedAllReduce& exchange,
   for (int rank = 0; rank < world_.num_processes; ++rank) {
     ranks.push_back(worker_range(world_.num_workers, rank, world_.num_processes));
   }
-  const GradientTransport transport(exchange.layout(), exchange.plan(), ranks, 0);
+  const GradientTransport transport(round.layout(), round.plan(), ranks, 0);
   // Sizes of rank 0's messages of one part, beginning with parcel `first`.
   const auto sizes_of_part = [&](const Parcels& parcels, std::span<const Slice> slices, std::size_t& first) {
     const GradientTransport::Counts counts = transport.counts(slices, 0);
@@ -168,12 +179,12 @@ MessageSizes Process::sizes_of(const CompressedAllReduce& exchange,
     std::size_t first = 0;
     switch (operation.kind) {
       case RecordedOperation::Kind::kGather:
-        if (exchange.algorithm() == ExchangeAlgorithm::kScatterReduce) {
+        if (round.route().is_scattered) {
           for (std::size_t shard = 0; shard < num_shards; ++shard) {
             sizes.downlink_payloads[shard] = size_of(operation.received[0], shard);
           }
         } else {
-          sizes.gradient = sizes_of_part(operation.received[0], exchange.parts()[0], first);
+          sizes.gradient = sizes_of_part(operation.received[0], round.route().parts[0], first);
         }
         break;
       case RecordedOperation::Kind::kScatter:
@@ -182,7 +193,7 @@ MessageSizes Process::sizes_of(const CompressedAllReduce& exchange,
           const auto first_shard = static_cast<std::size_t>(ranks[rank].first_local_worker);
           const auto num_local = static_cast<std::size_t>(ranks[rank].num_local_workers);
           for (std::size_t shard = first_shard; shard < first_shard + num_local; ++shard) {
-            sizes.shards[shard] = sizes_of_part(operation.received[rank], exchange.parts()[shard], first);
+            sizes.shards[shard] = sizes_of_part(operation.received[rank], round.route().parts[shard], first);
           }
         }
         break;

@@ -6,9 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/bucketed_exchange.h"
 #include "compress/exchange/bucketed_layout.h"
-#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/nonfinite.h"
 #include "compress/exchange/part_exchange.h"
 #include "compress/memory/factor_state.h"
 
@@ -58,6 +59,8 @@ class BucketedAllReduce final : public GradientExchange, public BucketedExchange
   CompressedAllReduceOptions options_;
   int num_workers_;
   int num_local_workers_;
+  Stream stream_;
+  NonfiniteFlags flags_;
   FactorState factors_;
   std::vector<Part> parts_;  // one per bucket
   // State of the current step.
@@ -66,7 +69,6 @@ class BucketedAllReduce final : public GradientExchange, public BucketedExchange
   bool is_begun_ = false;
   bool has_sent_ = false;  // at least one step is finished, and the last one was not dropped
   ExchangeReport report_;
-  NonfiniteTensors found_;
 };
 
 }  // namespace terngrad

@@ -1,9 +1,9 @@
 #include "compress/exchange/exchange_algorithm.h"
 
 #include <algorithm>
-#include <cstdint>
+#include <vector>
 
-#include "compress/exchange/exchange_bytes.h"
+#include "compress/exchange/route.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
@@ -44,21 +44,12 @@ ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, ShardOwners owners, 
   if (asked != ExchangeAlgorithm::kAuto) return asked;
   if (downlink_codec == DownlinkCodec::kSums) return ExchangeAlgorithm::kScatterReduce;
   if (num_workers == 1) return ExchangeAlgorithm::kAllGather;
-  const auto bytes = [&](ExchangeAlgorithm algorithm) {
+  std::vector<ExchangeAlgorithm> candidates = {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce};
+  if (has_summable(plan)) candidates.push_back(ExchangeAlgorithm::kIntegerSum);
+  // On a tie the first, which has the fewest rounds of messages.
+  return *std::ranges::min_element(candidates, {}, [&](ExchangeAlgorithm algorithm) {
     return busiest_worker_bytes(algorithm, downlink_codec, layout, plan, num_workers);
-  };
-  // On a tie, the algorithm with the fewest rounds of messages.
-  ExchangeAlgorithm best = ExchangeAlgorithm::kAllGather;
-  std::int64_t min = bytes(best);
-  const auto consider = [&](ExchangeAlgorithm algorithm) {
-    const std::int64_t moved = bytes(algorithm);
-    if (moved >= min) return;
-    best = algorithm;
-    min = moved;
-  };
-  consider(ExchangeAlgorithm::kScatterReduce);
-  if (has_summable(plan)) consider(ExchangeAlgorithm::kIntegerSum);
-  return best;
+  });
 }
 
 ExchangeAlgorithm algorithm_of_part(ExchangeAlgorithm asked, const CodecPlan& whole, const CodecPlan& part) {

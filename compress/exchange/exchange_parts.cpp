@@ -16,8 +16,9 @@ ExchangeParts::ExchangeParts(const Layout& layout, CodecPlan plan, WorkerGroup w
     : workers_(std::move(workers)),
       options_(options),
       parts_(layout, std::move(plan)),
-      factors_(parts_.layout(), parts_.plan()),
-      stream_(Device::cpu(), options.num_threads) {
+      stream_(Device::cpu(), options.num_threads),
+      flags_(options.on_nonfinite, stream_),
+      factors_(parts_.layout(), parts_.plan()) {
   // An update cannot be undone if a later part drops the step.
   TERNGRAD_REQUIRE(options.update == nullptr, "[parts] an update of shards needs all tensors at once");
   if (memory.kind != MemoryKind::kNone) {
@@ -38,7 +39,7 @@ void ExchangeParts::begin(std::uint64_t step) {
   has_failed_ = false;
   has_sent_ = false;
   report_ = {};
-  found_ = {};
+  flags_.begin_step(stream_);
 }
 
 ExchangeReport ExchangeParts::exchange(std::span<const int> segments, std::span<const TensorTable> gradients,
@@ -50,18 +51,22 @@ ExchangeReport ExchangeParts::exchange(std::span<const int> segments, std::span<
     CodecPlan plan(this->plan(), part.layout, part.segments);
     CompressedAllReduceOptions own = options_;
     own.algorithm = algorithm_of_part(options_.algorithm, this->plan(), plan);
-    part.exchange = make_part_exchange(part.layout, std::move(plan), workers_, own, factors_, part.segments);
+    part.exchange = make_part_exchange(part.layout, std::move(plan), {workers_, own, stream_, flags_, factors_},
+                                       part.segments);
   }
   has_failed_ = true;  // reset at the end, unless this throws
   auto mark = std::chrono::steady_clock::now();
   if (memory_.has_value()) part.encoded = memory_->compensate_part(part.layout, part.segments, gradients, stream_);
   const double compensate_seconds = lap_seconds(mark);
-  NonfiniteTensors found;
-  ExchangeReport report =
-      part.exchange->exchange_part(memory_.has_value() ? part.encoded : gradients, mean, parts_.step(), found);
+  PartClock clock(stream_.device(), /*is_on=*/true);
+  const NonfiniteTensors before = flags_.take_on_cpu();
+  part.exchange->run(memory_.has_value() ? part.encoded : gradients, mean, {parts_.step(), nullptr}, stream_, clock);
+  const NonfiniteTensors found = flags_.found(stream_);
+  flags_.add_on_cpu(before);
+  ExchangeReport report{part.exchange->bytes()};
+  clock.add_to(report);
   report.encode_seconds += compensate_seconds;
   report_ += report;
-  found_ += found;
   parts_.add(part);
   // For the report; finish applies the policy.
   found.apply_policy(OnNonfinite::kZero, layout(), workers_.num_workers, parts_.step(), report);
@@ -77,15 +82,15 @@ void ExchangeParts::require_step() const {
 ExchangeReport ExchangeParts::finish() {
   require_step();
   is_begun_ = false;
-  found_.apply_policy(options_.on_nonfinite, layout(), workers_.num_workers, parts_.step(), report_);
+  flags_.found(stream_).apply_policy(options_.on_nonfinite, layout(), workers_.num_workers, parts_.step(), report_);
   has_sent_ = !report_.skipped;
   auto mark = std::chrono::steady_clock::now();
   parts_.finish([&](auto& part) {
     if (report_.skipped) return;
-    part.exchange->commit();
+    part.exchange->commit(stream_);
     if (!memory_.has_value()) return;
     for (const MemoryTables& tables : memory_->kept_of(part.layout, part.segments, part.encoded)) {
-      part.exchange->update_memory(tables.what, tables.from, tables.into);
+      part.exchange->update_memory(tables.what, tables.from, tables.into, stream_);
     }
   });
   report_.encode_seconds += lap_seconds(mark);
@@ -95,7 +100,7 @@ ExchangeReport ExchangeParts::finish() {
 float ExchangeParts::decode_local(int local_worker, int segment, std::span<float> out) {
   const auto& place = parts_.place_of(segment);
   TERNGRAD_REQUIRE(has_sent_ && place.part != nullptr, "[exchange] the last step sent nothing of tensor ", segment);
-  return place.part->exchange->decode_local(local_worker, place.segment, out);
+  return place.part->exchange->decode_local(local_worker, place.segment, out, stream_);
 }
 
 }  // namespace terngrad

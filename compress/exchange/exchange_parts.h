@@ -73,14 +73,14 @@ class ExchangeParts {
   WorkerGroup workers_;
   CompressedAllReduceOptions options_;
   PartList<PartExchange> parts_;
+  Stream stream_;
+  NonfiniteFlags flags_;
   FactorState factors_;
   std::optional<WorkerMemory> memory_;
-  Stream stream_;
   bool is_begun_ = false;
   bool has_failed_ = false;  // a part of the step threw
   bool has_sent_ = false;    // at least one step is finished, and the last one was not dropped
   ExchangeReport report_;
-  NonfiniteTensors found_;
 };
 
 }  // namespace terngrad

@@ -40,6 +40,14 @@ struct ExchangeBytes {
   }
   std::int64_t sent_bytes() const { return workers().sent + servers.sent; }
   std::int64_t received_bytes() const { return workers().received + servers.received; }
+  /// Adds the bytes of another part of the same step, between the same nodes.
+  void add_part(const ExchangeBytes& part) {
+    const std::int64_t workers_before = num_workers;
+    const std::int64_t servers_before = num_servers;
+    *this += part;
+    num_workers = std::max(workers_before, part.num_workers);
+    num_servers = std::max(servers_before, part.num_servers);
+  }
   /// Adds the bytes of other nodes, or of another step.
   ExchangeBytes& operator+=(const ExchangeBytes& other) {
     scalers += other.scalers;
@@ -58,16 +66,13 @@ struct ExchangeReport : ExchangeBytes {
   double encode_seconds = 0;
   double wire_seconds = 0;  // sending and receiving, with checksums and parsing of messages
   double decode_seconds = 0;
-  bool skipped = false;   // a gradient or the mean was not finite, and all ranks must drop the step
-  std::string nonfinite;  // empty, or names the non-finite tensor and its worker, or the tensor whose mean overflowed
+  bool skipped = false;        // a gradient or the mean was not finite, and all ranks must drop the step
+  std::string nonfinite = {};  // empty, or names the non-finite tensor and its worker, or the tensor whose mean
+                               // overflowed
 
   /// Adds the bytes and times of another part of the same step, between the same nodes.
   ExchangeReport& operator+=(const ExchangeReport& part) {
-    const ExchangeBytes nodes{.num_workers = std::max(num_workers, part.num_workers),
-                              .num_servers = std::max(num_servers, part.num_servers)};
-    ExchangeBytes::operator+=(part);
-    num_workers = nodes.num_workers;
-    num_servers = nodes.num_servers;
+    add_part(part);
     measure_seconds += part.measure_seconds;
     encode_seconds += part.encode_seconds;
     wire_seconds += part.wire_seconds;

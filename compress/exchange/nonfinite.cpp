@@ -3,6 +3,7 @@
 #include <array>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
@@ -77,6 +78,27 @@ void NonfiniteFlags::begin_step(Stream& stream) {
   }
   fill_zero(reports_.span(), stream);
   if (policy_ != OnNonfinite::kZero) fill_zero(skip_.span(), stream);
+}
+
+bool NonfiniteFlags::is_dropped(Stream& stream) const {
+  std::array<std::uint32_t, 1> skip = {0};
+  copy<std::uint32_t>(skip_.span(), std::span(skip), stream);
+  stream.synchronize();
+  return skip[0] != 0;
+}
+
+void NonfiniteFlags::add_mean_on_cpu(std::uint32_t tensor) {
+  add(one(static_cast<int>(tensor)), *means());
+  if (skip_flag() != nullptr) *skip_flag() = 1;
+}
+
+NonfiniteTensors NonfiniteFlags::take_on_cpu() {
+  return {std::exchange(*gradients(), {}), std::exchange(*means(), {})};
+}
+
+void NonfiniteFlags::add_on_cpu(const NonfiniteTensors& part) {
+  add(part.gradients, *gradients());
+  add(part.means, *means());
 }
 
 NonfiniteTensors NonfiniteFlags::found(Stream& stream) const {

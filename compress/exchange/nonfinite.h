@@ -62,6 +62,19 @@ class NonfiniteFlags {
 
   /// Waits for the stream. @returns the tensors found since the beginning of the step
   NonfiniteTensors found(Stream& stream) const;
+  /// Waits for the stream. @returns true if the step is to be dropped
+  bool is_dropped(Stream& stream) const;
+
+  // In host memory, where results are there when a call returns:
+  /// Number of tensors found so far; 0 on a GPU.
+  std::uint64_t count_on_cpu() const {
+    return reports_.device().is_cpu() ? reports_.data()[0].count + reports_.data()[1].count : 0;
+  }
+  /// Adds a tensor whose mean overflowed.
+  void add_mean_on_cpu(std::uint32_t tensor);
+  /// Takes out what was found so far, to learn what a part finds by itself; add_on_cpu puts it back.
+  NonfiniteTensors take_on_cpu();
+  void add_on_cpu(const NonfiniteTensors& part);
 
  private:
   OnNonfinite policy_;

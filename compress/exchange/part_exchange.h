@@ -3,50 +3,72 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "compress/comm/communicator.h"
+#include "compress/exchange/exchange_peers.h"
 #include "compress/exchange/gradient_exchange.h"
+#include "compress/exchange/part_clock.h"
+#include "kernels/runtime/device_step.h"
 #include "kernels/tensor/slice.h"
 
 namespace terngrad {
 
 class CodecPlan;
-class CompressedAllReduce;
 class FactorState;
 class Layout;
+class NonfiniteFlags;
+class Round;
 enum class MemoryUpdate;
 struct CompressedAllReduceOptions;
-struct NonfiniteTensors;
 
-/// Exchanges one part (set of tensors) of a step. All ranks call it for the same parts in the same order.
+/// Exchanges one part (set of tensors) of a step. All ranks call it for the same parts in the same order. On the CPU a
+/// call has done its work when it returns. On a GPU it submits work to the stream without waiting, unless a codec goes
+/// through the host; the calls of a step may use different streams if the caller orders their work one after the other;
+/// and after a first run with the same tables, a step can be captured into a graph.
 class PartExchange {
  public:
   virtual ~PartExchange() = default;
 
-  /// GradientExchange::exchange for one part of a step. Non-finite tensors are added to `found`, not to the report; the
-  /// caller applies the policy once all parts are done.
-  virtual ExchangeReport exchange_part(std::span<const TensorTable> gradients, const TensorTable& mean,
-                                       std::uint64_t step, NonfiniteTensors& found) = 0;
-  /// GradientExchange::decode_local.
-  virtual float decode_local(int local_worker, int segment, std::span<float> out) = 0;
-  /// Coder::update_memory for every tensor of the last step, which was not dropped.
-  virtual void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded,
-                             std::span<const TensorTable> kept) = 0;
-  /// Ends a step that was not dropped: updates the state that is equal on all ranks.
-  virtual void commit() = 0;
-  /// The exchanges that send its messages.
-  virtual std::vector<const CompressedAllReduce*> exchanges() const = 0;
+  /// GradientExchange::exchange for one part of a step. The caller begins the step for all parts
+  /// (NonfiniteFlags::begin_step), and applies the policy about non-finite tensors once all are done.
+  /// @param step  keys the random draws; on a GPU they are read from its memory if `on_device` is set
+  virtual void run(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step,
+                   Stream& stream, PartClock& clock) = 0;
+  /// Bytes of the last run. On a GPU they are the same in every step, because payloads have fixed places: scalers and
+  /// payloads travel without headers, and a payload counts with its reserved size.
+  virtual ExchangeBytes bytes() const = 0;
+  /// GradientExchange::decode_local; decodes on the host, which waits for the stream. @param out  host memory
+  virtual float decode_local(int local_worker, int segment, std::span<float> out, Stream& stream) = 0;
+  /// Coder::update_memory for every tensor of the last run; a step that is to be dropped changes nothing.
+  virtual void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+                             Stream& stream) = 0;
+  /// Updates the state that is equal on all ranks, unless the step is to be dropped.
+  virtual void commit(Stream& stream) = 0;
+  /// The rounds of messages that it consists of.
+  virtual std::vector<const Round*> rounds() const = 0;
 };
 
-/// Makes a CompressedAllReduce, or a LowRankAllReduce if the plan has low-rank tensors.
+/// What all parts of a step share.
+struct PartContext {
+  const ExchangePeers& peers;
+  const CompressedAllReduceOptions& options;
+  const Stream& stream;   // of the memory of the gradients
+  NonfiniteFlags& flags;  // as the state below, of all tensors of the step; must outlive the parts
+  FactorState& factors;
+};
+
+/// Makes a Round, or a LowRankRound if the plan has low-rank tensors.
 /// @param plan     of the layout's tensors
-/// @param factors  state of all tensors, including those of the step's other parts
-/// @param numbers  indices of these tensors in the full layout; empty: all
-/// @throws InvalidArgument as the two classes
-std::unique_ptr<PartExchange> make_part_exchange(const Layout& layout, CodecPlan plan, const WorkerGroup& workers,
-                                                 const CompressedAllReduceOptions& options, FactorState& factors,
+/// @param numbers  indices of these tensors in the layout of all tensors; empty: all
+/// @throws InvalidArgument and NotSupported as the two classes
+std::unique_ptr<PartExchange> make_part_exchange(const Layout& layout, CodecPlan plan, const PartContext& context,
                                                  std::vector<int> numbers);
+
+/// Names of codecs without kernels for a GPU. The host encodes their gradients and waits for the stream, so steps
+/// cannot be captured.
+std::set<std::string> codecs_through_host(const PartExchange& part);
 
 }  // namespace terngrad

@@ -100,13 +100,13 @@ Outcome run(const Layout& layout, CompressedAllReduceOptions options, int thread
   }
   const TensorTable mean = add_table([](float*, const Segment&) {});
   options.num_threads = threads;
-  CompressedAllReduce exchange(layout, make_worker_group(kWorkers, make_self_communicator()), options);
   Outcome outcome;
   std::mutex mutex;  // workers may be encoded concurrently
-  exchange.set_message_filter([&](int worker, std::span<std::uint8_t> message) {
+  const auto keep = [&](int worker, std::span<std::uint8_t> message) {
     const std::lock_guard lock(mutex);
     outcome.messages[static_cast<std::size_t>(worker)].emplace_back(message.begin(), message.end());
-  });
+  };
+  CompressedAllReduce exchange(layout, {make_worker_group(kWorkers, make_self_communicator()), keep}, options);
   exchange.exchange(tables, mean, seed);
   for (int worker = 0; worker < static_cast<int>(kWorkers); ++worker) {
     for (int segment = 0; segment < layout.num_segments(); ++segment) {

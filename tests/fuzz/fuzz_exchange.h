@@ -103,8 +103,8 @@ inline ExchangeReport tampered_exchange(CompressedAllReduceOptions options, std:
   options.on_nonfinite = OnNonfinite::kZero;
   options.run_id = kMessageContext.run_id;
   auto communicator = std::make_shared<TamperingCommunicator>(tampered_call, tamper);
-  CompressedAllReduce exchange(layout, make_worker_group(2, std::move(communicator)), options);
-  exchange.set_message_filter([](int, std::span<std::uint8_t>) {});  // makes it read its own messages, too
+  const auto no_change = [](int, std::span<std::uint8_t>) {};  // makes the exchange read its own messages, too
+  CompressedAllReduce exchange(layout, {make_worker_group(2, std::move(communicator)), no_change}, options);
   const std::vector<TensorTable> gradients(2, TensorTable(layout, gradient.data()));
   return exchange.exchange(gradients, TensorTable(layout, mean.data()), kMessageContext.step);
 }

@@ -1,4 +1,4 @@
-// DeviceAllReduce with several ranks, as threads that share one device.
+// CompressedAllReduce with several ranks, as threads that share one device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "compress/codecs/ternary_spec.h"
-#include "compress/exchange/device/device_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "support/cuda_device.h"
 #include "support/device_tensors.h"
 #include "support/exchanges.h"
@@ -31,7 +31,7 @@ inline RankResult exchange_of_rank(const std::shared_ptr<DeviceCommunicator>& co
                                    std::span<const std::uint64_t> steps) {
   const WorkerRange range = worker_range(static_cast<int>(workers.size()), communicator->rank(), communicator->size());
   Stream stream(Device::cuda());
-  DeviceAllReduce exchange(layout, range, options, stream, communicator);
+  CompressedAllReduce exchange(layout, {range, communicator}, options, stream);
   std::vector<DeviceTensors> gradients;
   std::vector<TensorTable> local;
   for (int w = range.first_local_worker; w < range.first_local_worker + range.num_local_workers; ++w) {

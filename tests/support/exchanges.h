@@ -10,7 +10,6 @@
 
 #include "compress/codecs/ternary_spec.h"
 #include "compress/exchange/compressed_all_reduce.h"
-#include "compress/exchange/device/device_all_reduce.h"
 #include "support/bits.h"
 #include "support/gradients.h"
 #include "support/reference_exchange.h"
@@ -78,8 +77,9 @@ inline std::vector<TensorTable> tables(const std::vector<Tensors>& workers, int 
 }
 
 inline CompressedAllReduce local_exchange(const Layout& layout, int num_workers,
-                                          const CompressedAllReduceOptions& options) {
-  return {layout, make_worker_group(num_workers, make_self_communicator()), options};
+                                          const CompressedAllReduceOptions& options,
+                                          GradientTransport::MessageFilter filter = {}) {
+  return {layout, {make_worker_group(num_workers, make_self_communicator()), std::move(filter)}, options};
 }
 
 inline ::testing::AssertionResult same_bits(const std::vector<std::vector<float>>& expected, const Tensors& found) {
@@ -106,7 +106,8 @@ inline void expect_reference(const Layout& layout, const std::vector<Tensors>& w
   ASSERT_TRUE(same_bits(reference.run(workers), mean)) << what;
 }
 
-/// The mean of five workers is bit-identical for all `algorithms`, by CompressedAllReduce and DeviceAllReduce.
+/// The mean of five workers is bit-identical for all `algorithms`, in messages and in payloads at fixed
+/// places.
 inline void expect_one_mean(const std::string& codec, std::span<const ExchangeAlgorithm> algorithms,
                             DownlinkCodec downlink = DownlinkCodec::kFloat32) {
   constexpr WorkerRange kWorkers{.num_workers = 5, .first_local_worker = 0, .num_local_workers = 5};
@@ -122,7 +123,7 @@ inline void expect_one_mean(const std::string& codec, std::span<const ExchangeAl
     CompressedAllReduce exchange(layout, make_worker_group(kWorkers.num_workers, make_self_communicator()), options);
     exchange.exchange(gradients, (is_first ? expected : in_messages).table, 5);
     const Tensors in_slots = blank_tensors(layout);
-    DeviceAllReduce device(layout, kWorkers, options, Stream(Device::cpu(), 2));
+    CompressedAllReduce device(layout, {kWorkers, make_self_device_communicator()}, options, Stream(Device::cpu(), 2));
     device.exchange(gradients, in_slots.table, 5);
     if (!is_first) {
       EXPECT_TRUE(same_bits(expected.values, in_messages)) << options_text(options);

@@ -5,6 +5,7 @@
 
 #include "compress/comm/observed_communicator.h"
 #include "compress/exchange/memory_all_reduce.h"
+#include "compress/exchange/round.h"
 #include "kernels/runtime/errors.h"
 #include "trainers/loop/message_dump.h"
 
@@ -23,13 +24,13 @@ WorkerGroup with_dump(WorkerGroup workers, const std::shared_ptr<MessageDump>& d
 /// @throws UsageError if --exchange auto chose integer_sum, which sends no messages
 void describe_messages(const BucketedAllReduce& exchange, MessageDump& dump) {
   for (std::size_t bucket = 0; bucket < exchange.buckets().size(); ++bucket) {
-    for (const CompressedAllReduce* part : exchange.exchange_of(bucket).exchanges()) {
-      if (part->algorithm() == ExchangeAlgorithm::kIntegerSum) {
+    for (const Round* round : exchange.exchange_of(bucket).rounds()) {
+      if (!round->route().lanes.empty()) {
         throw UsageError(
             "--dump_messages: --exchange auto is integer_sum here, which adds codes on their way, without messages; "
             "accepted with it: --exchange all_gather, scatter_reduce");
       }
-      dump.add_layout(part->fingerprint(), part->layout(), part->plan());
+      dump.add_layout(round->fingerprint(), round->layout(), round->plan());
     }
   }
 }

@@ -17,21 +17,21 @@ DeviceBucketedAllReduce::DeviceBucketedAllReduce(const Layout& layout, const Wor
       stream_(stream),
       fork_(std::move(fork)),
       exchange_stream_(fork_ != nullptr ? fork_->branch(0) : stream_),
-      nonfinite_(std::make_shared<NonfiniteFlags>(options.on_nonfinite, stream_)),
+      flags_(options.on_nonfinite, stream_),
       factors_(layout, layout_.plan(), stream_.device()) {
   for (std::size_t bucket = 0; bucket < layout_.num_buckets(); ++bucket) {
     CompressedAllReduceOptions own = options;
     own.algorithm = layout_.algorithm_of(bucket, options.algorithm);
-    parts_.emplace_back().exchange = make_device_part_exchange(
-        layout_.layout_of(bucket), layout_.plan_of(bucket), {workers, own, stream_, communicator, nonfinite_, factors_},
-        layout_.buckets()[bucket]);
+    parts_.emplace_back().exchange =
+        make_part_exchange(layout_.layout_of(bucket), layout_.plan_of(bucket),
+                           {{workers, communicator}, own, stream_, flags_, factors_}, layout_.buckets()[bucket]);
   }
 }
 
 std::set<std::string> DeviceBucketedAllReduce::codecs_through_host() const {
   std::set<std::string> names;
   for (const Part& part : parts_) {
-    for (const std::string& name : part.exchange->codecs_through_host()) names.insert(name);
+    names.merge(terngrad::codecs_through_host(*part.exchange));
   }
   return names;
 }
@@ -57,9 +57,10 @@ void DeviceBucketedAllReduce::submit_bucket(int bucket) {
     is_forked_ = true;
     fork_->begin();
   }
-  if (next_ == 0) nonfinite_->begin_step(exchange_stream_);
+  if (next_ == 0) flags_.begin_step(exchange_stream_);
   Part& part = parts_[next_++];
-  part.exchange->submit_part(part.gradients, part.mean, step_, exchange_stream_);
+  PartClock clock(stream_.device(), /*is_on=*/false);
+  part.exchange->run(part.gradients, part.mean, step_, exchange_stream_, clock);
 }
 
 void DeviceBucketedAllReduce::finish() {
@@ -96,9 +97,14 @@ ExchangeReport DeviceBucketedAllReduce::exchange(std::span<const TensorTable> gr
                                                  std::uint64_t step) {
   begin(gradients, mean, {step, nullptr});
   is_begun_ = false;
-  nonfinite_->begin_step(stream_);
+  flags_.begin_step(stream_);
   ExchangeReport sum;
-  for (const Part& part : parts_) sum += part.exchange->exchange_part(part.gradients, part.mean, step);
+  PartClock clock(stream_.device(), /*is_on=*/true);
+  for (const Part& part : parts_) {
+    part.exchange->run(part.gradients, part.mean, {step, nullptr}, stream_, clock);
+    sum.add_part(part.exchange->bytes());
+  }
+  clock.add_to(sum);
   for (const Part& part : parts_) part.exchange->commit(stream_);
   apply_policy(step, sum);
   return sum;
@@ -114,7 +120,7 @@ void DeviceBucketedAllReduce::update_memory(MemoryUpdate what, std::span<const T
 
 ExchangeReport DeviceBucketedAllReduce::bytes() const {
   ExchangeReport sum;
-  for (const Part& part : parts_) sum += part.exchange->bytes();
+  for (const Part& part : parts_) sum.add_part(part.exchange->bytes());
   return sum;
 }
 
@@ -125,12 +131,12 @@ ExchangeReport DeviceBucketedAllReduce::report(std::uint64_t step) {
 }
 
 void DeviceBucketedAllReduce::apply_policy(std::uint64_t step, ExchangeReport& report) {
-  nonfinite_->found(stream_).apply_policy(nonfinite_->policy(), layout_.layout(), num_workers_, step, report);
+  flags_.found(stream_).apply_policy(flags_.policy(), layout_.layout(), num_workers_, step, report);
 }
 
 float DeviceBucketedAllReduce::decode_local(int local_worker, int segment, std::span<float> out) {
   const BucketedLayout::Place place = layout_.place_of(segment);
-  return parts_[place.bucket].exchange->decode_local(local_worker, place.segment, out);
+  return parts_[place.bucket].exchange->decode_local(local_worker, place.segment, out, stream_);
 }
 
 }  // namespace terngrad

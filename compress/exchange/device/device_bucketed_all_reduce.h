@@ -13,14 +13,14 @@
 #include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/bucketed_layout.h"
 #include "compress/exchange/nonfinite.h"
-#include "compress/exchange/device/device_part_exchange.h"
+#include "compress/exchange/part_exchange.h"
 #include "compress/memory/factor_state.h"
 #include "kernels/runtime/stream_fork.h"
 
 namespace terngrad {
 
 /// BucketedAllReduce for gradients in GPU memory, with the same bits (contract B2). Byte counts are those of one
-/// DeviceAllReduce, except that shards of scatter_reduce are cut within buckets, with the size of the largest shard for
+/// CompressedAllReduce, except that shards of scatter_reduce are cut within buckets, with the size of the largest shard for
 /// each, and that kAuto chooses per bucket. All ranks need the same buckets, and submit the operations of the buckets
 /// in the same order.
 ///
@@ -38,10 +38,10 @@ namespace terngrad {
 ///  - step number in device memory: read in the branch, to be incremented in the stream after finish.
 class DeviceBucketedAllReduce final : public GradientExchange {
  public:
-  /// @param workers, options, stream, communicator  as DeviceAllReduce
+  /// @param workers, options, stream, communicator  as CompressedAllReduce
   /// @param fork  fork of `stream`, whose first branch is used; null: everything runs in the stream. Exchanges with the
   ///              same communicator must share one fork
-  /// @throws InvalidArgument as DeviceAllReduce and BucketedLayout do; NotSupported as DeviceAllReduce does
+  /// @throws InvalidArgument as CompressedAllReduce and BucketedLayout do; NotSupported as CompressedAllReduce does
   DeviceBucketedAllReduce(const Layout& layout, const WorkerRange& workers, const CompressedAllReduceOptions& options,
                           Buckets buckets, const Stream& stream,
                           const std::shared_ptr<DeviceCommunicator>& communicator = make_self_device_communicator(),
@@ -50,7 +50,7 @@ class DeviceBucketedAllReduce final : public GradientExchange {
   /// Codec plan of all tensors.
   const CodecPlan& plan() const { return layout_.plan(); }
   const Buckets& buckets() const { return layout_.buckets(); }
-  /// As DeviceAllReduce: each name once, sorted.
+  /// As CompressedAllReduce: each name once, sorted.
   std::set<std::string> codecs_through_host() const;
   /// True if buckets are exchanged in a branch, concurrently with the stream.
   bool overlaps() const { return fork_ != nullptr; }
@@ -64,7 +64,7 @@ class DeviceBucketedAllReduce final : public GradientExchange {
   /// Submits the exchange of one step, bucket after bucket: begin, submit_bucket for all, and finish.
   void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step);
 
-  /// Begins a step; submits nothing. Arguments as DeviceAllReduce::submit; gradients need not be computed yet.
+  /// Begins a step; submits nothing. Arguments as CompressedAllReduce::submit; gradients need not be computed yet.
   void begin(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step);
   /// Submits the exchange of a bucket; its gradients must be final after the work submitted to the stream so far. After
   /// a first run with the same tables, a step can be captured into a graph of the stream.
@@ -74,21 +74,21 @@ class DeviceBucketedAllReduce final : public GradientExchange {
   /// all ranks, unless the step is to be dropped.
   /// @throws InvalidArgument unless all buckets are submitted
   void finish();
-  /// DevicePartExchange::update_memory of all buckets, in the stream; call it after finish. The tables hold all
+  /// PartExchange::update_memory of all buckets, in the stream; call it after finish. The tables hold all
   /// tensors.
   void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept);
   /// Aborts a step that cannot be finished: the stream waits for the buckets submitted so far.
   void cancel() noexcept;
 
-  // As in DeviceAllReduce; call them after finish.
-  const std::uint32_t* skip() const { return nonfinite_->skip(); }
+  // As in CompressedAllReduce; call them after finish.
+  const std::uint32_t* skip() const { return flags_.skip(); }
   ExchangeReport report(std::uint64_t step);
   ExchangeReport bytes() const;
-  void forget_nonfinite() { nonfinite_->forget(stream_); }
+  void forget_nonfinite() { flags_.forget(stream_); }
 
  private:
   struct Part {
-    std::unique_ptr<DevicePartExchange> exchange;
+    std::unique_ptr<PartExchange> exchange;
     std::vector<TensorTable> gradients;  // one per local worker, for the current step
     TensorTable mean;
   };
@@ -101,7 +101,7 @@ class DeviceBucketedAllReduce final : public GradientExchange {
   Stream stream_;
   std::shared_ptr<StreamFork> fork_;
   Stream exchange_stream_;  // the fork's branch, or the stream
-  std::shared_ptr<NonfiniteFlags> nonfinite_;
+  NonfiniteFlags flags_;
   FactorState factors_;
   std::vector<Part> parts_;  // one per bucket
   // State of the current step.

@@ -15,7 +15,7 @@ DeviceExchangeParts::DeviceExchangeParts(const Layout& layout, CodecPlan plan, c
       options_(options),
       stream_(stream),
       communicator_(std::move(communicator)),
-      nonfinite_(std::make_shared<NonfiniteFlags>(options.on_nonfinite, stream_)),
+      flags_(options.on_nonfinite, stream_),
       parts_(layout, std::move(plan)),
       factors_(parts_.layout(), parts_.plan(), stream_.device()) {
   // An update cannot be undone if a later part drops the step.
@@ -31,7 +31,7 @@ DeviceExchangeParts::DeviceExchangeParts(const Layout& layout, CodecPlan plan, c
 
 void DeviceExchangeParts::begin(std::uint64_t step) {
   parts_.begin(step);
-  nonfinite_->begin_step(stream_);
+  flags_.begin_step(stream_);
   bytes_ = {};
   is_begun_ = true;
   has_failed_ = false;
@@ -46,13 +46,14 @@ ExchangeReport DeviceExchangeParts::exchange(std::span<const int> segments, std:
     CodecPlan plan(this->plan(), part.layout, part.segments);
     CompressedAllReduceOptions own = options_;
     own.algorithm = algorithm_of_part(options_.algorithm, this->plan(), plan);
-    part.exchange = make_device_part_exchange(
-        part.layout, std::move(plan), {workers_, own, stream_, communicator_, nonfinite_, factors_}, part.segments);
+    part.exchange = make_part_exchange(
+        part.layout, std::move(plan), {{workers_, communicator_}, own, stream_, flags_, factors_}, part.segments);
   }
   has_failed_ = true;  // reset at the end, unless this throws
   if (memory_.has_value()) part.encoded = memory_->compensate_part(part.layout, part.segments, gradients, stream_);
-  part.exchange->submit_part(memory_.has_value() ? part.encoded : gradients, mean, {parts_.step(), nullptr}, stream_);
-  ExchangeReport bytes = part.exchange->bytes();
+  PartClock clock(stream_.device(), /*is_on=*/false);
+  part.exchange->run(memory_.has_value() ? part.encoded : gradients, mean, {parts_.step(), nullptr}, stream_, clock);
+  ExchangeReport bytes{part.exchange->bytes()};
   bytes_ += bytes;
   parts_.add(part);
   has_failed_ = false;
@@ -73,14 +74,14 @@ void DeviceExchangeParts::finish() {
 
 ExchangeReport DeviceExchangeParts::report() {
   ExchangeReport result = bytes_;
-  nonfinite_->found(stream_).apply_policy(options_.on_nonfinite, layout(), workers_.num_workers, parts_.step(), result);
+  flags_.found(stream_).apply_policy(options_.on_nonfinite, layout(), workers_.num_workers, parts_.step(), result);
   return result;
 }
 
 float DeviceExchangeParts::decode_local(int local_worker, int segment, std::span<float> out) {
   const auto& place = parts_.place_of(segment);
   TERNGRAD_REQUIRE(place.part != nullptr, "[exchange] the last step sent nothing of tensor ", segment);
-  return place.part->exchange->decode_local(local_worker, place.segment, out);
+  return place.part->exchange->decode_local(local_worker, place.segment, out, stream_);
 }
 
 }  // namespace terngrad

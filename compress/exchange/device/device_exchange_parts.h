@@ -6,9 +6,9 @@
 #include <optional>
 #include <span>
 
-#include "compress/exchange/device/device_all_reduce.h"
+#include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/nonfinite.h"
-#include "compress/exchange/device/device_part_exchange.h"
+#include "compress/exchange/part_exchange.h"
 #include "compress/exchange/part_list.h"
 #include "compress/memory/factor_state.h"
 #include "compress/memory/worker_memory.h"
@@ -21,7 +21,7 @@ namespace terngrad {
 /// GPU.
 class DeviceExchangeParts {
  public:
-  /// Arguments as in DeviceAllReduce and ExchangeParts. @param stream  the caller's (Stream::borrow), or one of its own
+  /// Arguments as in CompressedAllReduce and ExchangeParts. @param stream  the caller's (Stream::borrow), or one of its own
   DeviceExchangeParts(const Layout& layout, CodecPlan plan, const WorkerRange& workers,
                       const CompressedAllReduceOptions& options, const Stream& stream,
                       std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator(),
@@ -51,11 +51,11 @@ class DeviceExchangeParts {
   void finish();
 
   /// [1] on the device: nonzero once a part of the step was not finite and the step is to be dropped.
-  const std::uint32_t* skip() const { return nonfinite_->skip(); }
+  const std::uint32_t* skip() const { return flags_.skip(); }
   /// Bytes of the last step; does not access the GPU.
   ExchangeReport bytes() const { return bytes_; }
   /// Waits for the stream and returns the report of the last step: bytes and non-finite tensors, no times.
-  /// @throws NonFiniteError as DeviceAllReduce::report
+  /// @throws NonFiniteError as CompressedAllReduce::report
   ExchangeReport report();
   /// Decodes a tensor that was exchanged in the last step on the host, which waits for the stream. The values are
   /// meaningless if that step is dropped (skip). @param out  host memory
@@ -66,8 +66,8 @@ class DeviceExchangeParts {
   CompressedAllReduceOptions options_;
   Stream stream_;
   std::shared_ptr<DeviceCommunicator> communicator_;
-  std::shared_ptr<NonfiniteFlags> nonfinite_;
-  PartList<DevicePartExchange> parts_;
+  NonfiniteFlags flags_;
+  PartList<PartExchange> parts_;
   FactorState factors_;
   std::optional<WorkerMemory> memory_;
   ExchangeReport bytes_;

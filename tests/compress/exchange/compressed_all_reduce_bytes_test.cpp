@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "compress/comm/all_reduce_bytes.h"
 #include "support/exchanges.h"
 #include "support/thread_communicator.h"
 

@@ -36,10 +36,9 @@ TEST(CompressedAllReduce, OneFlippedByteFailsTheStep) {
        {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
     auto options = options_of(algorithm);
     options.codecs.rules = {{"plain", "fp32"}};
-    CompressedAllReduce exchange = local_exchange(layout, 2, options);
     std::size_t at = std::numeric_limits<std::size_t>::max();
     std::size_t longest = 0;
-    exchange.set_message_filter([&](int worker, std::span<std::uint8_t> message) {
+    CompressedAllReduce exchange = local_exchange(layout, 2, options, [&](int worker, std::span<std::uint8_t> message) {
       longest = std::max(longest, message.size());
       if (worker == 1 && at < message.size()) message[at] ^= 0x10;
     });
@@ -61,10 +60,9 @@ TEST(CompressedAllReduce, DamageInOneProcessFailsTheStep) {
     const auto errors = testing::run_ranks(2, [&](std::shared_ptr<Communicator> communicator) {
       const bool damages = communicator->rank() == 1;
       const WorkerGroup group = make_worker_group(4, std::move(communicator));
-      CompressedAllReduce exchange(layout, group, options_of(algorithm));
-      if (damages) {
-        exchange.set_message_filter([](int, std::span<std::uint8_t> message) { message.back() ^= 1; });
-      }
+      GradientTransport::MessageFilter filter;
+      if (damages) filter = [](int, std::span<std::uint8_t> message) { message.back() ^= 1; };
+      CompressedAllReduce exchange(layout, {group, filter}, options_of(algorithm));
       Tensors mean = blank_tensors(layout);
       exchange.exchange(tables(workers, group.first_local_worker, 2), mean.table, 0);
     });

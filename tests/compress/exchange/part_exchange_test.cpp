@@ -4,23 +4,30 @@
 
 #include <memory>
 
-#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/all_reduce_options.h"
+#include "compress/exchange/nonfinite.h"
 #include "compress/memory/factor_state.h"
 
 namespace terngrad::part_exchange_test {
 namespace {
 
-TEST(PartExchange, OfTensorsOfLowRankHasTwoExchangesAndOfOthersOne) {
+TEST(PartExchange, OfTensorsOfLowRankHasTwoRoundsAndOfOthersOne) {
   Layout layout;
   layout.add("m", {40, 30});
+  const ExchangePeers in_messages(make_worker_group(2, make_self_communicator()));
+  const ExchangePeers in_places(worker_range(2, 0, 1), make_self_device_communicator());
   for (const char* spec : {"powersgd", "ternary"}) {
-    CompressedAllReduceOptions options;
-    options.codecs.codec = spec;
-    const CodecPlan plan(layout, with_workers(options.codecs, 2));
-    FactorState factors(layout, plan);
-    const auto part =
-        make_part_exchange(layout, plan, make_worker_group(2, make_self_communicator()), options, factors, {});
-    EXPECT_EQ(part->exchanges().size(), plan.codec_of(0).low_rank() ? 2u : 1u) << spec;
+    for (const ExchangePeers& peers : {in_messages, in_places}) {
+      CompressedAllReduceOptions options;
+      options.codecs.codec = spec;
+      const CodecPlan plan(layout, with_workers(options.codecs, 2));
+      const Stream stream;
+      NonfiniteFlags flags(options.on_nonfinite, stream);
+      FactorState factors(layout, plan);
+      const auto part = make_part_exchange(layout, plan, {peers, options, stream, flags, factors}, {});
+      EXPECT_EQ(part->rounds().size(), plan.codec_of(0).low_rank() ? 2u : 1u) << spec;
+      EXPECT_TRUE(codecs_through_host(*part).empty());
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-#include "compress/exchange/device/device_payloads.h"
+#include "compress/exchange/device_payloads.h"
 
 #include "compress/exchange/codec_shards.h"
 #include "compress/exchange/wire_bytes.h"

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "compress/comm/nccl/nccl_communicator.h"
-#include "compress/exchange/device/device_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "kernels/runtime/captured_graph.h"
 #include "support/cuda_device.h"
 #include "support/device_tensors.h"
 #include "support/recorded_nccl.h"
 
-namespace terngrad::device_all_reduce_nccl_test {
+namespace terngrad::device_compressed_all_reduce_nccl_test {
 namespace {
 
 using testing::DeviceTensors;
@@ -38,7 +38,7 @@ struct RecordedExchange {
   RecordedNccl nccl;
   Stream stream{Device::cuda()};
   WorkerRange workers;
-  std::unique_ptr<DeviceAllReduce> exchange;
+  std::unique_ptr<CompressedAllReduce> exchange;
   std::vector<DeviceTensors> gradients;
   std::vector<TensorTable> tables;
   DeviceTensors mean{layout, testing::blank_tensors(layout), stream};
@@ -51,7 +51,7 @@ struct RecordedExchange {
     options.algorithm = algorithm;
     options.downlink_codec = downlink_codec;
     options.codecs.rules = {{"plain", "fp32"}};
-    exchange = std::make_unique<DeviceAllReduce>(layout, workers, options, stream, communicator);
+    exchange = std::make_unique<CompressedAllReduce>(layout, ExchangePeers{workers, communicator}, options, stream);
     for (int w = 0; w < workers.num_local_workers; ++w) {
       gradients.emplace_back(layout, testing::gaussian_tensors(layout, static_cast<std::uint64_t>(w) + 1), stream);
     }
@@ -148,4 +148,4 @@ TEST_F(CudaNcclExchange, CanBeCaptured) {
 }
 
 }  // namespace
-}  // namespace terngrad::device_all_reduce_nccl_test
+}  // namespace terngrad::device_compressed_all_reduce_nccl_test

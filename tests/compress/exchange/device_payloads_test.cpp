@@ -1,5 +1,5 @@
 // Payloads between ranks that are threads, in CPU memory: slots and movement are the same on all devices.
-#include "compress/exchange/device/device_payloads.h"
+#include "compress/exchange/device_payloads.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Both rounds of low-rank exchanges on a GPU against the CPU, bit for bit.
-#include "compress/exchange/device/device_low_rank_all_reduce.h"
+#include "compress/exchange/low_rank_round.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@
 #include "support/sanitized.h"
 #include "support/thread_device_communicator.h"
 
-namespace terngrad::device_low_rank_all_reduce_test {
+namespace terngrad::device_low_rank_round_test {
 namespace {
 
 using testing::bits_of;
@@ -40,7 +40,7 @@ using testing::same_bits;
 using testing::tables;
 using testing::Tensors;
 using testing::to_host;
-using CudaDeviceLowRankAllReduce = testing::CudaTest;
+using CudaLowRankRound = testing::CudaTest;
 
 constexpr int kWorkers = 4;
 constexpr std::uint64_t kSteps = 3;
@@ -136,7 +136,7 @@ void expect_same_state(OnCpu& cpu, OnGpu& gpu, const std::string& what) {
 }
 
 // Contracts B1 and B2.
-TEST_F(CudaDeviceLowRankAllReduce, HasTheCpusBitsForAnyBuckets) {
+TEST_F(CudaLowRankRound, HasTheCpusBitsForAnyBuckets) {
   for (const char* spec : kLowRankSpecs) {
     for (const bool overlaps : {false, true}) {
       if (testing::kIsSanitized && !overlaps) continue;
@@ -162,7 +162,7 @@ TEST_F(CudaDeviceLowRankAllReduce, HasTheCpusBitsForAnyBuckets) {
   }
 }
 
-TEST_F(CudaDeviceLowRankAllReduce, HasTheSameBitsOnAnyNumberOfRanks) {
+TEST_F(CudaLowRankRound, HasTheSameBitsOnAnyNumberOfRanks) {
   for (const ExchangeAlgorithm algorithm : testing::kAlgorithms) {
     const CompressedAllReduceOptions options = low_rank_options("powersgd:rank=2", algorithm);
     OnCpu cpu(options);
@@ -182,7 +182,7 @@ TEST_F(CudaDeviceLowRankAllReduce, HasTheSameBitsOnAnyNumberOfRanks) {
   }
 }
 
-TEST_F(CudaDeviceLowRankAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
+TEST_F(CudaLowRankRound, RunsFromAGraphWithTheStepOnTheDevice) {
   // Without warm start, factors are drawn in each step.
   for (const char* spec : {"powersgd:rank=2", "powersgd:rank=2,warm_start=false"}) {
     OnCpu cpu(low_rank_options(spec));
@@ -206,7 +206,7 @@ TEST_F(CudaDeviceLowRankAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
   }
 }
 
-TEST_F(CudaDeviceLowRankAllReduce, ADroppedStepLeavesFactorsAndStates) {
+TEST_F(CudaLowRankRound, ADroppedStepLeavesFactorsAndStates) {
   CompressedAllReduceOptions options = low_rank_options("powersgd:rank=2");
   options.on_nonfinite = OnNonfinite::kSkip;
   OnCpu cpu(options);
@@ -229,7 +229,7 @@ TEST_F(CudaDeviceLowRankAllReduce, ADroppedStepLeavesFactorsAndStates) {
   EXPECT_TRUE(same_bits(cpu.mean.values, gpu.mean()));
 }
 
-TEST_F(CudaDeviceLowRankAllReduce, AWorkersTensorThatIsNotFiniteCountsAsZerosWhereTheStepGoesOn) {
+TEST_F(CudaLowRankRound, AWorkersTensorThatIsNotFiniteCountsAsZerosWhereTheStepGoesOn) {
   for (const char* spec : kLowRankSpecs) {
     CompressedAllReduceOptions options = low_rank_options(spec);
     options.on_nonfinite = OnNonfinite::kZero;
@@ -250,7 +250,7 @@ TEST_F(CudaDeviceLowRankAllReduce, AWorkersTensorThatIsNotFiniteCountsAsZerosWhe
   }
 }
 
-TEST_F(CudaDeviceLowRankAllReduce, FactorsThatLeaveTheirRangeAreSaidAsOnTheCpu) {
+TEST_F(CudaLowRankRound, FactorsThatLeaveTheirRangeAreSaidAsOnTheCpu) {
   // A column of 40 equal numbers: |P| is at most twice them, and |Q| sqrt(40) times: for the first case 0x1.94p127 per
   // worker, whose sum overflows; for the second it overflows in the worker itself.
   struct Case {
@@ -282,7 +282,7 @@ TEST_F(CudaDeviceLowRankAllReduce, FactorsThatLeaveTheirRangeAreSaidAsOnTheCpu) 
   }
 }
 
-TEST_F(CudaDeviceLowRankAllReduce, ExchangesWithAHostThatWaitsAndSaysTimes) {
+TEST_F(CudaLowRankRound, ExchangesWithAHostThatWaitsAndSaysTimes) {
   OnCpu cpu(low_rank_options("powersgd"));
   OnGpu gpu(low_rank_options("powersgd"), kLowRankParts, /*overlaps=*/false);
   gpu.write(gradients_of(0));
@@ -301,7 +301,7 @@ TEST_F(CudaDeviceLowRankAllReduce, ExchangesWithAHostThatWaitsAndSaysTimes) {
             bits_of({cpu.exchange.factors()->values().begin(), cpu.exchange.factors()->values().end()}));
 }
 
-TEST_F(CudaDeviceLowRankAllReduce, PartsThatAreNotKnownBeforehandHaveTheSameBits) {
+TEST_F(CudaLowRankRound, PartsThatAreNotKnownBeforehandHaveTheSameBits) {
   const CompressedAllReduceOptions options = low_rank_options("powersgd");
   const Layout layout = low_rank_layout();
   OnCpu cpu(options);
@@ -336,4 +336,4 @@ TEST_F(CudaDeviceLowRankAllReduce, PartsThatAreNotKnownBeforehandHaveTheSameBits
 }
 
 }  // namespace
-}  // namespace terngrad::device_low_rank_all_reduce_test
+}  // namespace terngrad::device_low_rank_round_test

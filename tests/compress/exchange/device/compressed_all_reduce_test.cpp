@@ -1,5 +1,5 @@
-// DeviceAllReduce on a GPU against CompressedAllReduce, bit for bit.
-#include "compress/exchange/device/device_all_reduce.h"
+// CompressedAllReduce on a GPU against that on the CPU, bit for bit.
+#include "compress/exchange/compressed_all_reduce.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "support/device_exchange.h"
 #include "support/exchanges.h"
 
-namespace terngrad::device_all_reduce_test {
+namespace terngrad::device_compressed_all_reduce_test {
 namespace {
 
 using testing::bits_of;
@@ -22,7 +22,7 @@ using testing::mixed_layout;
 using testing::Tensors;
 using testing::worker_gradients;
 using OnDevice = testing::DeviceExchange;
-using CudaDeviceAllReduce = testing::CudaTest;
+using CudaCompressedAllReduce = testing::CudaTest;
 
 void expect_same_tensors(const Tensors& expected, const Tensors& found, const std::string& what) {
   ASSERT_TRUE(testing::same_bits(expected.values, found)) << what;
@@ -55,7 +55,7 @@ void expect_cpus_mean(const std::vector<Tensors>& workers, const CompressedAllRe
   }
 }
 
-TEST_F(CudaDeviceAllReduce, OfACodecWithoutKernelsGoesThroughTheHostAndSaysSo) {
+TEST_F(CudaCompressedAllReduce, OfACodecWithoutKernelsGoesThroughTheHostAndSaysSo) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, 3);
   const auto codec = std::make_shared<const testing::Bytes>(testing::Bytes::Options{.draws = true});
@@ -81,13 +81,13 @@ CompressedAllReduceOptions options_with(const TernaryOptions& ternary,
   return options;
 }
 
-TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanForAnyNumberOfWorkers) {
+TEST_F(CudaCompressedAllReduce, GivesTheCpusMeanForAnyNumberOfWorkers) {
   for (const int num_workers : {1, 2, 3, 8}) {
     expect_cpus_mean(worker_gradients(mixed_layout(), num_workers), options_with({.clip_factor = 2.5}));
   }
 }
 
-TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanForEverySharingScopeAndFormat) {
+TEST_F(CudaCompressedAllReduce, GivesTheCpusMeanForEverySharingScopeAndFormat) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), 3);
   for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kMean, ScalerSharing::kNone}) {
     for (const ScalerScope scope : {ScalerScope::kLayer, ScalerScope::kBlock, ScalerScope::kModel}) {
@@ -103,7 +103,7 @@ TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanForEverySharingScopeAndFormat) {
   }
 }
 
-TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanOfBlocksInOnePassAndInTwo) {
+TEST_F(CudaCompressedAllReduce, GivesTheCpusMeanOfBlocksInOnePassAndInTwo) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), 3);
   for (const std::int64_t block : {8192, 12288, 16384}) {  // the last is too large for one pass
     expect_cpus_mean(workers, options_with({.clip_factor = 2.5,
@@ -113,7 +113,7 @@ TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanOfBlocksInOnePassAndInTwo) {
   }
 }
 
-TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanForEveryDownlinkCodec) {
+TEST_F(CudaCompressedAllReduce, GivesTheCpusMeanForEveryDownlinkCodec) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), 5);
   for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
     expect_cpus_mean(workers, options_with({.clip_factor = 2.5}, codec));
@@ -121,13 +121,13 @@ TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanForEveryDownlinkCodec) {
   }
 }
 
-TEST_F(CudaDeviceAllReduce, TakesCodecsOfOneNameWithOtherOptions) {
+TEST_F(CudaCompressedAllReduce, TakesCodecsOfOneNameWithOtherOptions) {
   CompressedAllReduceOptions options = options_with({.clip_factor = 2.5});
   options.codecs.rules = {{"conv/*", "ternary:scope=block,block=64"}, {"fc/*", "ternary:format=t5,sharing=none"}};
   expect_cpus_mean(worker_gradients(mixed_layout(), 5), options);
 }
 
-TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanOfAsymmetricLevels) {
+TEST_F(CudaCompressedAllReduce, GivesTheCpusMeanOfAsymmetricLevels) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), 3);
   const TernaryLevels levels = TernaryLevels::kAsymmetric;
   for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kNone}) {
@@ -150,7 +150,7 @@ TEST_F(CudaDeviceAllReduce, GivesTheCpusMeanOfAsymmetricLevels) {
   }
 }
 
-TEST_F(CudaDeviceAllReduce, SendsAllTensorsAsNumbersIfAsked) {
+TEST_F(CudaCompressedAllReduce, SendsAllTensorsAsNumbersIfAsked) {
   for (const char* codec : {"fp32", "bf16"}) {
     CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAuto);
     options.codecs.codec = codec;
@@ -158,7 +158,7 @@ TEST_F(CudaDeviceAllReduce, SendsAllTensorsAsNumbersIfAsked) {
   }
 }
 
-TEST_F(CudaDeviceAllReduce, SendsSignsAndVotesIfAsked) {
+TEST_F(CudaCompressedAllReduce, SendsSignsAndVotesIfAsked) {
   for (const char* codec : {"sign", "sign:scale=drive,zeros=plus,block=192", "sign:reduce=vote,scale=one", "onebit",
                             "onebit:group=layer", "onebit:group=block,block=192"}) {
     CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAuto);
@@ -176,7 +176,7 @@ std::vector<Tensors> damaged_gradients() {
   return workers;
 }
 
-TEST_F(CudaDeviceAllReduce, StopsOnGradientsThatAreNotFiniteWithTheCpusWords) {
+TEST_F(CudaCompressedAllReduce, StopsOnGradientsThatAreNotFiniteWithTheCpusWords) {
   const std::vector<Tensors> workers = damaged_gradients();
   const CompressedAllReduceOptions options = options_with({});
   CompressedAllReduce cpu = testing::local_exchange(mixed_layout(), 3, options);
@@ -204,7 +204,7 @@ TEST_F(CudaDeviceAllReduce, StopsOnGradientsThatAreNotFiniteWithTheCpusWords) {
   EXPECT_EQ(testing::to_host<std::uint32_t>({cuda.exchange.skip(), 1}, cuda.stream)[0], 1u);
 }
 
-TEST_F(CudaDeviceAllReduce, SkipsSuchAStepAndNotTheNext) {
+TEST_F(CudaCompressedAllReduce, SkipsSuchAStepAndNotTheNext) {
   const std::vector<Tensors> workers = damaged_gradients();
   CompressedAllReduceOptions options = options_with({});
   options.on_nonfinite = OnNonfinite::kSkip;
@@ -223,7 +223,7 @@ TEST_F(CudaDeviceAllReduce, SkipsSuchAStepAndNotTheNext) {
   EXPECT_EQ(testing::to_host<std::uint32_t>({cuda.exchange.skip(), 1}, cuda.stream)[0], 0u);
 }
 
-TEST_F(CudaDeviceAllReduce, CountsSuchTensorsAsZeroIfAsked) {
+TEST_F(CudaCompressedAllReduce, CountsSuchTensorsAsZeroIfAsked) {
   std::vector<Tensors> workers = damaged_gradients();
   // The mean of this fp32 tensor overflows, although all gradients are finite.
   for (std::size_t w = 0; w < 3; ++w) workers[w].values[6][0] = 3e38f;
@@ -245,7 +245,7 @@ TEST_F(CudaDeviceAllReduce, CountsSuchTensorsAsZeroIfAsked) {
   }
 }
 
-TEST_F(CudaDeviceAllReduce, FindsMeansThatAFactorTakesOutOfRange) {
+TEST_F(CudaCompressedAllReduce, FindsMeansThatAFactorTakesOutOfRange) {
   std::vector<Tensors> workers = worker_gradients(mixed_layout(), 3);
   // One tensor sent as codes, and one sent as floats.
   for (Tensors& worker : workers) worker.values[0][0] = 0x1p126f;
@@ -269,7 +269,7 @@ TEST_F(CudaDeviceAllReduce, FindsMeansThatAFactorTakesOutOfRange) {
   }
 }
 
-TEST_F(CudaDeviceAllReduce, DecodesNothingBeforeAStepNorAfterOneThatWasDropped) {
+TEST_F(CudaCompressedAllReduce, DecodesNothingBeforeAStepNorAfterOneThatWasDropped) {
   const std::vector<Tensors> workers = damaged_gradients();
   CompressedAllReduceOptions options = options_with({});
   options.on_nonfinite = OnNonfinite::kSkip;
@@ -280,7 +280,7 @@ TEST_F(CudaDeviceAllReduce, DecodesNothingBeforeAStepNorAfterOneThatWasDropped) 
   EXPECT_THROW(cuda.exchange.decode_local(0, 0, out), InvalidArgument);
 }
 
-TEST_F(CudaDeviceAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
+TEST_F(CudaCompressedAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
   const Layout layout = mixed_layout();
   for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
     const CompressedAllReduceOptions options = options_with({.clip_factor = 2.5}, codec);
@@ -304,7 +304,7 @@ TEST_F(CudaDeviceAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
   }
 }
 
-TEST_F(CudaDeviceAllReduce, RefusesWhatItCannotHonour) {
+TEST_F(CudaCompressedAllReduce, RefusesWhatItCannotHonour) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), 2);
   EXPECT_THROW(
       OnDevice(mixed_layout(), workers, options_with({.sharing = ScalerSharing::kNone}, DownlinkCodec::kTernary)),
@@ -321,4 +321,4 @@ TEST_F(CudaDeviceAllReduce, RefusesWhatItCannotHonour) {
 }
 
 }  // namespace
-}  // namespace terngrad::device_all_reduce_test
+}  // namespace terngrad::device_compressed_all_reduce_test

@@ -1,4 +1,4 @@
-#include "compress/exchange/low_rank_all_reduce.h"
+#include "compress/exchange/low_rank_round.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/exchange/device/device_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "compress/exchange/exchange_parts.h"
 #include "compress/exchange/memory_all_reduce.h"
 #include "compress/exchange/shard_update.h"
@@ -21,7 +21,7 @@
 #include "support/exchanges.h"
 #include "support/thread_communicator.h"
 
-namespace terngrad::low_rank_all_reduce_test {
+namespace terngrad::low_rank_round_test {
 namespace {
 
 using testing::bits_of;
@@ -431,7 +431,8 @@ TEST(LowRankAllReduce, RefusesWhatItCannotDo) {
   };
   EXPECT_THAT(message_of([&] { testing::local_exchange(layout, kWorkers, options); }), HasSubstr("takes two rounds"));
   EXPECT_THAT(message_of([&] {
-                DeviceAllReduce(layout, {kWorkers, 0, kWorkers}, options, Stream(Device::cpu(), 1));
+                CompressedAllReduce(layout, {WorkerRange{kWorkers, 0, kWorkers}, make_self_device_communicator()}, options,
+                                    Stream(Device::cpu(), 1));
               }),
               HasSubstr("two rounds"));
   struct Nothing final : ShardUpdate {
@@ -450,4 +451,4 @@ TEST(LowRankAllReduce, RefusesWhatItCannotDo) {
 }
 
 }  // namespace
-}  // namespace terngrad::low_rank_all_reduce_test
+}  // namespace terngrad::low_rank_round_test

@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "compress/exchange/device/device_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "kernels/runtime/errors.h"
 #include "support/cuda_device.h"
 #include "support/device_ranks.h"
 #include "support/exchanges.h"
 #include "support/thread_device_communicator.h"
 
-namespace terngrad::device_all_reduce_ranks_test {
+namespace terngrad::device_compressed_all_reduce_ranks_test {
 namespace {
 
 using testing::blank_tensors;
@@ -29,13 +29,13 @@ using testing::run_all;
 using testing::tables;
 using testing::Tensors;
 using testing::worker_gradients;
-using CudaDeviceAllReduceOfRanks = testing::CudaTest;
+using CudaCompressedAllReduceOfRanks = testing::CudaTest;
 
 constexpr int kNumWorkers = 5;  // not a multiple of 2, 3 and 4
 
 constexpr std::array kAllSizes = {1, 2, 3, 4};
 
-TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsForEverySharingAndFormat) {
+TEST_F(CudaCompressedAllReduceOfRanks, GiveTheCpusBitsForEverySharingAndFormat) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   for (const ScalerSharing sharing : {ScalerSharing::kMax, ScalerSharing::kMean, ScalerSharing::kNone}) {
     for (const TernaryFormat format : {TernaryFormat::kT2, TernaryFormat::kT5}) {
@@ -45,7 +45,7 @@ TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsForEverySharingAndFormat) {
   }
 }
 
-TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsForEveryDownlinkCodec) {
+TEST_F(CudaCompressedAllReduceOfRanks, GiveTheCpusBitsForEveryDownlinkCodec) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
     expect_cpus_bits(workers, options_with({.clip_factor = 2.5}, codec), kAllSizes);
@@ -53,7 +53,7 @@ TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsForEveryDownlinkCodec) {
   }
 }
 
-TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsWithAServerOnTheFirst) {
+TEST_F(CudaCompressedAllReduceOfRanks, GiveTheCpusBitsWithAServerOnTheFirst) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   constexpr std::array kSizes = {1, 3};
   for (const DownlinkCodec downlink_codec : testing::kDownlinkCodecs) {
@@ -64,7 +64,7 @@ TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsWithAServerOnTheFirst) {
   }
 }
 
-TEST_F(CudaDeviceAllReduceOfRanks, WithAServerSendAllToItAndAllBack) {
+TEST_F(CudaCompressedAllReduceOfRanks, WithAServerSendAllToItAndAllBack) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   CompressedAllReduceOptions options = options_with({}, DownlinkCodec::kFloat32, ExchangeAlgorithm::kAuto);
   options.owners = ShardOwners::kServers;
@@ -84,17 +84,17 @@ TEST_F(CudaDeviceAllReduceOfRanks, WithAServerSendAllToItAndAllBack) {
   }
 }
 
-TEST_F(CudaDeviceAllReduceOfRanks, RefuseServersWithAnotherAlgorithm) {
+TEST_F(CudaCompressedAllReduceOfRanks, RefuseServersWithAnotherAlgorithm) {
   Stream stream(Device::cuda());
   CompressedAllReduceOptions options = options_with({});
   options.owners = ShardOwners::kServers;
   for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kIntegerSum}) {
     options.algorithm = algorithm;
-    EXPECT_THROW(DeviceAllReduce(mixed_layout(), worker_range(2, 0, 1), options, stream), InvalidArgument);
+    EXPECT_THROW(CompressedAllReduce(mixed_layout(), {worker_range(2, 0, 1), make_self_device_communicator()}, options, stream), InvalidArgument);
   }
 }
 
-TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsForEveryScopeAndPayloadsOfAnySize) {
+TEST_F(CudaCompressedAllReduceOfRanks, GiveTheCpusBitsForEveryScopeAndPayloadsOfAnySize) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   constexpr std::array kSizes = {2, 4};
   for (const ScalerScope scope : {ScalerScope::kBlock, ScalerScope::kModel}) {
@@ -109,7 +109,7 @@ TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsForEveryScopeAndPayloadsOfAnyS
   expect_cpus_bits(workers, options_with({.clip_factor = 2.5, .format = TernaryFormat::kTMask}), kSizes);
 }
 
-TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsWhereGradientsTravelAsNumbers) {
+TEST_F(CudaCompressedAllReduceOfRanks, GiveTheCpusBitsWhereGradientsTravelAsNumbers) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   for (const char* codec : {"fp32", "bf16"}) {
     CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAuto);
@@ -119,7 +119,7 @@ TEST_F(CudaDeviceAllReduceOfRanks, GiveTheCpusBitsWhereGradientsTravelAsNumbers)
   }
 }
 
-TEST_F(CudaDeviceAllReduceOfRanks, ReportTogetherTheBytesOfOne) {
+TEST_F(CudaCompressedAllReduceOfRanks, ReportTogetherTheBytesOfOne) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), kNumWorkers);
   const CompressedAllReduceOptions options = options_with({.clip_factor = 2.5});
   constexpr std::array<std::uint64_t, 1> kStep = {1};
@@ -149,7 +149,7 @@ std::vector<Tensors> damaged_gradients() {
   return workers;
 }
 
-TEST_F(CudaDeviceAllReduceOfRanks, AllSkipAStepThatOneOfThemCannotHave) {
+TEST_F(CudaCompressedAllReduceOfRanks, AllSkipAStepThatOneOfThemCannotHave) {
   const std::vector<Tensors> workers = damaged_gradients();
   CompressedAllReduceOptions options = options_with({});
   options.on_nonfinite = OnNonfinite::kSkip;
@@ -166,24 +166,24 @@ TEST_F(CudaDeviceAllReduceOfRanks, AllSkipAStepThatOneOfThemCannotHave) {
   }
 }
 
-TEST_F(CudaDeviceAllReduceOfRanks, CountADamagedTensorAsZeroIfAsked) {
+TEST_F(CudaCompressedAllReduceOfRanks, CountADamagedTensorAsZeroIfAsked) {
   CompressedAllReduceOptions options = options_with({.clip_factor = 2.5});
   options.on_nonfinite = OnNonfinite::kZero;
   expect_cpus_bits(damaged_gradients(), options, kAllSizes);
 }
 
-TEST_F(CudaDeviceAllReduceOfRanks, RefuseWorkersOfAnotherRank) {
+TEST_F(CudaCompressedAllReduceOfRanks, RefuseWorkersOfAnotherRank) {
   Stream stream(Device::cuda());
   const auto meeting = std::make_shared<testing::Meeting>(2);
   const auto second = std::make_shared<testing::ThreadDeviceCommunicator>(meeting, 1);
-  EXPECT_NO_THROW(DeviceAllReduce(mixed_layout(), worker_range(5, 1, 2), options_with({}), stream, second));
-  EXPECT_THROW(DeviceAllReduce(mixed_layout(), worker_range(5, 0, 2), options_with({}), stream, second),
+  EXPECT_NO_THROW(CompressedAllReduce(mixed_layout(), {worker_range(5, 1, 2), second}, options_with({}), stream));
+  EXPECT_THROW(CompressedAllReduce(mixed_layout(), {worker_range(5, 0, 2), second}, options_with({}), stream),
                InvalidArgument);
-  EXPECT_THROW(DeviceAllReduce(mixed_layout(), worker_range(1, 0, 1), options_with({}), stream, second),
+  EXPECT_THROW(CompressedAllReduce(mixed_layout(), {worker_range(1, 0, 1), second}, options_with({}), stream),
                InvalidArgument);
   // Several ranks need a communicator.
-  EXPECT_THROW(DeviceAllReduce(mixed_layout(), worker_range(5, 1, 2), options_with({}), stream), InvalidArgument);
+  EXPECT_THROW(CompressedAllReduce(mixed_layout(), {worker_range(5, 1, 2), make_self_device_communicator()}, options_with({}), stream), InvalidArgument);
 }
 
 }  // namespace
-}  // namespace terngrad::device_all_reduce_ranks_test
+}  // namespace terngrad::device_compressed_all_reduce_ranks_test

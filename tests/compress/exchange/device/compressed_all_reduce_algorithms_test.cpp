@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "compress/exchange/device/device_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "compress/exchange/exchange_algorithm.h"
 #include "compress/exchange/wire_bytes.h"
 #include "compress/plan/codec_plan.h"
@@ -18,7 +18,7 @@
 #include "support/device_ranks.h"
 #include "support/exchanges.h"
 
-namespace terngrad::device_all_reduce_algorithms_test {
+namespace terngrad::device_compressed_all_reduce_algorithms_test {
 namespace {
 
 using testing::blank_tensors;
@@ -236,7 +236,8 @@ TEST_F(CudaExchangeAlgorithms, ChooseByThemselvesAsOnTheCpu) {
     options.codecs.codec = codec;
     options.codecs.rules.clear();
     const ExchangeAlgorithm chosen =
-        DeviceAllReduce(mixed_layout(), worker_range(num_workers, 1, 2), options, stream, communicator).algorithm();
+        CompressedAllReduce(mixed_layout(), {worker_range(num_workers, 1, 2), communicator}, options, stream)
+            .algorithm();
     const Layout layout = mixed_layout();
     const CodecPlan plan(layout, with_workers(options.codecs, num_workers));
     EXPECT_EQ(chosen,
@@ -275,4 +276,4 @@ TEST_F(CudaExchangeAlgorithms, RunFromAGraph) {
 }
 
 }  // namespace
-}  // namespace terngrad::device_all_reduce_algorithms_test
+}  // namespace terngrad::device_compressed_all_reduce_algorithms_test

@@ -1,0 +1,241 @@
+#include "compress/exchange/round.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <utility>
+
+#include "compress/exchange/device_transport.h"
+#include "compress/exchange/message_transport.h"
+#include "compress/exchange/overflow.h"
+#include "compress/exchange/shard_update.h"
+#include "kernels/runtime/copy.h"
+#include "kernels/runtime/errors.h"
+
+namespace terngrad {
+namespace {
+
+CoderSetup make_setup(const Layout& layout, const PartContext& context, std::vector<int> numbers) {
+  return {.layout = layout,
+          .workers = context.peers.group,
+          .seed = context.options.seed,
+          .drops_nonfinite_steps = context.options.on_nonfinite != OnNonfinite::kZero,
+          .device = context.stream.device(),
+          .numbers = std::move(numbers)};
+}
+
+void require_update(const CodecPlan& plan, const PartContext& context) {
+  const CompressedAllReduceOptions& options = context.options;
+  const bool has_servers = options.owners == ShardOwners::kServers;
+  TERNGRAD_REQUIRE(has_servers || context.peers.group.num_servers == 0, "[exchange] ", context.peers.group.num_servers,
+                   " servers, but workers own the shards");
+  if (options.update == nullptr) return;
+  TERNGRAD_REQUIRE(context.peers.device == nullptr,
+                   "[exchange] shards of gradients on GPUs cannot be updated by servers");
+  TERNGRAD_REQUIRE(has_servers, "[exchange] an update of shards needs servers that own them");
+  for (const CodecPlan::Group& group : plan.groups()) {
+    TERNGRAD_REQUIRE(group.codec->traits().grain_elements == kChunkElements,
+                     "[exchange] shards that are updated are cut anywhere, and the codec ", group.spec,
+                     " takes whole tensors or blocks");
+  }
+  TERNGRAD_REQUIRE(
+      options.downlink_codec == DownlinkCodec::kFloat32 || options.downlink_codec == DownlinkCodec::kBfloat16,
+      "[exchange] what an update makes of the mean travels as fp32 or bf16, not as ",
+      to_string(options.downlink_codec));
+}
+
+/// The route of the algorithm asked for, or chosen.
+/// @throws InvalidArgument for a combination of options that is not supported
+Route route_of(const Layout& layout, const CodecPlan& plan, const PartContext& context) {
+  const CompressedAllReduceOptions& options = context.options;
+  const WorkerGroup& workers = context.peers.group;
+  for (const CodecPlan::Group& group : plan.groups()) {
+    TERNGRAD_REQUIRE(!group.codec->low_rank(), "[exchange] ", group.spec,
+                     " takes two rounds, which BucketedAllReduce and ExchangeParts have");
+  }
+  require_update(plan, context);
+  const ExchangeAlgorithm algorithm = choose_algorithm(options.algorithm, options.owners, options.downlink_codec,
+                                                       layout, plan, workers.num_workers);
+  // State that an update keeps per shard outlives the plan if codecs change from step to step, so shards for updates
+  // depend on the layout alone; most of their bytes are those of the updated values anyway.
+  return make_route(algorithm, layout, plan, num_shards(workers, options.owners), options.update != nullptr);
+}
+
+/// Hash of everything that ranks must agree on: the plan, and options that change the result or the messages.
+std::uint64_t exchange_fingerprint(const Layout& layout, const CodecPlan& plan, const PartContext& context,
+                                   ExchangeAlgorithm algorithm) {
+  const CompressedAllReduceOptions& options = context.options;
+  const WorkerGroup& workers = context.peers.group;
+  Fingerprint hash;
+  hash.add(plan.fingerprint()).add(to_string(options.downlink_codec)).add(to_string(algorithm));
+  hash.add(static_cast<std::uint64_t>(options.on_nonfinite)).add(options.seed);
+  if (options.mean_factor != 1) hash.add(std::uint64_t{std::bit_cast<std::uint32_t>(options.mean_factor)});
+  if (options.owners == ShardOwners::kServers) {
+    hash.add(to_string(options.owners)).add(std::uint64_t{options.update != nullptr});
+    hash.add(static_cast<std::uint64_t>(workers.num_servers));
+  }
+  if (workers.communicator == nullptr) return hash.value();
+  // A message with the sum over a subtree names its first worker only; the subtrees follow from the number of ranks.
+  if (GradientTransport(layout, plan, ranks_of(workers), workers.communicator->rank()).adds_any()) {
+    hash.add("subtrees").add(static_cast<std::uint64_t>(workers.communicator->size()));
+  }
+  return hash.value();
+}
+
+std::unique_ptr<Transport> make_transport(const CoderSetup& setup, const CodecPlan& plan, const PartContext& context,
+                                          const Route& route, std::uint64_t fingerprint) {
+  const CompressedAllReduceOptions& options = context.options;
+  if (context.peers.device != nullptr) {
+    const DeviceTransportOptions own{.route = route, .downlink_codec = options.downlink_codec, .owners = options.owners};
+    return std::make_unique<DeviceTransport>(setup.layout, plan, setup.workers, context.peers.device, own,
+                                             setup.device);
+  }
+  return std::make_unique<MessageTransport>(
+      setup.layout, plan, context.peers.group,
+      MessageTransportOptions{.route = route,
+                              .is_chosen = options.algorithm == ExchangeAlgorithm::kAuto,
+                              .downlink_codec = options.downlink_codec,
+                              .owners = options.owners,
+                              .context = {options.run_id, fingerprint, 0, {}},
+                              .filter = context.peers.filter});
+}
+
+std::vector<std::unique_ptr<Coder>> coders_of(const CodecPlan& plan, const CoderSetup& setup, Transport& transport) {
+  std::vector<std::unique_ptr<Coder>> coders;
+  for (std::size_t group = 0; group < plan.groups().size(); ++group) {
+    const CodecPlan::Group& tensors = plan.groups()[group];
+    coders.push_back(tensors.codec->make_coder(setup, tensors.segments, transport.slots(group)));
+  }
+  return coders;
+}
+
+}  // namespace
+
+Round::Round(const Layout& layout, CodecPlan plan, const PartContext& context, std::vector<int> numbers)
+    : setup_(make_setup(layout, context, std::move(numbers))),
+      options_(context.options),
+      plan_(std::move(plan)),
+      route_(route_of(setup_.layout, plan_, context)),
+      fingerprint_(exchange_fingerprint(setup_.layout, plan_, context, route_.algorithm)),
+      transport_(make_transport(setup_, plan_, context, route_, fingerprint_)),
+      coders_(coders_of(plan_, setup_, *transport_)),
+      downlink_(setup_, plan_, coders_, transport_->forms(), transport_->mean_parts(),
+                transport_->others_read_mean()),
+      max_mean_(max_mean(options_.mean_factor)),
+      mean_check_(setup_, overflowing_tensors(coders_, options_.mean_factor), max_mean_),
+      whole_(whole_segments(setup_.layout)),
+      flags_(context.flags) {
+  Stream stream = context.stream;
+  stream.synchronize();
+}
+
+std::set<std::string> Round::codecs_through_host() const {
+  std::set<std::string> names;
+  for (const auto& coder : coders_) {
+    if (coder->goes_through_host()) names.insert(coder->codec().name());
+  }
+  return names;
+}
+
+bool Round::is_dropped(std::uint64_t count_before) const {
+  return setup_.device.is_cpu() && setup_.drops_nonfinite_steps && flags_.count_on_cpu() > count_before;
+}
+
+void Round::run(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step, Stream& stream,
+                PartClock& clock) {
+  TERNGRAD_REQUIRE(static_cast<int>(gradients.size()) == setup_.workers.num_local_workers,
+                   "[exchange] this process has ", setup_.workers.num_local_workers, " workers, got ", gradients.size(),
+                   " gradients");
+  TERNGRAD_REQUIRE(mean.type() == ElementType::kFloat32, "[exchange] the mean is written as fp32, got a table of ",
+                   element_type_name(mean.type()));
+  TERNGRAD_REQUIRE(step.step >> 40 == 0, "[exchange] draws are keyed by 40 bits of the step, got ", step.step);
+  transport_->begin(step.step);
+  has_run_ = true;
+  clock.start(stream);
+  for (const auto& coder : coders_) coder->measure(gradients, step, stream);
+  clock.lap(&ExchangeReport::measure_seconds, stream);
+  transport_->share_scalers(coders_, stream);
+  clock.lap(&ExchangeReport::wire_seconds, stream);
+  const std::uint64_t count_before = flags_.count_on_cpu();
+  for (const auto& coder : coders_) {
+    coder->combine_scalers(flags_.gradients(), flags_.skip_flag(), flags_.stop_latched(), stream);
+  }
+  clock.lap(&ExchangeReport::measure_seconds, stream);
+  if (is_dropped(count_before)) return;
+  for (const auto& coder : coders_) coder->encode(gradients, step, stream);
+  clock.lap(&ExchangeReport::encode_seconds, stream);
+  transport_->move_payloads(coders_, stream);
+  clock.lap(&ExchangeReport::wire_seconds, stream);
+  for (std::size_t group = 0; group < coders_.size(); ++group) {
+    coders_[group]->aggregate(mean, transport_->forms().unit(plan_.groups()[group].segments.front()), stream);
+  }
+  return_mean(mean, step, stream, clock);
+  clock.lap(&ExchangeReport::decode_seconds, stream);
+}
+
+void Round::return_mean(const TensorTable& mean, const DeviceStep& step, Stream& stream, PartClock& clock) {
+  downlink_.measure(mean, stream);
+  clock.lap(&ExchangeReport::decode_seconds, stream);
+  transport_->share_maxima(coders_, downlink_, stream);
+  clock.lap(&ExchangeReport::wire_seconds, stream);
+  downlink_.scale(stream);
+  if (options_.update != nullptr && !update_shards(mean, step, stream)) return;
+  clock.lap(&ExchangeReport::decode_seconds, stream);
+  transport_->begin_mean(downlink_);
+  downlink_.encode(mean, step, stream);
+  clock.lap(&ExchangeReport::encode_seconds, stream);
+  transport_->return_mean(downlink_, stream);
+  clock.lap(&ExchangeReport::wire_seconds, stream);
+  downlink_.decode(mean, stream);
+  if (options_.update != nullptr) return;
+  for (const auto& coder : coders_) coder->finish(mean, whole_, step, stream);
+  mean_check_.submit(
+      mean, {.report = flags_.means(), .skip = flags_.skip_flag(), .stop_latched = flags_.stop_latched()}, stream);
+}
+
+bool Round::update_shards(const TensorTable& mean, const DeviceStep& step, Stream& stream) {
+  // Each owner sees overflow in its own shards only, so all ranks must agree before anything is updated.
+  std::vector<std::uint32_t> overflowed(static_cast<std::size_t>(setup_.layout.num_segments()));
+  const Transport::OwnShards own = transport_->own_shards();
+  for (const std::vector<Slice>& slices : own.slices) {
+    for (const auto& coder : coders_) coder->finish(mean, slices, step, stream);
+    for (const Slice& slice : slices) {
+      const std::span<const float> values(mean.slice(slice), static_cast<std::size_t>(slice.count));
+      if (!are_within(values, max_mean_, stream)) overflowed[static_cast<std::size_t>(slice.segment)] = 1;
+    }
+  }
+  transport_->share_overflow(overflowed);
+  for (std::size_t segment = 0; segment < overflowed.size(); ++segment) {
+    if (overflowed[segment] != 0) flags_.add_mean_on_cpu(setup_.number_of(static_cast<int>(segment)));
+  }
+  if (std::ranges::find(overflowed, 1u) != overflowed.end() && setup_.drops_nonfinite_steps) return false;
+  for (std::size_t i = 0; i < own.slices.size(); ++i) {
+    for (const Slice& slice : own.slices[i]) {
+      if (overflowed[static_cast<std::size_t>(slice.segment)] == 0) continue;
+      std::fill_n(mean.slice(slice), slice.count, 0.0f);
+    }
+    options_.update->update(own.range.first + i, own.slices[i], mean, step.step);
+  }
+  return true;
+}
+
+float Round::decode_local(int local_worker, int segment, std::span<float> out, Stream& stream) {
+  TERNGRAD_REQUIRE(local_worker >= 0 && local_worker < setup_.workers.num_local_workers, "[exchange] no local worker ",
+                   local_worker);
+  TERNGRAD_REQUIRE(segment >= 0 && segment < setup_.layout.num_segments(), "[exchange] no tensor ", segment);
+  TERNGRAD_REQUIRE(static_cast<std::int64_t>(out.size()) == setup_.layout.segment(segment).num_elements,
+                   "[exchange] tensor '", setup_.layout.segment(segment).name, "' has ",
+                   setup_.layout.segment(segment).num_elements, " elements, out holds ", out.size());
+  TERNGRAD_REQUIRE((has_run_ && !flags_.is_dropped(stream)) || out.empty(),
+                   "[exchange] the last step sent nothing of tensor ", segment);
+  const auto group = static_cast<std::size_t>(plan_.group_of(segment));
+  return coders_[group]->decode_sent(local_worker, segment, out, stream);
+}
+
+void Round::update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+                          Stream& stream) {
+  TERNGRAD_REQUIRE(has_run_, "[exchange] no step has run that could be kept");
+  for (const auto& coder : coders_) coder->update_memory(what, encoded, kept, flags_.skip(), stream);
+}
+
+}  // namespace terngrad
