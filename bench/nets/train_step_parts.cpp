@@ -7,7 +7,7 @@
 #include "bench/nets/train_step_subject.h"
 #include "compress/codec/coder.h"
 #include "compress/exchange/compressed_all_reduce.h"
-#include "compress/exchange/device_payloads.h"
+#include "compress/transport/device_payloads.h"
 #include "datasets/device_examples.h"
 #include "kernels/optimizer/optimizer.h"
 #include "kernels/runtime/copy.h"

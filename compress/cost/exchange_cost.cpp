@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "compress/exchange/wire_bytes.h"
+#include "compress/route/wire_bytes.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/worker_tree.h"
 

@@ -22,7 +22,7 @@
 // which add all_reduce_bytes(L, P) to V. Low-rank tensors take two such exchanges, one per factor, the first with all
 // other tensors too: bytes and rounds add up. With one worker per process and equal shards, V is (N - 1) (S + G) for
 // all_gather, and (N - 1) S + (N - 1) / N (G + F) for scatter_reduce, with F the whole mean; shards are nearly equal
-// (compress/exchange/codec_shards.h). The exchange takes
+// (compress/route/codec_shards.h). The exchange takes
 //
 //   T = C + rounds latency + V / bandwidth,   C = encode + check + decode
 //
@@ -43,7 +43,7 @@
 
 #include "compress/cost/link_model.h"
 #include "compress/cost/spread.h"
-#include "compress/exchange/exchange_algorithm.h"
+#include "compress/route/exchange_algorithm.h"
 
 namespace terngrad {
 

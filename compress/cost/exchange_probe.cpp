@@ -15,6 +15,8 @@
 #include "compress/memory/factor_state.h"
 #include "compress/wire/gradient_transport.h"
 #include "kernels/runtime/buffer.h"
+#include "compress/exchange/part_clock.h"
+#include "compress/transport/exchange_peers.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {

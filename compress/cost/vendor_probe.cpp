@@ -7,7 +7,7 @@
 #include "compress/comm/all_gather_doubles.h"
 #include "compress/cost/probe_samples.h"
 #include "compress/exchange/vendor_all_reduce.h"
-#include "compress/exchange/wire_bytes.h"
+#include "compress/route/wire_bytes.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/errors.h"
 

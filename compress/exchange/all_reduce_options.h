@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "compress/exchange/exchange_algorithm.h"
+#include "compress/route/exchange_algorithm.h"
 #include "compress/exchange/on_nonfinite.h"
-#include "compress/exchange/shard_owners.h"
+#include "compress/route/shard_owners.h"
 #include "compress/plan/codec_plan.h"
 
 namespace terngrad {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compress/exchange/bucket_plan.h"
-#include "compress/exchange/exchange_algorithm.h"
+#include "compress/route/exchange_algorithm.h"
 #include "compress/plan/codec_plan.h"
 #include "kernels/tensor/slice.h"
 

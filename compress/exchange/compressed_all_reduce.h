@@ -2,21 +2,25 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <vector>
 
 #include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/gradient_exchange.h"
 #include "compress/exchange/nonfinite.h"
-#include "compress/exchange/round.h"
 #include "compress/memory/factor_state.h"
+#include "compress/transport/exchange_peers.h"
 #include "kernels/runtime/device.h"
 
 namespace terngrad {
 
+class Round;
+enum class MemoryUpdate;
+struct DeviceStep;
+
 /// Exchanges the gradients of all tensors in one Round. The mean has the same bits for every algorithm and any number
 /// of processes (contract B2).
-class CompressedAllReduce : public GradientExchange {
+class CompressedAllReduce final : public GradientExchange {
  public:
   /// @param peers   the workers and what connects them: a WorkerGroup for gradients in host memory, or the workers of
   ///                this rank and a DeviceCommunicator for gradients in the memory of the stream's device
@@ -31,6 +35,7 @@ class CompressedAllReduce : public GradientExchange {
                       const CompressedAllReduceOptions& options);
   CompressedAllReduce(const Layout& layout, CodecPlan plan, const ExchangePeers& peers,
                       const CompressedAllReduceOptions& options, const Stream& stream);
+  ~CompressedAllReduce() override;
 
   ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
   float decode_local(int local_worker, int segment, std::span<float> out) override;
@@ -46,17 +51,16 @@ class CompressedAllReduce : public GradientExchange {
   ExchangeReport report(std::uint64_t step);
   /// Submits the start of a new run: clears the non-finite state of earlier steps.
   void forget_nonfinite() { flags_.forget(stream_); }
+  /// PartExchange::update_memory.
   void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-                     Stream& stream) {
-    round_.update_memory(what, encoded, kept, stream);
-  }
+                     Stream& stream);
 
-  const Round& round() const { return round_; }
-  const CodecPlan& plan() const { return round_.plan(); }
-  const Layout& layout() const { return round_.layout(); }
+  const Round& round() const { return *round_; }
+  const CodecPlan& plan() const;
+  const Layout& layout() const;
   Stream& stream() { return stream_; }
   /// The algorithm in use, kAuto resolved.
-  ExchangeAlgorithm algorithm() const { return round_.route().algorithm; }
+  ExchangeAlgorithm algorithm() const;
 
  private:
   OnNonfinite policy_;
@@ -64,7 +68,7 @@ class CompressedAllReduce : public GradientExchange {
   Stream stream_;
   NonfiniteFlags flags_;
   FactorState factors_;
-  Round round_;
+  std::unique_ptr<Round> round_;
 };
 
 }  // namespace terngrad

@@ -4,8 +4,10 @@
 #include <memory>
 #include <utility>
 
-#include "compress/exchange/downlink_forms.h"
-#include "compress/exchange/exchange_algorithm.h"
+#include "compress/route/downlink_forms.h"
+#include "compress/route/exchange_algorithm.h"
+#include "compress/exchange/part_clock.h"
+#include "compress/transport/exchange_peers.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/stopwatch.h"
 

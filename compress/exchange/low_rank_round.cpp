@@ -3,7 +3,13 @@
 #include <utility>
 
 #include "compress/codec/memory_update.h"
+#include "compress/exchange/all_reduce_options.h"
+#include "compress/exchange/mean_check.h"
+#include "compress/exchange/nonfinite.h"
 #include "compress/exchange/overflow.h"
+#include "compress/exchange/part_clock.h"
+#include "compress/exchange/round.h"
+#include "compress/transport/exchange_peers.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
@@ -33,8 +39,8 @@ LowRankRound::LowRankRound(const Layout& layout, const CodecPlan& plan, const Pa
       num_local_workers_(context.peers.group.num_local_workers),
       factors_(layout, plan, context.peers.group.num_workers, num_local_workers_, context.factors),
       flags_(context.flags),
-      mean_check_(setup_of(layout, context, numbers), factors_.rounds().segments,
-                  max_mean(context.options.mean_factor)) {
+      mean_check_(std::make_unique<MeanCheck>(setup_of(layout, context, numbers), factors_.rounds().segments,
+                                              max_mean(context.options.mean_factor))) {
   TERNGRAD_REQUIRE(context.options.update == nullptr,
                    "[low_rank] an update of shards needs a mean that is found in one round");
   const LowRankRounds& rounds = factors_.rounds();
@@ -52,6 +58,10 @@ LowRankRound::LowRankRound(const Layout& layout, const CodecPlan& plan, const Pa
     bytes_.add_part(second_->bytes());
   }
 }
+
+LowRankRound::~LowRankRound() = default;
+
+void LowRankRound::commit(Stream& stream) { factors_.commit(flags_.skip(), stream); }
 
 void LowRankRound::run(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step,
                        Stream& stream, PartClock& clock) {
@@ -73,7 +83,7 @@ void LowRankRound::run(std::span<const TensorTable> gradients, const TensorTable
   bytes_.add_part(second_->bytes());
   clock.start(stream);
   factors_.write_mean(mean, stream);
-  mean_check_.submit(
+  mean_check_->submit(
       mean, {.report = flags_.means(), .skip = flags_.skip_flag(), .stop_latched = flags_.stop_latched()}, stream);
   clock.lap(&ExchangeReport::decode_seconds, stream);
 }

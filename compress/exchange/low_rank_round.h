@@ -6,12 +6,12 @@
 #include <span>
 #include <vector>
 
-#include "compress/exchange/mean_check.h"
 #include "compress/exchange/part_exchange.h"
-#include "compress/exchange/round.h"
 #include "compress/memory/factor_rounds.h"
 
 namespace terngrad {
+
+class MeanCheck;
 
 /// PowerSGD (Vogels et al., NeurIPS 2019; compress/codecs/powersgd_codec.h) for the tensors with that codec, beside
 /// tensors with other codecs. Runs two rounds:
@@ -32,6 +32,7 @@ class LowRankRound final : public PartExchange {
   /// @param plan  of the layout's tensors, of which some are of low rank
   /// @throws InvalidArgument as Round, and for an update of shards, whose owners lack whole tensors
   LowRankRound(const Layout& layout, const CodecPlan& plan, const PartContext& context, std::vector<int> numbers);
+  ~LowRankRound() override;
 
   void run(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step, Stream& stream,
            PartClock& clock) override;
@@ -39,7 +40,7 @@ class LowRankRound final : public PartExchange {
   float decode_local(int local_worker, int segment, std::span<float> out, Stream& stream) override;
   void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
                      Stream& stream) override;
-  void commit(Stream& stream) override { factors_.commit(flags_.skip(), stream); }
+  void commit(Stream& stream) override;
   std::vector<const Round*> rounds() const override { return {first_.get(), second_.get()}; }
 
  private:
@@ -50,7 +51,7 @@ class LowRankRound final : public PartExchange {
   FactorRounds factors_;
   NonfiniteFlags& flags_;
   std::unique_ptr<Round> first_, second_;
-  MeanCheck mean_check_;  // for low-rank tensors
+  std::unique_ptr<MeanCheck> mean_check_;  // for low-rank tensors
   ExchangeBytes bytes_;
   bool has_run_ = false;  // at least one step has run
 };

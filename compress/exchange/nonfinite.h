@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "compress/exchange/gradient_exchange.h"
+#include "compress/route/exchange_report.h"
 #include "compress/exchange/on_nonfinite.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/device.h"

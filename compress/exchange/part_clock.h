@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "compress/exchange/gradient_exchange.h"
+#include "compress/route/exchange_report.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/stream_timer.h"
 

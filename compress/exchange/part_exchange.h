@@ -8,9 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/exchange/exchange_peers.h"
-#include "compress/exchange/gradient_exchange.h"
-#include "compress/exchange/part_clock.h"
+#include "compress/route/exchange_report.h"
 #include "kernels/runtime/device_step.h"
 #include "kernels/tensor/slice.h"
 
@@ -20,9 +18,12 @@ class CodecPlan;
 class FactorState;
 class Layout;
 class NonfiniteFlags;
+class PartClock;
 class Round;
+class Stream;
 enum class MemoryUpdate;
 struct CompressedAllReduceOptions;
+struct ExchangePeers;
 
 /// Exchanges one part (set of tensors) of a step. All ranks call it for the same parts in the same order. On the CPU a
 /// call has done its work when it returns. On a GPU it submits work to the stream without waiting, unless a codec goes
@@ -51,7 +52,7 @@ class PartExchange {
   virtual std::vector<const Round*> rounds() const = 0;
 };
 
-/// What all parts of a step share.
+/// Arguments that all parts of a step share.
 struct PartContext {
   const ExchangePeers& peers;
   const CompressedAllReduceOptions& options;

@@ -5,9 +5,14 @@
 #include <bit>
 #include <utility>
 
-#include "compress/exchange/device_transport.h"
-#include "compress/exchange/message_transport.h"
+#include "compress/transport/downlink.h"
+#include "compress/transport/exchange_peers.h"
+#include "compress/transport/transport.h"
+#include "compress/wire/gradient_transport.h"
+#include "compress/exchange/mean_check.h"
+#include "compress/exchange/nonfinite.h"
 #include "compress/exchange/overflow.h"
+#include "compress/exchange/part_clock.h"
 #include "compress/exchange/shard_update.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
@@ -82,24 +87,6 @@ std::uint64_t exchange_fingerprint(const Layout& layout, const CodecPlan& plan, 
   return hash.value();
 }
 
-std::unique_ptr<Transport> make_transport(const CoderSetup& setup, const CodecPlan& plan, const PartContext& context,
-                                          const Route& route, std::uint64_t fingerprint) {
-  const CompressedAllReduceOptions& options = context.options;
-  if (context.peers.device != nullptr) {
-    const DeviceTransportOptions own{.route = route, .downlink_codec = options.downlink_codec, .owners = options.owners};
-    return std::make_unique<DeviceTransport>(setup.layout, plan, setup.workers, context.peers.device, own,
-                                             setup.device);
-  }
-  return std::make_unique<MessageTransport>(
-      setup.layout, plan, context.peers.group,
-      MessageTransportOptions{.route = route,
-                              .is_chosen = options.algorithm == ExchangeAlgorithm::kAuto,
-                              .downlink_codec = options.downlink_codec,
-                              .owners = options.owners,
-                              .context = {options.run_id, fingerprint, 0, {}},
-                              .filter = context.peers.filter});
-}
-
 std::vector<std::unique_ptr<Coder>> coders_of(const CodecPlan& plan, const CoderSetup& setup, Transport& transport) {
   std::vector<std::unique_ptr<Coder>> coders;
   for (std::size_t group = 0; group < plan.groups().size(); ++group) {
@@ -117,17 +104,27 @@ Round::Round(const Layout& layout, CodecPlan plan, const PartContext& context, s
       plan_(std::move(plan)),
       route_(route_of(setup_.layout, plan_, context)),
       fingerprint_(exchange_fingerprint(setup_.layout, plan_, context, route_.algorithm)),
-      transport_(make_transport(setup_, plan_, context, route_, fingerprint_)),
+      transport_(make_transport(setup_.layout, plan_, context.peers,
+                                {.route = route_,
+                                 .is_chosen = options_.algorithm == ExchangeAlgorithm::kAuto,
+                                 .downlink_codec = options_.downlink_codec,
+                                 .owners = options_.owners,
+                                 .context = {options_.run_id, fingerprint_, 0, {}}},
+                                setup_.device)),
       coders_(coders_of(plan_, setup_, *transport_)),
-      downlink_(setup_, plan_, coders_, transport_->forms(), transport_->mean_parts(),
-                transport_->others_read_mean()),
+      downlink_(std::make_unique<Downlink>(setup_, plan_, coders_, transport_->forms(), transport_->mean_parts(),
+                                           transport_->others_read_mean())),
       max_mean_(max_mean(options_.mean_factor)),
-      mean_check_(setup_, overflowing_tensors(coders_, options_.mean_factor), max_mean_),
+      mean_check_(std::make_unique<MeanCheck>(setup_, overflowing_tensors(coders_, options_.mean_factor), max_mean_)),
       whole_(whole_segments(setup_.layout)),
       flags_(context.flags) {
   Stream stream = context.stream;
   stream.synchronize();
 }
+
+Round::~Round() = default;
+
+ExchangeBytes Round::bytes() const { return transport_->bytes(); }
 
 std::set<std::string> Round::codecs_through_host() const {
   std::set<std::string> names;
@@ -174,22 +171,22 @@ void Round::run(std::span<const TensorTable> gradients, const TensorTable& mean,
 }
 
 void Round::return_mean(const TensorTable& mean, const DeviceStep& step, Stream& stream, PartClock& clock) {
-  downlink_.measure(mean, stream);
+  downlink_->measure(mean, stream);
   clock.lap(&ExchangeReport::decode_seconds, stream);
-  transport_->share_maxima(coders_, downlink_, stream);
+  transport_->share_maxima(coders_, *downlink_, stream);
   clock.lap(&ExchangeReport::wire_seconds, stream);
-  downlink_.scale(stream);
+  downlink_->scale(stream);
   if (options_.update != nullptr && !update_shards(mean, step, stream)) return;
   clock.lap(&ExchangeReport::decode_seconds, stream);
-  transport_->begin_mean(downlink_);
-  downlink_.encode(mean, step, stream);
+  transport_->begin_mean(*downlink_);
+  downlink_->encode(mean, step, stream);
   clock.lap(&ExchangeReport::encode_seconds, stream);
-  transport_->return_mean(downlink_, stream);
+  transport_->return_mean(*downlink_, stream);
   clock.lap(&ExchangeReport::wire_seconds, stream);
-  downlink_.decode(mean, stream);
+  downlink_->decode(mean, stream);
   if (options_.update != nullptr) return;
   for (const auto& coder : coders_) coder->finish(mean, whole_, step, stream);
-  mean_check_.submit(
+  mean_check_->submit(
       mean, {.report = flags_.means(), .skip = flags_.skip_flag(), .stop_latched = flags_.stop_latched()}, stream);
 }
 

@@ -10,15 +10,15 @@
 
 #include "compress/codec/coder.h"
 #include "compress/exchange/all_reduce_options.h"
-#include "compress/exchange/downlink.h"
-#include "compress/exchange/mean_check.h"
-#include "compress/exchange/nonfinite.h"
 #include "compress/exchange/part_exchange.h"
-#include "compress/exchange/route.h"
-#include "compress/exchange/transport.h"
 #include "compress/plan/codec_plan.h"
+#include "compress/route/route.h"
 
 namespace terngrad {
+
+class Downlink;
+class MeanCheck;
+class Transport;
 
 /// Measures, encodes, moves, aggregates and decodes the gradients of all workers along one Route, on the CPU or a GPU.
 /// The mean has the same bits on every route, for any number of ranks and on any device (contracts B1, B2).
@@ -30,12 +30,13 @@ class Round final : public PartExchange {
   /// without kernels whose payloads have no fixed size
   Round(const Layout& layout, CodecPlan plan, const PartContext& context, std::vector<int> numbers);
   // Not copyable or movable: members hold references to plan_.
+  ~Round() override;
   Round(const Round&) = delete;
   Round& operator=(const Round&) = delete;
 
   void run(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step, Stream& stream,
            PartClock& clock) override;
-  ExchangeBytes bytes() const override { return transport_->bytes(); }
+  ExchangeBytes bytes() const override;
   float decode_local(int local_worker, int segment, std::span<float> out, Stream& stream) override;
   void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
                      Stream& stream) override;
@@ -66,9 +67,9 @@ class Round final : public PartExchange {
   std::uint64_t fingerprint_;
   std::unique_ptr<Transport> transport_;
   std::vector<std::unique_ptr<Coder>> coders_;  // one per group of the plan
-  Downlink downlink_;
+  std::unique_ptr<Downlink> downlink_;
   float max_mean_;
-  MeanCheck mean_check_;
+  std::unique_ptr<MeanCheck> mean_check_;
   std::vector<Slice> whole_;  // slices of all tensors
   NonfiniteFlags& flags_;
   bool has_run_ = false;  // at least one step was encoded

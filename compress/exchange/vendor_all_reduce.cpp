@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "compress/exchange/overflow.h"
-#include "compress/exchange/wire_bytes.h"
+#include "compress/route/wire_bytes.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/stopwatch.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "compress/exchange/all_reduce_options.h"
-#include "compress/exchange/gradient_exchange.h"
+#include "compress/route/exchange_report.h"
 
 namespace terngrad::python {
 

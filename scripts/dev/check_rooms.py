@@ -28,7 +28,7 @@ LIBRARIES = {
 # Floors from bottom to top; rooms of one floor must not include each other.
 FLOORS = {
     "kernels": [["runtime"], ["tensor"], ["random"], ["statistics", "optimizer", "factors"], ["codes"], ["sparse"]],
-    "compress": [["comm"], ["codec"], ["codecs"], ["plan"], ["wire", "memory"], ["exchange"], ["cost"]],
+    "compress": [["comm"], ["codec"], ["codecs"], ["plan"], ["wire", "memory"], ["route"], ["transport"], ["exchange"], ["cost"]],
     "nets": [],
     "datasets": [],
     "trainers": [["io", "optim"], ["checkpoint", "loop"], ["async", "command_line"], ["options"], ["launch", "evaluate", "inspect", "records"], ["hooks"], ["run"], ["commands"]],

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compress/exchange/compressed_all_reduce.h"
-#include "compress/exchange/wire_bytes.h"
+#include "compress/route/wire_bytes.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 
 #include "compress/codec/coder.h"
 #include "compress/codecs/ternary_spec.h"
-#include "compress/exchange/downlink.h"
+#include "compress/transport/downlink.h"
 #include "compress/plan/codec_plan.h"
 #include "support/gradients.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/exchange/gradient_exchange.h"
+#include "compress/route/exchange_report.h"
 #include "compress/exchange/nonfinite.h"
 #include "compress/wire/push_messages.h"
 #include "kernels/runtime/buffer.h"

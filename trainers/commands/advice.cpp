@@ -7,7 +7,7 @@
 #include <iterator>
 #include <utility>
 
-#include "compress/exchange/wire_bytes.h"
+#include "compress/route/wire_bytes.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/version.h"
 #include "trainers/launch/progress.h"

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "compress/exchange/gradient_exchange.h"
+#include "compress/route/exchange_report.h"
 #include "trainers/loop/hook.h"
 #include "trainers/loop/part_seconds.h"
 #include "trainers/loop/push_counts.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "compress/exchange/wire_bytes.h"
+#include "compress/route/wire_bytes.h"
 #include "trainers/hooks/interval.h"
 
 namespace terngrad {

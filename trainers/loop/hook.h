@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "compress/comm/communicator.h"
-#include "compress/exchange/gradient_exchange.h"
+#include "compress/route/exchange_report.h"
 #include "compress/plan/telemetry.h"
 #include "nets/net.h"
 #include "trainers/loop/push_counts.h"

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "compress/exchange/bucketed_exchange.h"
 #include "compress/memory/factor_state.h"
 #include "compress/plan/telemetry.h"
 #include "datasets/pipeline.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compress/comm/communicator.h"
-#include "compress/exchange/shard_owners.h"
+#include "compress/route/shard_owners.h"
 #include "compress/exchange/shard_update.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/tensor/layout.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compress/comm/communicator.h"
-#include "compress/exchange/gradient_exchange.h"
+#include "compress/route/exchange_report.h"
 #include "nets/net.h"
 #include "trainers/optim/transform_counts.h"
 

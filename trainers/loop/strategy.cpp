@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compress/exchange/bucketed_exchange.h"
 #include "compress/exchange/nonfinite.h"
 #include "compress/memory/worker_memory.h"
 #include "kernels/runtime/errors.h"

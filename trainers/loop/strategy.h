@@ -5,13 +5,13 @@
 #include <span>
 #include <string>
 
-#include "compress/exchange/bucketed_exchange.h"
 #include "compress/exchange/gradient_exchange.h"
 #include "compress/exchange/on_nonfinite.h"
 #include "kernels/tensor/layout.h"
 
 namespace terngrad {
 
+class BucketedExchange;
 class FactorState;
 class WorkerMemory;
 

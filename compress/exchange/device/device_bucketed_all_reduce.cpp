@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "compress/exchange/part_clock.h"
+#include "compress/transport/exchange_peers.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {

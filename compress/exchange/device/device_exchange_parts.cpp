@@ -3,7 +3,9 @@
 #include <utility>
 #include <vector>
 
-#include "compress/exchange/downlink_forms.h"
+#include "compress/route/downlink_forms.h"
+#include "compress/exchange/part_clock.h"
+#include "compress/transport/exchange_peers.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {

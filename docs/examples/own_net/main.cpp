@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "compress/exchange/compressed_all_reduce.h"
-#include "compress/exchange/wire_bytes.h"
+#include "compress/route/wire_bytes.h"
 #include "datasets/dataset.h"
 #include "kernels/runtime/device.h"
 #include "nets/net.h"

@@ -7,6 +7,7 @@
 #include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/nonfinite.h"
 #include "compress/memory/factor_state.h"
+#include "compress/transport/exchange_peers.h"
 
 namespace terngrad::part_exchange_test {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/exchange/wire_bytes.h"
+#include "compress/route/wire_bytes.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/bfloat16.h"
 #include "kernels/tensor/float16.h"

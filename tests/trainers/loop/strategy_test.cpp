@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compress/exchange/bucketed_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "kernels/runtime/errors.h"
 #include "tests/support/bits.h"
 #include "tests/trainers/temporary_directory.h"

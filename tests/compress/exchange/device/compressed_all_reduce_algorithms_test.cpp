@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "compress/exchange/compressed_all_reduce.h"
-#include "compress/exchange/exchange_algorithm.h"
-#include "compress/exchange/wire_bytes.h"
+#include "compress/route/exchange_algorithm.h"
+#include "compress/route/wire_bytes.h"
 #include "compress/plan/codec_plan.h"
 #include "kernels/runtime/captured_graph.h"
 #include "support/cuda_device.h"

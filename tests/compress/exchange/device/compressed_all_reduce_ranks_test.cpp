@@ -172,18 +172,5 @@ TEST_F(CudaCompressedAllReduceOfRanks, CountADamagedTensorAsZeroIfAsked) {
   expect_cpus_bits(damaged_gradients(), options, kAllSizes);
 }
 
-TEST_F(CudaCompressedAllReduceOfRanks, RefuseWorkersOfAnotherRank) {
-  Stream stream(Device::cuda());
-  const auto meeting = std::make_shared<testing::Meeting>(2);
-  const auto second = std::make_shared<testing::ThreadDeviceCommunicator>(meeting, 1);
-  EXPECT_NO_THROW(CompressedAllReduce(mixed_layout(), {worker_range(5, 1, 2), second}, options_with({}), stream));
-  EXPECT_THROW(CompressedAllReduce(mixed_layout(), {worker_range(5, 0, 2), second}, options_with({}), stream),
-               InvalidArgument);
-  EXPECT_THROW(CompressedAllReduce(mixed_layout(), {worker_range(1, 0, 1), second}, options_with({}), stream),
-               InvalidArgument);
-  // Several ranks need a communicator.
-  EXPECT_THROW(CompressedAllReduce(mixed_layout(), {worker_range(5, 1, 2), make_self_device_communicator()}, options_with({}), stream), InvalidArgument);
-}
-
 }  // namespace
 }  // namespace terngrad::device_compressed_all_reduce_ranks_test

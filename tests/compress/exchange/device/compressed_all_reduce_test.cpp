@@ -64,7 +64,7 @@ TEST_F(CudaCompressedAllReduce, OfACodecWithoutKernelsGoesThroughTheHostAndSaysS
     CompressedAllReduce cpu(layout, CodecPlan::with_codec(layout, codec),
                             make_worker_group(3, make_self_communicator()), options);
     OnDevice cuda(layout, workers, CodecPlan::with_codec(layout, codec), options);
-    EXPECT_EQ(cuda.exchange.codecs_through_host(), std::vector<std::string>{"bytes"});
+    EXPECT_EQ(cuda.exchange.round().codecs_through_host(), std::set<std::string>{"bytes"});
     for (const std::uint64_t step : {std::uint64_t{3}, std::uint64_t{4}}) {
       Tensors expected = blank_tensors(layout);
       cpu.exchange(testing::tables(workers, 0, 3), expected.table, step);
