@@ -12,6 +12,7 @@
 #include "compress/comm/device_communicator.h"
 #include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/bucketed_layout.h"
+#include "compress/exchange/gradient_exchange.h"
 #include "compress/exchange/nonfinite.h"
 #include "compress/exchange/part_exchange.h"
 #include "compress/memory/factor_state.h"

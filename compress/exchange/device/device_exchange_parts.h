@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "compress/comm/device_communicator.h"
 #include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/nonfinite.h"
 #include "compress/exchange/part_exchange.h"

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "compress/codecs/ternary_spec.h"
+#include "compress/exchange/round.h"
 #include "kernels/runtime/captured_graph.h"
 #include "kernels/runtime/errors.h"
 #include "support/bytes_codec.h"

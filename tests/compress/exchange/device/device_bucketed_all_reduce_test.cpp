@@ -14,6 +14,7 @@
 
 #include "compress/codecs/ternary_spec.h"
 #include "compress/comm/nccl/nccl_communicator.h"
+#include "compress/exchange/round.h"
 #include "kernels/runtime/captured_graph.h"
 #include "kernels/runtime/errors.h"
 #include "support/cuda_device.h"
