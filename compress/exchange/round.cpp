@@ -117,6 +117,7 @@ Round::Round(const Layout& layout, CodecPlan plan, const PartContext& context, s
       max_mean_(max_mean(options_.mean_factor)),
       mean_check_(std::make_unique<MeanCheck>(setup_, overflowing_tensors(coders_, options_.mean_factor), max_mean_)),
       whole_(whole_segments(setup_.layout)),
+      wire_time_(transport_->reaches_others() ? &ExchangeReport::wire_seconds : &ExchangeReport::decode_seconds),
       flags_(context.flags) {
   Stream stream = context.stream;
   stream.synchronize();
@@ -152,7 +153,7 @@ void Round::run(std::span<const TensorTable> gradients, const TensorTable& mean,
   for (const auto& coder : coders_) coder->measure(gradients, step, stream);
   clock.lap(&ExchangeReport::measure_seconds, stream);
   transport_->share_scalers(coders_, stream);
-  clock.lap(&ExchangeReport::wire_seconds, stream);
+  clock.lap(wire_time_, stream);
   const std::uint64_t count_before = flags_.count_on_cpu();
   for (const auto& coder : coders_) {
     coder->combine_scalers(flags_.gradients(), flags_.skip_flag(), flags_.stop_latched(), stream);
@@ -162,7 +163,7 @@ void Round::run(std::span<const TensorTable> gradients, const TensorTable& mean,
   for (const auto& coder : coders_) coder->encode(gradients, step, stream);
   clock.lap(&ExchangeReport::encode_seconds, stream);
   transport_->move_payloads(coders_, stream);
-  clock.lap(&ExchangeReport::wire_seconds, stream);
+  clock.lap(wire_time_, stream);
   for (std::size_t group = 0; group < coders_.size(); ++group) {
     coders_[group]->aggregate(mean, transport_->forms().unit(plan_.groups()[group].segments.front()), stream);
   }
@@ -174,7 +175,7 @@ void Round::return_mean(const TensorTable& mean, const DeviceStep& step, Stream&
   downlink_->measure(mean, stream);
   clock.lap(&ExchangeReport::decode_seconds, stream);
   transport_->share_maxima(coders_, *downlink_, stream);
-  clock.lap(&ExchangeReport::wire_seconds, stream);
+  clock.lap(wire_time_, stream);
   downlink_->scale(stream);
   if (options_.update != nullptr && !update_shards(mean, step, stream)) return;
   clock.lap(&ExchangeReport::decode_seconds, stream);
@@ -182,7 +183,7 @@ void Round::return_mean(const TensorTable& mean, const DeviceStep& step, Stream&
   downlink_->encode(mean, step, stream);
   clock.lap(&ExchangeReport::encode_seconds, stream);
   transport_->return_mean(*downlink_, stream);
-  clock.lap(&ExchangeReport::wire_seconds, stream);
+  clock.lap(wire_time_, stream);
   downlink_->decode(mean, stream);
   if (options_.update != nullptr) return;
   for (const auto& coder : coders_) coder->finish(mean, whole_, step, stream);

@@ -28,6 +28,7 @@ class DeviceTransport final : public Transport {
   const DownlinkForms& forms() const override { return forms_; }
   std::span<MeanPart> mean_parts() override { return mean_payloads_.parts(); }
   bool others_read_mean() const override { return communicator_->size() > 1; }
+  bool reaches_others() const override { return communicator_->size() > 1; }
 
   void begin(std::uint64_t /*step*/) override {}
   void share_scalers(Coders coders, Stream& stream) override;

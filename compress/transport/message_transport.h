@@ -27,6 +27,7 @@ class MessageTransport final : public Transport {
   const DownlinkForms& forms() const override { return forms_; }
   std::span<MeanPart> mean_parts() override;
   bool others_read_mean() const override { return forms_.travels(); }
+  bool reaches_others() const override { return sends_messages(); }
 
   void begin(std::uint64_t step) override;
   void share_scalers(Coders coders, Stream& stream) override;

@@ -50,6 +50,8 @@ class Transport {
   virtual std::span<MeanPart> mean_parts() = 0;
   /// True if other ranks read this rank's parts of the mean.
   virtual bool others_read_mean() const = 0;
+  /// True if anything leaves this rank.
+  virtual bool reaches_others() const = 0;
 
   /// Begins a step, whose bytes are counted from here on.
   virtual void begin(std::uint64_t step) = 0;
