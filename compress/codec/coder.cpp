@@ -219,8 +219,7 @@ float Coder::decode_sent(int local_worker, int segment, std::span<float> out, St
     const Slice& slice = encoded_[i].slice;
     if (slice.segment != segment) continue;
     const auto worker = static_cast<std::size_t>(local_worker);
-    const EncodedSlice sent =
-        on_cpu ? sent_slice(i, worker) : sent_slice_on_gpu(i, worker, row, payload, stream);
+    const EncodedSlice sent = on_cpu ? sent_slice(i, worker) : sent_slice_on_gpu(i, worker, row, payload, stream);
     codec_.decode(sent, out.subspan(static_cast<std::size_t>(slice.first), static_cast<std::size_t>(slice.count)));
     for (const float scaler : sent.scalers) max = std::max(max, scaler);
   }

@@ -10,13 +10,13 @@
 #include "compress/cost/recorded_peers.h"
 #include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/nonfinite.h"
+#include "compress/exchange/part_clock.h"
 #include "compress/exchange/part_exchange.h"
 #include "compress/exchange/round.h"
 #include "compress/memory/factor_state.h"
+#include "compress/transport/exchange_peers.h"
 #include "compress/wire/gradient_transport.h"
 #include "kernels/runtime/buffer.h"
-#include "compress/exchange/part_clock.h"
-#include "compress/transport/exchange_peers.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {

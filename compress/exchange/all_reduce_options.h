@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "compress/route/exchange_algorithm.h"
 #include "compress/exchange/on_nonfinite.h"
-#include "compress/route/shard_owners.h"
 #include "compress/plan/codec_plan.h"
+#include "compress/route/exchange_algorithm.h"
+#include "compress/route/shard_owners.h"
 
 namespace terngrad {
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "compress/route/downlink_forms.h"
 #include "compress/exchange/part_clock.h"
+#include "compress/route/downlink_forms.h"
 #include "compress/transport/exchange_peers.h"
 #include "kernels/runtime/errors.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "compress/exchange/bucket_plan.h"
-#include "compress/route/exchange_algorithm.h"
 #include "compress/plan/codec_plan.h"
+#include "compress/route/exchange_algorithm.h"
 #include "kernels/tensor/slice.h"
 
 namespace terngrad {

@@ -4,9 +4,9 @@
 #include <memory>
 #include <utility>
 
+#include "compress/exchange/part_clock.h"
 #include "compress/route/downlink_forms.h"
 #include "compress/route/exchange_algorithm.h"
-#include "compress/exchange/part_clock.h"
 #include "compress/transport/exchange_peers.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/stopwatch.h"
@@ -53,8 +53,8 @@ ExchangeReport ExchangeParts::exchange(std::span<const int> segments, std::span<
     CodecPlan plan(this->plan(), part.layout, part.segments);
     CompressedAllReduceOptions own = options_;
     own.algorithm = algorithm_of_part(options_.algorithm, this->plan(), plan);
-    part.exchange = make_part_exchange(part.layout, std::move(plan), {workers_, own, stream_, flags_, factors_},
-                                       part.segments);
+    part.exchange =
+        make_part_exchange(part.layout, std::move(plan), {workers_, own, stream_, flags_, factors_}, part.segments);
   }
   has_failed_ = true;  // reset at the end, unless this throws
   auto mark = std::chrono::steady_clock::now();

@@ -23,10 +23,7 @@ CompressedAllReduceOptions of_second_round(CompressedAllReduceOptions options) {
 }
 
 CoderSetup setup_of(const Layout& layout, const PartContext& context, const std::vector<int>& numbers) {
-  return {.layout = layout,
-          .workers = context.peers.group,
-          .device = context.stream.device(),
-          .numbers = numbers};
+  return {.layout = layout, .workers = context.peers.group, .device = context.stream.device(), .numbers = numbers};
 }
 
 }  // namespace
@@ -50,9 +47,9 @@ LowRankRound::LowRankRound(const Layout& layout, const CodecPlan& plan, const Pa
   }
   first_ = std::make_unique<Round>(rounds.first, rounds.first_plan, context, std::move(numbers));
   const CompressedAllReduceOptions options = of_second_round(context.options);
-  second_ = std::make_unique<Round>(
-      rounds.second, rounds.second_plan,
-      PartContext{context.peers, options, context.stream, context.flags, context.factors}, std::move(second_numbers));
+  second_ = std::make_unique<Round>(rounds.second, rounds.second_plan,
+                                    PartContext{context.peers, options, context.stream, context.flags, context.factors},
+                                    std::move(second_numbers));
   if (context.peers.device != nullptr) {
     bytes_ = first_->bytes();
     bytes_.add_part(second_->bytes());

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "compress/route/exchange_report.h"
 #include "compress/exchange/on_nonfinite.h"
+#include "compress/route/exchange_report.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/device.h"
 #include "kernels/statistics/scaler_sharing.h"

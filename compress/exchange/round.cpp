@@ -5,15 +5,15 @@
 #include <bit>
 #include <utility>
 
-#include "compress/transport/downlink.h"
-#include "compress/transport/exchange_peers.h"
-#include "compress/transport/transport.h"
-#include "compress/wire/gradient_transport.h"
 #include "compress/exchange/mean_check.h"
 #include "compress/exchange/nonfinite.h"
 #include "compress/exchange/overflow.h"
 #include "compress/exchange/part_clock.h"
 #include "compress/exchange/shard_update.h"
+#include "compress/transport/downlink.h"
+#include "compress/transport/exchange_peers.h"
+#include "compress/transport/transport.h"
+#include "compress/wire/gradient_transport.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 
@@ -59,8 +59,8 @@ Route route_of(const Layout& layout, const CodecPlan& plan, const PartContext& c
                      " takes two rounds, which BucketedAllReduce and ExchangeParts have");
   }
   require_update(plan, context);
-  const ExchangeAlgorithm algorithm = choose_algorithm(options.algorithm, options.owners, options.downlink_codec,
-                                                       layout, plan, workers.num_workers);
+  const ExchangeAlgorithm algorithm =
+      choose_algorithm(options.algorithm, options.owners, options.downlink_codec, layout, plan, workers.num_workers);
   // State that an update keeps per shard outlives the plan if codecs change from step to step, so shards for updates
   // depend on the layout alone; most of their bytes are those of the updated values anyway.
   return make_route(algorithm, layout, plan, num_shards(workers, options.owners), options.update != nullptr);

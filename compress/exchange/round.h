@@ -70,8 +70,8 @@ class Round final : public PartExchange {
   std::unique_ptr<Downlink> downlink_;
   float max_mean_;
   std::unique_ptr<MeanCheck> mean_check_;
-  std::vector<Slice> whole_;                   // slices of all tensors
-  double ExchangeReport::*const wire_time_;    // what moves count as; one rank has no wire
+  std::vector<Slice> whole_;                 // slices of all tensors
+  double ExchangeReport::*const wire_time_;  // what moves count as; one rank has no wire
   NonfiniteFlags& flags_;
   bool has_run_ = false;  // at least one step was encoded
 };

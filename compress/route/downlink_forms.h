@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "compress/codec/codec.h"
-#include "compress/route/downlink_codec.h"
 #include "compress/plan/codec_plan.h"
+#include "compress/route/downlink_codec.h"
 #include "kernels/codes/ternary.h"
 
 namespace terngrad {

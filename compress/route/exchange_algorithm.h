@@ -16,7 +16,7 @@ enum class ExchangeAlgorithm {
   kAllGather,      // every worker gets every worker's message and aggregates it itself
   kScatterReduce,  // worker j aggregates shard j of N and sends the result to all
   kIntegerSum,     // codes are summed in packed lanes by an all-reduce (summable codecs); other tensors use all_gather
-  kAuto,  // fewest bytes over a worker's link (compress/route/route.h), counting each worker as a process,
+  kAuto,           // fewest bytes over a worker's link (compress/route/route.h), counting each worker as a process,
           // so that a run reports the same for any number of processes. With downlink codec sums: scatter_reduce, whose
           // downlink can be sums of codes
 };

@@ -16,14 +16,12 @@ namespace {
 /// Whole tensors, either those whose codes can be added as integers or all others.
 std::vector<Slice> select_summable(const Layout& layout, const CodecPlan& plan, bool summable) {
   std::vector<Slice> slices = whole_segments(layout);
-  std::erase_if(slices,
-                [&](const Slice& slice) { return plan.codec_of(slice.segment).traits().summable != summable; });
+  std::erase_if(slices, [&](const Slice& slice) { return plan.codec_of(slice.segment).traits().summable != summable; });
   return slices;
 }
 
 /// Bytes of scatter_reduce without those of scalers.
-std::int64_t scattered_bytes(const Route& route, DownlinkCodec downlink_codec, const CodecPlan& plan,
-                             int num_workers) {
+std::int64_t scattered_bytes(const Route& route, DownlinkCodec downlink_codec, const CodecPlan& plan, int num_workers) {
   const DownlinkForms forms(plan, downlink_codec, num_workers);
   std::vector<std::int64_t> gradient;
   std::vector<std::int64_t> mean;

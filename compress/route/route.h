@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "compress/plan/codec_plan.h"
 #include "compress/route/downlink_forms.h"
 #include "compress/route/exchange_algorithm.h"
-#include "compress/plan/codec_plan.h"
 #include "kernels/tensor/layout.h"
 #include "kernels/tensor/slice.h"
 
@@ -19,8 +19,8 @@ struct Route {
   /// Slices whose payloads travel in their natural form: one list that every rank gets from every worker, or with
   /// is_scattered the shards, of which each goes to its owner.
   std::vector<std::vector<Slice>> parts = {};
-  bool is_scattered = false;       // owners send the mean of their shards to all ranks
-  std::vector<Slice> lanes = {};   // whole tensors whose codes are added as integers by an all-reduce
+  bool is_scattered = false;      // owners send the mean of their shards to all ranks
+  std::vector<Slice> lanes = {};  // whole tensors whose codes are added as integers by an all-reduce
 };
 
 /// @param num_shards  number of shards of scatter_reduce

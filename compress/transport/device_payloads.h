@@ -11,9 +11,9 @@
 #include "compress/codec/payload_slots.h"
 #include "compress/comm/communicator.h"
 #include "compress/comm/device_communicator.h"
+#include "compress/plan/codec_plan.h"
 #include "compress/route/exchange_report.h"
 #include "compress/route/shard_owners.h"
-#include "compress/plan/codec_plan.h"
 #include "kernels/runtime/device.h"
 
 namespace terngrad {

@@ -41,8 +41,8 @@ std::vector<std::unique_ptr<DevicePayloads>> make_payloads(const Route& route, D
 }  // namespace
 
 DeviceTransport::DeviceTransport(const Layout& layout, const CodecPlan& plan, const WorkerRange& workers,
-                                 std::shared_ptr<DeviceCommunicator> communicator,
-                                 const TransportOptions& options, const Device& device)
+                                 std::shared_ptr<DeviceCommunicator> communicator, const TransportOptions& options,
+                                 const Device& device)
     : plan_(plan),
       workers_(workers),
       owners_(options.owners),
@@ -55,8 +55,8 @@ DeviceTransport::DeviceTransport(const Layout& layout, const CodecPlan& plan, co
                                               .owners = options.owners,
                                               .device = device})),
       forms_(plan, options.downlink_codec, workers.num_workers, options.route.is_scattered),
-      mean_payloads_(layout, plan, forms_,
-                     {.ranks = ranks_, .rank = communicator_->rank(), .owners = options.owners}, device) {
+      mean_payloads_(layout, plan, forms_, {.ranks = ranks_, .rank = communicator_->rank(), .owners = options.owners},
+                     device) {
   for (const CodecPlan::Group& group : plan.groups()) {
     num_scalers_.push_back(0);
     for (const int segment : group.segments) {

@@ -35,8 +35,7 @@ Downlink::Downlink(const CoderSetup& setup, const CodecPlan& plan, std::span<con
     } else if (sums.form.votes) {
       plan_votes(sums);
     } else {
-      sums.packer =
-          std::make_unique<SumPacker>(setup.workers.num_workers, forms_.lane_levels(segment), setup.device);
+      sums.packer = std::make_unique<SumPacker>(setup.workers.num_workers, forms_.lane_levels(segment), setup.device);
     }
   }
 }
@@ -118,8 +117,8 @@ void Downlink::add_encoding(MeanPart& part, const TensorTable& mean) {
       bfloat16_tasks_.push_back(numbers);
       break;
     case MeanForm::kSparse:
-      part.bytes = write_nonzeros({values, static_cast<std::size_t>(slice.count)}, forms_.max_places(slice),
-                                  part.outgoing);
+      part.bytes =
+          write_nonzeros({values, static_cast<std::size_t>(slice.count)}, forms_.max_places(slice), part.outgoing);
       break;
     case MeanForm::kLanes:
       sums_[group_of(slice)]->pack_tasks.push_back({.sums = values, .count = slice.count, .payload = part.outgoing});

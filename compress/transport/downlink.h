@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "compress/codec/coder.h"
+#include "compress/plan/codec_plan.h"
 #include "compress/route/downlink_forms.h"
 #include "compress/transport/mean_part.h"
-#include "compress/plan/codec_plan.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/codes/float_payload.h"
 #include "kernels/codes/pack_sums.h"

@@ -10,8 +10,8 @@
 #include "compress/comm/device_communicator.h"
 #include "compress/route/downlink_forms.h"
 #include "compress/route/exchange_report.h"
-#include "compress/transport/mean_part.h"
 #include "compress/route/shard_owners.h"
+#include "compress/transport/mean_part.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/tensor/slice.h"
 

@@ -12,8 +12,8 @@
 
 namespace terngrad {
 
-/// Called with each worker's gradient message between writing and sending, concurrently for several workers. Tests damage
-/// messages with it. With a filter, messages are made and read even if this process has all workers.
+/// Called with each worker's gradient message between writing and sending, concurrently for several workers. Tests
+/// damage messages with it. With a filter, messages are made and read even if this process has all workers.
 using MessageFilter = std::function<void(int worker, std::span<std::uint8_t> message)>;
 
 /// One of the two communicators: that of the group for gradients in host memory, or one for gradients in device memory.
@@ -25,8 +25,8 @@ struct ExchangePeers {
   ExchangePeers(const WorkerRange& workers, std::shared_ptr<DeviceCommunicator> communicator)
       : group{workers, nullptr}, device(std::move(communicator)) {}
 
-  WorkerGroup group;                             // its communicator is null with gradients in device memory
-  std::shared_ptr<DeviceCommunicator> device;    // null with gradients in host memory
+  WorkerGroup group;                           // its communicator is null with gradients in device memory
+  std::shared_ptr<DeviceCommunicator> device;  // null with gradients in host memory
   MessageFilter filter = {};
 };
 

@@ -69,8 +69,7 @@ void MeanMessages::begin(const Downlink& downlink, const MessageContext& context
       const RecordForm form = record_form(slices[i].segment);
       MeanPart* const part = part_of_[shard][i];
       const std::int64_t room = part == nullptr ? 0 : rooms_[static_cast<std::size_t>(part - parts_.data())];
-      std::uint8_t* const payload =
-          writer.add(slices[i], form.codec, form.format, downlink.scalers(slices[i]), room);
+      std::uint8_t* const payload = writer.add(slices[i], form.codec, form.format, downlink.scalers(slices[i]), room);
       if (part == nullptr) continue;
       part->outgoing = payload;
       part->bytes = room;
@@ -140,8 +139,6 @@ void MeanMessages::gather(const Downlink& downlink, const MessageContext& contex
   }
 }
 
-std::int64_t MeanMessages::bytes_of(std::size_t shard) const {
-  return parcel_bytes(incoming_.parcel(shard).size());
-}
+std::int64_t MeanMessages::bytes_of(std::size_t shard) const { return parcel_bytes(incoming_.parcel(shard).size()); }
 
 }  // namespace terngrad

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "compress/comm/communicator.h"
+#include "compress/plan/codec_plan.h"
+#include "compress/route/shard_owners.h"
 #include "compress/transport/downlink.h"
 #include "compress/transport/mean_part.h"
-#include "compress/route/shard_owners.h"
-#include "compress/plan/codec_plan.h"
 #include "compress/wire/wire_format.h"
 
 namespace terngrad {

@@ -70,8 +70,8 @@ MessageTransport::MessageTransport(const Layout& layout, const CodecPlan& plan, 
     mean_messages_ = std::make_unique<MeanMessages>(layout, plan, forms_, rows_.parts(), own_);
     return;
   }
-  mean_payloads_ = std::make_unique<DownlinkPayloads>(
-      layout, plan, forms_, DownlinkPayloads::Options{.ranks = {workers_}}, Device::cpu());
+  mean_payloads_ = std::make_unique<DownlinkPayloads>(layout, plan, forms_,
+                                                      DownlinkPayloads::Options{.ranks = {workers_}}, Device::cpu());
   const DownlinkForms travelling(plan, options_.downlink_codec, workers_.num_workers);
   for (std::size_t shard = 0; options_.route.is_scattered && shard < rows_.parts().size(); ++shard) {
     staying_bytes_.push_back(mean_message_bytes(plan, travelling, rows_.parts()[shard]));

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "compress/comm/communicator.h"
+#include "compress/route/wire_bytes.h"
 #include "compress/transport/downlink_payloads.h"
 #include "compress/transport/exchange_peers.h"
 #include "compress/transport/mean_messages.h"
 #include "compress/transport/transport.h"
-#include "compress/route/wire_bytes.h"
 #include "compress/wire/gradient_transport.h"
 #include "compress/wire/payload_rows.h"
 

@@ -9,13 +9,13 @@
 
 #include "compress/codec/coder.h"
 #include "compress/codec/payload_slots.h"
-#include "compress/transport/downlink.h"
 #include "compress/route/downlink_forms.h"
 #include "compress/route/exchange_report.h"
-#include "compress/transport/mean_part.h"
-#include "compress/wire/wire_format.h"
 #include "compress/route/route.h"
 #include "compress/route/shard_owners.h"
+#include "compress/transport/downlink.h"
+#include "compress/transport/mean_part.h"
+#include "compress/wire/wire_format.h"
 #include "kernels/runtime/device.h"
 #include "kernels/tensor/slice.h"
 

@@ -64,9 +64,8 @@ void StatisticsPlan::run(const TensorTable& tensors, std::span<Statistics> out, 
                    slices_.size(), ", have ", out.size());
   require_device(stream);
   if (device_.is_cuda()) return cuda_->statistics({&tensors, 1}, out.data(), stream, summed);
-  for_each_chunk(tensors, stream, [&](const float* values, std::int64_t count) {
-    return cpu::chunk_statistics(values, count, summed);
-  });
+  for_each_chunk(tensors, stream,
+                 [&](const float* values, std::int64_t count) { return cpu::chunk_statistics(values, count, summed); });
   for (std::size_t index = 0; index < slices_.size(); ++index) {
     out[index] = combine_chunks(
         partials_.span().subspan(static_cast<std::size_t>(first_chunk_[index]),

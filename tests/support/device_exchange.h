@@ -20,9 +20,7 @@ struct DeviceExchange {
   DeviceTensors mean;
 
   DeviceExchange(const Layout& shapes, const std::vector<Tensors>& workers, const CompressedAllReduceOptions& options)
-      : layout(shapes),
-        exchange(layout, alone(workers), options, stream),
-        mean(layout, blank_tensors(layout), stream) {
+      : layout(shapes), exchange(layout, alone(workers), options, stream), mean(layout, blank_tensors(layout), stream) {
     put(workers);
   }
   /// Uses a given plan, for all tensors.

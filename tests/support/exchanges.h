@@ -77,8 +77,7 @@ inline std::vector<TensorTable> tables(const std::vector<Tensors>& workers, int 
 }
 
 inline CompressedAllReduce local_exchange(const Layout& layout, int num_workers,
-                                          const CompressedAllReduceOptions& options,
-                                          MessageFilter filter = {}) {
+                                          const CompressedAllReduceOptions& options, MessageFilter filter = {}) {
   return {layout, {make_worker_group(num_workers, make_self_communicator()), std::move(filter)}, options};
 }
 

@@ -8,8 +8,8 @@
 
 #include "compress/codec/coder.h"
 #include "compress/codecs/ternary_spec.h"
-#include "compress/transport/downlink.h"
 #include "compress/plan/codec_plan.h"
+#include "compress/transport/downlink.h"
 #include "support/gradients.h"
 
 namespace terngrad::testing {

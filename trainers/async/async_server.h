@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "compress/route/exchange_report.h"
 #include "compress/exchange/nonfinite.h"
+#include "compress/route/exchange_report.h"
 #include "compress/wire/push_messages.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/device.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "compress/comm/communicator.h"
-#include "compress/route/exchange_report.h"
 #include "compress/plan/telemetry.h"
+#include "compress/route/exchange_report.h"
 #include "nets/net.h"
 #include "trainers/loop/push_counts.h"
 #include "trainers/optim/optimizer.h"

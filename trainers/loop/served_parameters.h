@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "compress/comm/communicator.h"
-#include "compress/route/shard_owners.h"
 #include "compress/exchange/shard_update.h"
+#include "compress/route/shard_owners.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/tensor/layout.h"
 #include "trainers/optim/optimizer.h"

@@ -21,9 +21,9 @@
 namespace terngrad {
 
 /// BucketedAllReduce for gradients in GPU memory, with the same bits (contract B2). Byte counts are those of one
-/// CompressedAllReduce, except that shards of scatter_reduce are cut within buckets, with the size of the largest shard for
-/// each, and that kAuto chooses per bucket. All ranks need the same buckets, and submit the operations of the buckets
-/// in the same order.
+/// CompressedAllReduce, except that shards of scatter_reduce are cut within buckets, with the size of the largest shard
+/// for each, and that kAuto chooses per bucket. All ranks need the same buckets, and submit the operations of the
+/// buckets in the same order.
 ///
 /// With a fork, buckets are exchanged in its branch, each once the stream has reached the point where it was submitted;
 /// the stream waits for the branch in finish. No memory is accessed concurrently, within a step or between two steps,

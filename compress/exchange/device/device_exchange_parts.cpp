@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "compress/route/downlink_forms.h"
 #include "compress/exchange/part_clock.h"
+#include "compress/route/downlink_forms.h"
 #include "compress/transport/exchange_peers.h"
 #include "kernels/runtime/errors.h"
 
@@ -48,8 +48,8 @@ ExchangeReport DeviceExchangeParts::exchange(std::span<const int> segments, std:
     CodecPlan plan(this->plan(), part.layout, part.segments);
     CompressedAllReduceOptions own = options_;
     own.algorithm = algorithm_of_part(options_.algorithm, this->plan(), plan);
-    part.exchange = make_part_exchange(
-        part.layout, std::move(plan), {{workers_, communicator_}, own, stream_, flags_, factors_}, part.segments);
+    part.exchange = make_part_exchange(part.layout, std::move(plan),
+                                       {{workers_, communicator_}, own, stream_, flags_, factors_}, part.segments);
   }
   has_failed_ = true;  // reset at the end, unless this throws
   if (memory_.has_value()) part.encoded = memory_->compensate_part(part.layout, part.segments, gradients, stream_);

@@ -22,7 +22,8 @@ namespace terngrad {
 /// GPU.
 class DeviceExchangeParts {
  public:
-  /// Arguments as in CompressedAllReduce and ExchangeParts. @param stream  the caller's (Stream::borrow), or one of its own
+  /// Arguments as in CompressedAllReduce and ExchangeParts. @param stream  the caller's (Stream::borrow), or one of its
+  /// own
   DeviceExchangeParts(const Layout& layout, CodecPlan plan, const WorkerRange& workers,
                       const CompressedAllReduceOptions& options, const Stream& stream,
                       std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator(),

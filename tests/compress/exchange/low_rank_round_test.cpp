@@ -431,8 +431,8 @@ TEST(LowRankAllReduce, RefusesWhatItCannotDo) {
   };
   EXPECT_THAT(message_of([&] { testing::local_exchange(layout, kWorkers, options); }), HasSubstr("takes two rounds"));
   EXPECT_THAT(message_of([&] {
-                CompressedAllReduce(layout, {WorkerRange{kWorkers, 0, kWorkers}, make_self_device_communicator()}, options,
-                                    Stream(Device::cpu(), 1));
+                CompressedAllReduce(layout, {WorkerRange{kWorkers, 0, kWorkers}, make_self_device_communicator()},
+                                    options, Stream(Device::cpu(), 1));
               }),
               HasSubstr("two rounds"));
   struct Nothing final : ShardUpdate {

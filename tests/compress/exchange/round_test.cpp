@@ -1,6 +1,6 @@
 // Decoding of a local worker's message.
-#include "compress/codecs/ternary_spec.h"
 #include "compress/exchange/round.h"
+#include "compress/codecs/ternary_spec.h"
 
 #include <gtest/gtest.h>
 

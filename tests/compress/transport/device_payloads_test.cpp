@@ -10,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
-#include "compress/route/codec_shards.h"
 #include "compress/plan/codec_plan.h"
+#include "compress/route/codec_shards.h"
 #include "kernels/codes/ternary_pack.h"
 #include "kernels/tensor/slice.h"
 #include "support/exchanges.h"

@@ -147,11 +147,10 @@ TEST(DownlinkPayloads, TakeTheBytesOfTheDownlinksForms) {
       for (const MeanPart& part : mean.parts()) {
         const bool is_codes = part.slice.segment < 5;
         const std::int64_t count = part.slice.count;
-        const std::int64_t expected =
-            codec == DownlinkCodec::kBfloat16                   ? (2 * count + 3) / 4 * 4
-            : !is_codes || codec == DownlinkCodec::kFloat32     ? 4 * count
-            : codec == DownlinkCodec::kSums                     ? payload_bytes(CodeFormat::kLanes, count, 5)
-                                                                : payload_bytes(CodeFormat::kT2, count, 5);
+        const std::int64_t expected = codec == DownlinkCodec::kBfloat16               ? (2 * count + 3) / 4 * 4
+                                      : !is_codes || codec == DownlinkCodec::kFloat32 ? 4 * count
+                                      : codec == DownlinkCodec::kSums ? payload_bytes(CodeFormat::kLanes, count, 5)
+                                                                      : payload_bytes(CodeFormat::kT2, count, 5);
         EXPECT_EQ(part.bytes, expected) << to_string(codec) << ' ' << part.slice.segment;
       }
     }

@@ -19,8 +19,8 @@
 namespace terngrad::mean_messages_test {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::blank_tensors;
+using ::testing::HasSubstr;
 using testing::kDownlinkCodecs;
 using testing::MeanLeg;
 using testing::Tensors;

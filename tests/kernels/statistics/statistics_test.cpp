@@ -74,8 +74,12 @@ TEST(Statistics, FollowTheTreeAroundChunksAndSlots) {
 
 TEST(Statistics, LargestBitsAreThoseOfTheStatistics) {
   std::vector<float> values = testing::gaussian(40 * kChunkElements + 3, 6);
-  const float hostile[] = {0.0f, -0.0f, -0x1p-149f, -std::numeric_limits<float>::max(),
-                           -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()};
+  const float hostile[] = {0.0f,
+                           -0.0f,
+                           -0x1p-149f,
+                           -std::numeric_limits<float>::max(),
+                           -std::numeric_limits<float>::infinity(),
+                           std::numeric_limits<float>::quiet_NaN()};
   Layout layout;
   layout.add("all", {static_cast<std::int64_t>(values.size())});
   StatisticsPlan plan({{0, 0, 4096}, {0, 4096, 0}, {0, 8192, 38 * kChunkElements + 3}});

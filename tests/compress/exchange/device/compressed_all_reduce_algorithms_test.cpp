@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "compress/exchange/compressed_all_reduce.h"
+#include "compress/plan/codec_plan.h"
 #include "compress/route/exchange_algorithm.h"
 #include "compress/route/wire_bytes.h"
-#include "compress/plan/codec_plan.h"
 #include "kernels/runtime/captured_graph.h"
 #include "support/cuda_device.h"
 #include "support/device_exchange.h"

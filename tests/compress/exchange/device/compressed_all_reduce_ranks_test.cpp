@@ -90,7 +90,9 @@ TEST_F(CudaCompressedAllReduceOfRanks, RefuseServersWithAnotherAlgorithm) {
   options.owners = ShardOwners::kServers;
   for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kIntegerSum}) {
     options.algorithm = algorithm;
-    EXPECT_THROW(CompressedAllReduce(mixed_layout(), {worker_range(2, 0, 1), make_self_device_communicator()}, options, stream), InvalidArgument);
+    EXPECT_THROW(
+        CompressedAllReduce(mixed_layout(), {worker_range(2, 0, 1), make_self_device_communicator()}, options, stream),
+        InvalidArgument);
   }
 }
 

@@ -189,7 +189,8 @@ TEST_F(CudaDeviceBucketedAllReduce, BytesDependOnTheBucketsAlone) {
       EXPECT_EQ(beside.exchange.bytes().received_bytes(), after.exchange.bytes().received_bytes());
       EXPECT_EQ(beside.exchange.bytes().scalers.sent, whole.exchange.round().bytes().scalers.sent);
       if (buckets.size() > 1 && algorithm != ExchangeAlgorithm::kAllGather) continue;
-      EXPECT_EQ(beside.exchange.bytes().sent_bytes(), whole.exchange.round().bytes().sent_bytes()) << to_string(algorithm);
+      EXPECT_EQ(beside.exchange.bytes().sent_bytes(), whole.exchange.round().bytes().sent_bytes())
+          << to_string(algorithm);
       EXPECT_EQ(beside.exchange.bytes().received_bytes(), whole.exchange.round().bytes().received_bytes());
     }
   }
