@@ -67,7 +67,7 @@ void tell(tg_exchange& exchange, const ExchangeReport& found, tg_report* report)
 }  // namespace
 
 int terngrad::capi::local_number(const tg_exchange& exchange, int worker) {
-  const WorkerGroup& workers = exchange.parts.workers();
+  const WorkerGroup& workers = exchange.step.workers();
   const int local = worker - workers.first_local_worker;
   TERNGRAD_REQUIRE(worker >= 0 && local >= 0 && local < workers.num_local_workers, "worker ", worker,
                    " is none of this rank's, which has ", workers.num_local_workers, " from ",
@@ -91,7 +91,7 @@ tg_status tg_exchange_create(const tg_plan* plan, const tg_communicator* communi
         of->num_workers,
         communicator == nullptr ? std::shared_ptr<Communicator>(make_self_communicator()) : communicator->communicator);
     made = new tg_exchange{of, memory,
-                           ExchangeParts(of->layout, of->codecs, std::move(workers), read, parse_memory(memory))};
+                           StepExchange(of->layout, of->codecs, std::move(workers), read, parse_memory(memory))};
   });
 }
 
@@ -103,8 +103,8 @@ tg_status tg_exchange_get_info(const tg_exchange* exchange, tg_exchange_info* ou
     check_struct(out, "out");
     fill(out, {.struct_size = 0,
                .num_workers = self.plan->num_workers,
-               .first_local_worker = self.parts.workers().first_local_worker,
-               .num_local_workers = self.parts.workers().num_local_workers,
+               .first_local_worker = self.step.workers().first_local_worker,
+               .num_local_workers = self.step.workers().num_local_workers,
                .fingerprint = self.plan->codecs.fingerprint(),
                .memory = self.memory.c_str()});
   });
@@ -114,7 +114,7 @@ tg_status tg_exchange_begin(tg_exchange* exchange, uint64_t step) {
   return guard([&] {
     tg_exchange& self = deref(exchange, "exchange");
     const CallGuard guard(self.in_use);
-    self.parts.begin(step);
+    self.step.begin(step);
   });
 }
 
@@ -127,8 +127,8 @@ tg_status tg_exchange_part(tg_exchange* exchange, const int32_t* tensors, int32_
     require_range("n", n, 1, self.plan->layout.num_segments());
     const std::span<const std::int32_t> segments(&deref(tensors, "tensors"), static_cast<std::size_t>(n));
     deref(gradients, "gradients");
-    const Layout& selection = self.parts.layout_of(segments);
-    const WorkerGroup& workers = self.parts.workers();
+    const Layout& selection = self.step.layout_of(segments);
+    const WorkerGroup& workers = self.step.workers();
     std::vector<TensorTable> tables;
     tables.reserve(static_cast<std::size_t>(workers.num_local_workers));
     for (int local = 0; local < workers.num_local_workers; ++local) {
@@ -136,7 +136,7 @@ tg_status tg_exchange_part(tg_exchange* exchange, const int32_t* tensors, int32_
                                   "gradient of worker " + std::to_string(workers.first_local_worker + local) + ", "));
     }
     const TensorTable target = write_table(selection, mean, n, "mean, ");
-    tell(self, self.parts.exchange(segments, tables, target), report);
+    tell(self, self.step.exchange(segments, tables, target), report);
   });
 }
 
@@ -145,7 +145,7 @@ tg_status tg_exchange_finish(tg_exchange* exchange, tg_report* report) {
     tg_exchange& self = deref(exchange, "exchange");
     const CallGuard guard(self.in_use);
     if (report != nullptr) check_struct(report, "report");
-    tell(self, self.parts.finish(), report);
+    tell(self, self.step.finish(), report);
   });
 }
 
@@ -156,7 +156,7 @@ tg_status tg_exchange_decode_local(tg_exchange* exchange, int32_t worker, int32_
     const CallGuard guard(self.in_use);
     require_range("tensor", tensor, 0, self.plan->layout.num_segments() - 1);
     const int local = local_number(self, worker);
-    const float largest = self.parts.decode_local(local, tensor, write_floats(deref(out, "out"), "out"));
+    const float largest = self.step.decode_local(local, tensor, write_floats(deref(out, "out"), "out"));
     if (scaler != nullptr) *scaler = largest;
   });
 }

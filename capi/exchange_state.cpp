@@ -17,7 +17,7 @@ using namespace terngrad::capi;
 namespace {
 
 std::vector<SavedState> states_of(tg_exchange& exchange) {
-  return saved_states(exchange.parts.memory(), &exchange.parts.factors(), exchange.parts.workers().first_local_worker);
+  return saved_states(exchange.step.memory(), &exchange.step.factors(), exchange.step.workers().first_local_worker);
 }
 
 void require_same_kind(const tg_exchange& exchange, std::uint64_t fingerprint, const std::string& memory) {
@@ -35,10 +35,10 @@ std::string text_of(int worker, const std::string& name) {
 
 /// The layout of a worker's state tensors. @throws InvalidArgument for an unknown worker
 const Layout& layout_of(tg_exchange& exchange, int worker) {
-  if (worker == SavedState::kAllRanks) return exchange.parts.factors().layout();
+  if (worker == SavedState::kAllRanks) return exchange.step.factors().layout();
   require_range("the worker of a state", worker, 0, exchange.plan->num_workers - 1);
   static const Layout empty;
-  const WorkerMemory* memory = exchange.parts.memory();
+  const WorkerMemory* memory = exchange.step.memory();
   return memory == nullptr ? empty : memory->layout();
 }
 

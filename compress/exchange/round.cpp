@@ -56,7 +56,7 @@ Route route_of(const Layout& layout, const CodecPlan& plan, const PartContext& c
   const WorkerGroup& workers = context.peers.group;
   for (const CodecPlan::Group& group : plan.groups()) {
     TERNGRAD_REQUIRE(!group.codec->low_rank(), "[exchange] ", group.spec,
-                     " takes two rounds, which BucketedAllReduce and ExchangeParts have");
+                     " takes two rounds, which BucketedAllReduce and StepExchange have");
   }
   require_update(plan, context);
   const ExchangeAlgorithm algorithm =

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "compress/exchange/device/device_exchange_parts.h"
+#include "compress/exchange/step_exchange.h"
 #include "kernels/runtime/errors.h"
 #include "python/src/calls.h"
 #include "python/src/device_communicator.h"
@@ -39,9 +39,9 @@ class DeviceExchange {
         transport_(communicator_.is_none() ? std::shared_ptr<DeviceCommunicator>(make_self_device_communicator())
                                            : make_device_communicator(communicator_, stream_.device())),
         workers_(worker_range(plan.num_workers, transport_->rank(), transport_->size())),
-        parts_(plan.layout, plan.codecs, workers_,
-               exchange_options(algorithm, downlink_codec, on_nonfinite, seed, 0, 1), stream_, transport_,
-               parse_memory(memory)) {}
+        exchange_(plan.layout, plan.codecs, {workers_, transport_},
+                  exchange_options(algorithm, downlink_codec, on_nonfinite, seed, 0, 1), stream_,
+                  parse_memory(memory)) {}
   DeviceExchange(const DeviceExchange&) = delete;
   DeviceExchange& operator=(const DeviceExchange&) = delete;
 
@@ -52,29 +52,30 @@ class DeviceExchange {
   void begin(std::uint64_t step) {
     const CallGuard guard(in_use_);
     const UnlockedCall unlocked;
-    parts_.begin(step);
+    exchange_.begin(step);
   }
 
   nb::dict exchange(const std::vector<int>& segments, const nb::list& gradients, const nb::list& out) {
     const CallGuard guard(in_use_);
     TERNGRAD_REQUIRE(communicator_.is_valid(), "the exchange was taken apart by the garbage collector");
-    const Layout& selection = parts_.layout_of(segments);
+    const Layout& selection = exchange_.layout_of(segments);
     const ExchangeTensors tensors = read_exchange_tensors(plan_, selection, workers_, gradients, out, stream_.device());
     ExchangeReport report;
     {
       const UnlockedCall unlocked;
-      report = parts_.exchange(segments, tensors.gradients, tensors.mean);
+      report = exchange_.exchange(segments, tensors.gradients, tensors.mean);
     }
     return to_dict(report);
   }
 
   nb::dict finish() {
     const CallGuard guard(in_use_);
+    ExchangeReport report;
     {
       const UnlockedCall unlocked;
-      parts_.finish();
+      report = exchange_.finish();
     }
-    return to_dict(parts_.bytes());
+    return to_dict(report);
   }
 
   nb::dict report() {
@@ -82,7 +83,7 @@ class DeviceExchange {
     ExchangeReport report;
     {
       const UnlockedCall unlocked;
-      report = parts_.report();
+      report = exchange_.report();
     }
     return to_dict(report);
   }
@@ -92,8 +93,8 @@ class DeviceExchange {
     TERNGRAD_REQUIRE(segment >= 0 && segment < plan_.layout.num_segments(), "there is no tensor ", segment);
     const Tensor tensor = write_tensor(out, "out");
     const UnlockedCall unlocked;
-    return parts_.decode_local(local_worker, segment,
-                               {static_cast<float*>(tensor.data()), static_cast<std::size_t>(tensor.count())});
+    return exchange_.decode_local(local_worker, segment,
+                                  {static_cast<float*>(tensor.data()), static_cast<std::size_t>(tensor.count())});
   }
 
   /// Skip flag [1] in GPU memory, valid in stream order: nonzero once the step is to be dropped. Keeps `self` alive.
@@ -103,7 +104,7 @@ class DeviceExchange {
     using Array = nb::ndarray<std::int32_t, nb::ndim<1>>;
     const DlpackDevice device = dlpack_device(exchange->stream_.device());
     // Nobody writes to it, but array libraries do not import read-only DLPack tensors.
-    auto* flag = const_cast<std::uint32_t*>(exchange->parts_.skip());
+    auto* flag = const_cast<std::uint32_t*>(exchange->exchange_.skip());
     return nb::cast(Array(reinterpret_cast<std::int32_t*>(flag), {1}, self, {}, nb::dtype<std::int32_t>(), device.type,
                           device.index),
                     nb::rv_policy::reference);
@@ -121,8 +122,8 @@ class DeviceExchange {
   Stream stream_;
   std::shared_ptr<DeviceCommunicator> transport_;
   WorkerRange workers_;
-  DeviceExchangeParts parts_;
-  std::vector<SavedState> states_ = saved_states(parts_.memory(), &parts_.factors(), workers_.first_local_worker);
+  StepExchange exchange_;
+  std::vector<SavedState> states_ = saved_states(exchange_.memory(), &exchange_.factors(), workers_.first_local_worker);
   std::atomic<bool> in_use_{false};
 };
 

@@ -1,5 +1,5 @@
 // Exchanges, in parts, between the workers of this process and of others.
-#include "compress/exchange/exchange_parts.h"
+#include "compress/exchange/step_exchange.h"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -35,9 +35,9 @@ class Exchange {
         workers_(make_worker_group(plan.num_workers, communicator_.is_none()
                                                          ? std::shared_ptr<Communicator>(make_self_communicator())
                                                          : make_communicator(communicator_))),
-        parts_(plan.layout, plan.codecs, workers_,
-               exchange_options(algorithm, downlink_codec, on_nonfinite, seed, run_id, num_threads),
-               parse_memory(memory)) {}
+        exchange_(plan.layout, plan.codecs, workers_,
+                  exchange_options(algorithm, downlink_codec, on_nonfinite, seed, run_id, num_threads),
+                  parse_memory(memory)) {}
 
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -47,7 +47,7 @@ class Exchange {
 
   void begin(std::uint64_t step) {
     const CallGuard guard(in_use_);
-    parts_.begin(step);
+    exchange_.begin(step);
   }
 
   nb::object& communicator() { return communicator_; }
@@ -56,12 +56,12 @@ class Exchange {
   nb::dict exchange(const std::vector<int>& segments, const nb::list& gradients, const nb::list& out) {
     const CallGuard guard(in_use_);
     TERNGRAD_REQUIRE(communicator_.is_valid(), "the exchange was taken apart by the garbage collector");
-    const Layout& selection = parts_.layout_of(segments);
+    const Layout& selection = exchange_.layout_of(segments);
     const ExchangeTensors tensors = read_exchange_tensors(plan_, selection, workers_, gradients, out);
     ExchangeReport report;
     {
       const UnlockedCall unlocked;
-      report = parts_.exchange(segments, tensors.gradients, tensors.mean);
+      report = exchange_.exchange(segments, tensors.gradients, tensors.mean);
     }
     return to_dict(report);
   }
@@ -71,7 +71,7 @@ class Exchange {
     ExchangeReport report;
     {
       const UnlockedCall unlocked;
-      report = parts_.finish();
+      report = exchange_.finish();
     }
     return to_dict(report);
   }
@@ -80,8 +80,8 @@ class Exchange {
     const CallGuard guard(in_use_);
     TERNGRAD_REQUIRE(segment >= 0 && segment < plan_.layout.num_segments(), "there is no tensor ", segment);
     const Tensor tensor = write_tensor(out, "out");
-    return parts_.decode_local(local_worker, segment,
-                               {static_cast<float*>(tensor.data()), static_cast<std::size_t>(tensor.count())});
+    return exchange_.decode_local(local_worker, segment,
+                                  {static_cast<float*>(tensor.data()), static_cast<std::size_t>(tensor.count())});
   }
 
   auto states() const { return describe_states(states_); }
@@ -95,8 +95,8 @@ class Exchange {
   const Plan& plan_;
   nb::object communicator_;  // outlives the exchange that calls it
   WorkerGroup workers_;
-  ExchangeParts parts_;
-  std::vector<SavedState> states_ = saved_states(parts_.memory(), &parts_.factors(), workers_.first_local_worker);
+  StepExchange exchange_;
+  std::vector<SavedState> states_ = saved_states(exchange_.memory(), &exchange_.factors(), workers_.first_local_worker);
   std::atomic<bool> in_use_{false};
 };
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "compress/exchange/exchange_parts.h"
+#include "compress/exchange/step_exchange.h"
 #include "support/c_api.h"
 #include "support/exchanges.h"
 
@@ -73,8 +73,8 @@ TEST(CExchange, HasTheBitsAndBytesOfTheLibrarys) {
     options.algorithm = c.algorithm;
     options.downlink_codec = c.downlink;
     options.seed = 9;
-    ExchangeParts expected(layout, CodecPlan(layout, with_workers(options.codecs, kWorkers)),
-                           make_worker_group(kWorkers, make_self_communicator()), options, parse_memory(c.memory));
+    StepExchange expected(layout, CodecPlan(layout, with_workers(options.codecs, kWorkers)),
+                          make_worker_group(kWorkers, make_self_communicator()), options, parse_memory(c.memory));
     const CPlan plan = testing::c_plan(layout, kWorkers, std::string("codec=") + c.codec);
     tg_stream* stream = nullptr;
     ASSERT_TRUE(is_ok(tg_stream_cpu(3, &stream)));

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "compress/exchange/compressed_all_reduce.h"
-#include "compress/exchange/exchange_parts.h"
 #include "compress/exchange/memory_all_reduce.h"
 #include "compress/exchange/shard_update.h"
+#include "compress/exchange/step_exchange.h"
 #include "kernels/factors/factor_draws.h"
 #include "kernels/factors/low_rank.h"
 #include "kernels/runtime/errors.h"
@@ -204,8 +204,8 @@ TEST(LowRankAllReduce, PartsThatAreNotKnownBeforehandHaveTheSameBits) {
   const Layout layout = low_rank_layout();
   const CompressedAllReduceOptions options = low_rank_options("powersgd");
   const Outcome expected = run_alone(layout, options, kLowRankWhole, 1);
-  ExchangeParts exchange(layout, CodecPlan(layout, with_workers(options.codecs, kWorkers)),
-                         make_worker_group(kWorkers, make_self_communicator()), options, parse_memory("ef"));
+  StepExchange exchange(layout, CodecPlan(layout, with_workers(options.codecs, kWorkers)),
+                        make_worker_group(kWorkers, make_self_communicator()), options, parse_memory("ef"));
   for (std::uint64_t step = 0; step < 4; ++step) {
     const std::vector<Tensors> gradients = gradients_of(layout, kWorkers, step + 1);
     exchange.begin(step);

@@ -1,5 +1,6 @@
 // Both rounds of low-rank exchanges on a GPU against the CPU, bit for bit.
 #include "compress/exchange/low_rank_round.h"
+#include "compress/exchange/step_exchange.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +14,6 @@
 #include <vector>
 
 #include "compress/exchange/device/device_bucketed_all_reduce.h"
-#include "compress/exchange/device/device_exchange_parts.h"
 #include "compress/exchange/memory_all_reduce.h"
 #include "compress/memory/worker_memory.h"
 #include "kernels/runtime/captured_graph.h"
@@ -306,9 +306,9 @@ TEST_F(CudaLowRankRound, PartsThatAreNotKnownBeforehandHaveTheSameBits) {
   const Layout layout = low_rank_layout();
   OnCpu cpu(options);
   Stream stream(Device::cuda());
-  DeviceExchangeParts exchange(layout, CodecPlan(layout, with_workers(options.codecs, kWorkers)),
-                               worker_range(kWorkers, 0, 1), options, stream, make_self_device_communicator(),
-                               parse_memory("ef"));
+  StepExchange exchange(layout, CodecPlan(layout, with_workers(options.codecs, kWorkers)),
+                        {worker_range(kWorkers, 0, 1), make_self_device_communicator()}, options, stream,
+                        parse_memory("ef"));
   for (std::uint64_t step = 0; step < kSteps; ++step) {
     cpu.step(gradients_of(step), step);
     std::vector<DeviceTensors> gradients;

@@ -1,4 +1,4 @@
-#include "compress/exchange/exchange_parts.h"
+#include "compress/exchange/step_exchange.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include "support/exchanges.h"
 #include "support/thread_communicator.h"
 
-namespace terngrad::exchange_parts_test {
+namespace terngrad::step_exchange_test {
 namespace {
 
 using testing::blank_tensors;
@@ -34,8 +34,8 @@ CodecPlan plan_for(const Layout& layout, const CompressedAllReduceOptions& optio
   return {layout, with_workers(options.codecs, kWorkers)};
 }
 
-ExchangeParts parts_for(const Layout& layout, const CompressedAllReduceOptions& options, const char* memory = "none",
-                        const std::shared_ptr<Communicator>& communicator = make_self_communicator()) {
+StepExchange parts_for(const Layout& layout, const CompressedAllReduceOptions& options, const char* memory = "none",
+                       const std::shared_ptr<Communicator>& communicator = make_self_communicator()) {
   return {layout, plan_for(layout, options), make_worker_group(kWorkers, communicator), options, parse_memory(memory)};
 }
 
@@ -69,7 +69,7 @@ TensorTable select(const Layout& selection, std::span<const int> segments, const
 }
 
 /// Exchanges one part, with local workers from `first` on.
-ExchangeReport exchange_part(ExchangeParts& exchange, std::span<const int> segments,
+ExchangeReport exchange_part(StepExchange& exchange, std::span<const int> segments,
                              const std::vector<Tensors>& gradients, int first, const TensorTable& mean) {
   const Layout& selection = exchange.layout_of(segments);
   const auto begin = static_cast<std::size_t>(first);
@@ -83,7 +83,7 @@ ExchangeReport exchange_part(ExchangeParts& exchange, std::span<const int> segme
 }
 
 /// Runs a step. `mean` may be the first local worker's gradients (in place).
-ExchangeReport exchange_step(ExchangeParts& exchange, const std::vector<Tensors>& gradients, const TensorTable& mean,
+ExchangeReport exchange_step(StepExchange& exchange, const std::vector<Tensors>& gradients, const TensorTable& mean,
                              std::uint64_t step) {
   exchange.begin(step);
   for (const std::vector<int>& segments : random_parts(exchange.layout(), step / 2)) {
@@ -110,7 +110,7 @@ constexpr Case kCases[] = {
 };
 
 // Contract B2: changing parts, ranks, and exchanging in place do not change any bit.
-TEST(ExchangeParts, HaveTheBitsOfOneExchangeWhateverThePartsAreInEachStep) {
+TEST(StepExchange, HaveTheBitsOfOneExchangeWhateverThePartsAreInEachStep) {
   const Layout layout = mixed_layout();
   for (const Case& c : kCases) {
     CompressedAllReduceOptions options = options_of(c.algorithm);
@@ -123,7 +123,7 @@ TEST(ExchangeParts, HaveTheBitsOfOneExchangeWhateverThePartsAreInEachStep) {
     }
     for (const int size : {1, 2, 4}) {
       const auto errors = run_ranks(size, [&](const std::shared_ptr<Communicator>& communicator) {
-        ExchangeParts exchange = parts_for(layout, options, c.memory, communicator);
+        StepExchange exchange = parts_for(layout, options, c.memory, communicator);
         for (std::uint64_t step = 0; step < 6; ++step) {
           std::vector<Tensors> gradients = worker_gradients(layout, kWorkers, step);
           const Tensors apart = blank_tensors(layout);
@@ -141,11 +141,11 @@ TEST(ExchangeParts, HaveTheBitsOfOneExchangeWhateverThePartsAreInEachStep) {
   }
 }
 
-TEST(ExchangeParts, DecodeWhatAWorkerSentOfTensorsThatWereExchanged) {
+TEST(StepExchange, DecodeWhatAWorkerSentOfTensorsThatWereExchanged) {
   const Layout layout = mixed_layout();
   const CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
   const std::vector<Tensors> gradients = worker_gradients(layout, kWorkers);
-  ExchangeParts exchange = parts_for(layout, options);
+  StepExchange exchange = parts_for(layout, options);
   CompressedAllReduce whole = testing::local_exchange(layout, kWorkers, options);
   Tensors mean = blank_tensors(layout);
   whole.exchange(tables(gradients, 0, kWorkers), mean.table, 3);
@@ -163,9 +163,9 @@ TEST(ExchangeParts, DecodeWhatAWorkerSentOfTensorsThatWereExchanged) {
   EXPECT_THROW(exchange.decode_local(0, 7, sent), InvalidArgument);
 }
 
-TEST(ExchangeParts, StateOfTensorsThatAreNotExchangedStays) {
+TEST(StepExchange, StateOfTensorsThatAreNotExchangedStays) {
   const Layout layout = mixed_layout();
-  ExchangeParts exchange = parts_for(layout, options_of(ExchangeAlgorithm::kAllGather), "ef");
+  StepExchange exchange = parts_for(layout, options_of(ExchangeAlgorithm::kAllGather), "ef");
   const std::vector<Tensors> gradients = worker_gradients(layout, kWorkers);
   Tensors mean = blank_tensors(layout);
   exchange_step(exchange, gradients, mean.table, 1);
@@ -183,12 +183,12 @@ TEST(ExchangeParts, StateOfTensorsThatAreNotExchangedStays) {
   EXPECT_EQ(state_of(0), left);
 }
 
-TEST(ExchangeParts, WhatIsNotFiniteIsFoundInItsPartAndDecidesTheStep) {
+TEST(StepExchange, WhatIsNotFiniteIsFoundInItsPartAndDecidesTheStep) {
   const Layout layout = mixed_layout();
   for (const OnNonfinite policy : {OnNonfinite::kZero, OnNonfinite::kSkip, OnNonfinite::kStop}) {
     CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
     options.on_nonfinite = policy;
-    ExchangeParts exchange = parts_for(layout, options, "ef");
+    StepExchange exchange = parts_for(layout, options, "ef");
     std::vector<Tensors> gradients = worker_gradients(layout, kWorkers);
     gradients[2].values[3][5] = std::numeric_limits<float>::infinity();
     Tensors mean = blank_tensors(layout);
@@ -212,9 +212,9 @@ TEST(ExchangeParts, WhatIsNotFiniteIsFoundInItsPartAndDecidesTheStep) {
   }
 }
 
-TEST(ExchangeParts, RefuseWhatIsNoStep) {
+TEST(StepExchange, RefuseWhatIsNoStep) {
   const Layout layout = mixed_layout();
-  ExchangeParts exchange = parts_for(layout, options_of(ExchangeAlgorithm::kAllGather));
+  StepExchange exchange = parts_for(layout, options_of(ExchangeAlgorithm::kAllGather));
   const std::vector<Tensors> gradients = worker_gradients(layout, kWorkers);
   Tensors mean = blank_tensors(layout);
   const std::vector<int> part = {0, 1};
@@ -243,9 +243,9 @@ class LostPeer final : public Communicator {
   void barrier() override { throw CommunicationError("lost"); }
 };
 
-TEST(ExchangeParts, AStepWithAPartThatFailedNeitherContinuesNorFinishes) {
+TEST(StepExchange, AStepWithAPartThatFailedNeitherContinuesNorFinishes) {
   const Layout layout = mixed_layout();
-  ExchangeParts exchange =
+  StepExchange exchange =
       parts_for(layout, options_of(ExchangeAlgorithm::kAllGather), "ef", std::make_shared<LostPeer>());
   const std::vector<Tensors> gradients = worker_gradients(layout, kWorkers);
   Tensors mean = blank_tensors(layout);
@@ -259,7 +259,7 @@ TEST(ExchangeParts, AStepWithAPartThatFailedNeitherContinuesNorFinishes) {
   EXPECT_THROW(exchange_part(exchange, std::vector<int>{3}, gradients, 0, mean.table), CommunicationError);
 }
 
-TEST(ExchangeParts, RefuseOptionsBeforeTheFirstStep) {
+TEST(StepExchange, RefuseOptionsBeforeTheFirstStep) {
   const Layout layout = mixed_layout();
   EXPECT_THROW(parts_for(layout, options_of(ExchangeAlgorithm::kAllGather), "ef:decay=2"), InvalidArgument);
   CompressedAllReduceOptions floats = options_of(ExchangeAlgorithm::kIntegerSum);
@@ -272,10 +272,10 @@ TEST(ExchangeParts, RefuseOptionsBeforeTheFirstStep) {
   CompressedAllReduceOptions of_model = options_of(ExchangeAlgorithm::kAllGather);
   of_model.codecs.codec = "ternary:scope=model";
   of_model.codecs.rules = {};
-  ExchangeParts exchange = parts_for(layout, of_model);
+  StepExchange exchange = parts_for(layout, of_model);
   EXPECT_THROW(exchange.layout_of(std::vector<int>{0, 1}), InvalidArgument);
   EXPECT_NO_THROW(exchange.layout_of(std::vector<int>{0, 1, 2, 3, 4, 5, 6}));
 }
 
 }  // namespace
-}  // namespace terngrad::exchange_parts_test
+}  // namespace terngrad::step_exchange_test

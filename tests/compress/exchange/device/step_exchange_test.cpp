@@ -1,5 +1,5 @@
 // Exchanges in parts that change from step to step, on a GPU against the CPU.
-#include "compress/exchange/device/device_exchange_parts.h"
+#include "compress/exchange/step_exchange.h"
 
 #include <gtest/gtest.h>
 
@@ -9,14 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "compress/exchange/exchange_parts.h"
 #include "kernels/runtime/errors.h"
 #include "support/cuda_device.h"
 #include "support/device_tensors.h"
 #include "support/exchanges.h"
 #include "support/thread_device_communicator.h"
 
-namespace terngrad::device_exchange_parts_test {
+namespace terngrad::device_step_exchange_test {
 namespace {
 
 using testing::blank_tensors;
@@ -26,7 +25,7 @@ using testing::options_of;
 using testing::Tensors;
 using testing::to_host;
 using testing::worker_gradients;
-class CudaDeviceExchangeParts : public testing::CudaTest {};
+class CudaStepExchange : public testing::CudaTest {};
 
 constexpr int kWorkers = 4;
 constexpr std::uint64_t kSteps = 3;
@@ -53,8 +52,8 @@ struct Result {
 Result on_cpu(const CompressedAllReduceOptions& options, const MemoryOptions& memory) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> gradients = worker_gradients(layout, kWorkers);
-  ExchangeParts exchange(layout, CodecPlan(layout, with_workers(options.codecs, kWorkers)),
-                         make_worker_group(kWorkers, make_self_communicator()), options, memory);
+  StepExchange exchange(layout, CodecPlan(layout, with_workers(options.codecs, kWorkers)),
+                        make_worker_group(kWorkers, make_self_communicator()), options, memory);
   Result result;
   for (std::uint64_t step = 0; step < kSteps; ++step) {
     result.means.push_back(blank_tensors(layout));
@@ -81,8 +80,8 @@ Result on_gpu(const CompressedAllReduceOptions& options, const MemoryOptions& me
   const WorkerRange workers = worker_range(kWorkers, communicator->rank(), communicator->size());
   const Stream owned(Device::cuda());
   Stream stream = Stream::borrow(owned.device(), owned.native());
-  DeviceExchangeParts exchange(layout, CodecPlan(layout, with_workers(options.codecs, kWorkers)), workers, options,
-                               stream, communicator, memory);
+  StepExchange exchange(layout, CodecPlan(layout, with_workers(options.codecs, kWorkers)), {workers, communicator},
+                        options, stream, memory);
   Result result;
   for (std::uint64_t step = 0; step < kSteps; ++step) {
     std::vector<DeviceTensors> local;
@@ -97,9 +96,8 @@ Result on_gpu(const CompressedAllReduceOptions& options, const MemoryOptions& me
       for (const DeviceTensors& worker : local) tables.push_back(select(selection, segments, worker.table));
       exchange.exchange(segments, tables, select(selection, segments, mean.table));
     }
-    exchange.finish();
+    EXPECT_GT(exchange.finish().sent_bytes(), 0);
     EXPECT_FALSE(exchange.report().skipped);
-    EXPECT_GT(exchange.bytes().sent_bytes(), 0);
     result.means.push_back(mean.read(layout, stream));
   }
   for (int worker = 0; memory.kind != MemoryKind::kNone && worker < workers.num_local_workers; ++worker) {
@@ -109,7 +107,7 @@ Result on_gpu(const CompressedAllReduceOptions& options, const MemoryOptions& me
 }
 
 // Contracts B1 and B2.
-TEST_F(CudaDeviceExchangeParts, HaveTheCpusBitsWhateverThePartsAreInEachStep) {
+TEST_F(CudaStepExchange, HaveTheCpusBitsWhateverThePartsAreInEachStep) {
   const std::pair<const char*, const char*> cases[] = {{"ternary:clip_factor=2.5", "ef"},
                                                        {"qsgd:bits=4,sharing=max", "none"},
                                                        {"sign", "ef:decay=0.5"},
@@ -139,7 +137,7 @@ TEST_F(CudaDeviceExchangeParts, HaveTheCpusBitsWhateverThePartsAreInEachStep) {
   }
 }
 
-TEST_F(CudaDeviceExchangeParts, WhatIsNotFiniteDropsTheStep) {
+TEST_F(CudaStepExchange, WhatIsNotFiniteDropsTheStep) {
   const Layout layout = mixed_layout();
   std::vector<Tensors> gradients = worker_gradients(layout, 1);
   gradients[0].values[1][3] = std::numeric_limits<float>::infinity();
@@ -147,8 +145,8 @@ TEST_F(CudaDeviceExchangeParts, WhatIsNotFiniteDropsTheStep) {
   options.codecs.codec = "ternary:sharing=none";
   options.on_nonfinite = OnNonfinite::kSkip;
   Stream stream(Device::cuda());
-  DeviceExchangeParts exchange(layout, CodecPlan(layout, options.codecs), worker_range(1, 0, 1), options, stream,
-                               make_self_device_communicator(), parse_memory("ef"));
+  StepExchange exchange(layout, CodecPlan(layout, options.codecs),
+                        {worker_range(1, 0, 1), make_self_device_communicator()}, options, stream, parse_memory("ef"));
   const DeviceTensors local(layout, gradients[0], stream);
   const DeviceTensors mean(layout, blank_tensors(layout), stream);
   exchange.begin(0);
@@ -165,11 +163,12 @@ TEST_F(CudaDeviceExchangeParts, WhatIsNotFiniteDropsTheStep) {
   for (const float value : to_host<float>(exchange.memory()->state(0), stream)) ASSERT_EQ(value, 0);
 }
 
-TEST_F(CudaDeviceExchangeParts, RefuseWhatIsNoStep) {
+TEST_F(CudaStepExchange, RefuseWhatIsNoStep) {
   const Layout layout = mixed_layout();
   const CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
   Stream stream(Device::cuda());
-  DeviceExchangeParts exchange(layout, CodecPlan(layout, options.codecs), worker_range(1, 0, 1), options, stream);
+  StepExchange exchange(layout, CodecPlan(layout, options.codecs),
+                        {worker_range(1, 0, 1), make_self_device_communicator()}, options, stream);
   const DeviceTensors local(layout, worker_gradients(layout, 1)[0], stream);
   const std::vector<int> segments = {0, 1};
   const Layout selection = exchange.layout_of(segments);
@@ -189,4 +188,4 @@ TEST_F(CudaDeviceExchangeParts, RefuseWhatIsNoStep) {
 }
 
 }  // namespace
-}  // namespace terngrad::device_exchange_parts_test
+}  // namespace terngrad::device_step_exchange_test
