@@ -79,12 +79,7 @@ void StatisticsPlan::largest_bits(const TensorTable& tensors, std::span<std::uin
   require_device(stream);
   TERNGRAD_REQUIRE(device_.is_cpu(), "[statistics] largest magnitudes alone are found on the CPU");
   for_each_chunk(tensors, stream, [](const float* values, std::int64_t count) {
-    // Signed comparisons, which are the same for magnitudes, have vector instructions on every machine.
-    std::int32_t largest = 0;
-    for (std::int64_t i = 0; i < count; ++i) {
-      largest = std::max(largest, std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff);
-    }
-    return Statistics{.max_bits = static_cast<std::uint32_t>(largest)};
+    return Statistics{.max_bits = cpu::largest_bits(values, count)};
   });
   for (std::size_t index = 0; index < slices_.size(); ++index) {
     out[index] = 0;

@@ -95,6 +95,8 @@ Statistics measure(std::span<const float> values, Stream& stream, SummedAs summe
 namespace cpu {
 /// Statistics of one chunk, count in [0, 4096].
 Statistics chunk_statistics(const float* values, std::int64_t count, SummedAs summed = SummedAs::kValues);
+/// Statistics::max_bits of any number of elements.
+std::uint32_t largest_bits(const float* values, std::int64_t count);
 }  // namespace cpu
 
 }  // namespace terngrad

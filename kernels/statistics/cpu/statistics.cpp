@@ -119,6 +119,31 @@ HWY_INLINE Statistics StatisticsOf(const float* HWY_RESTRICT values, std::int64_
   return result;
 }
 
+std::uint32_t LargestBits(const float* HWY_RESTRICT values, std::int64_t num_values) {
+  const D32 d32;
+  const auto magnitude = hn::Set(d32, 0x7fffffff);
+  const auto count = static_cast<std::size_t>(num_values);
+  V32 max[kVectors32];
+  for (V32& m : max) m = hn::Zero(d32);
+  std::size_t done = 0;
+  for (; done + kStatisticsLanes <= count; done += kStatisticsLanes) {
+    hwy::Prefetch(values + done + kPrefetchElements);
+    HWY_UNROLL(4)
+    for (std::size_t v = 0; v < kVectors32; ++v) {
+      const V32 bits = hn::LoadU(d32, reinterpret_cast<const std::int32_t*>(values + done + v * kLanes32));
+      max[v] = hn::Max(max[v], hn::And(bits, magnitude));
+    }
+  }
+  for (std::size_t v = 1; v < kVectors32; ++v) max[0] = hn::Max(max[0], max[v]);
+  std::int32_t largest = hn::GetLane(hn::MaxOfLanes(d32, max[0]));
+  for (; done < count; ++done) {
+    std::int32_t bits;
+    std::memcpy(&bits, values + done, sizeof(bits));
+    largest = std::max(largest, bits & 0x7fffffff);
+  }
+  return static_cast<std::uint32_t>(largest);
+}
+
 Statistics ChunkStatistics(const float* values, std::int64_t count, SummedAs summed) {
   return summed == SummedAs::kMagnitudes ? StatisticsOf<SummedAs::kMagnitudes>(values, count)
                                          : StatisticsOf<SummedAs::kValues>(values, count);
@@ -129,7 +154,11 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace terngrad::cpu {
+HWY_EXPORT(LargestBits);
 HWY_EXPORT(ChunkStatistics);
+std::uint32_t largest_bits(const float* values, std::int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(LargestBits)(values, count);
+}
 Statistics chunk_statistics(const float* values, std::int64_t count, SummedAs summed) {
   return HWY_DYNAMIC_DISPATCH(ChunkStatistics)(values, count, summed);
 }
