@@ -165,19 +165,20 @@ struct LeafSizes {
   int of(int leaf) const { return workers.empty() ? 1 : workers[static_cast<std::size_t>(leaf)]; }
 };
 
-/// Sums the subtree of m workers that begins with leaf `at` over one tile, into `scratch`, which has one tile per level
-/// of the tree.
+/// Sums the subtree of m workers that begins with leaf `at` over one tile.
+/// @param sum      [count] out
+/// @param scratch  one tile for each level of the tree below the subtree
 /// @returns the index of the leaf after the subtree
 int tree_tile(int at, int m, LeafSizes sizes, std::int64_t first, std::int64_t count, const DecodeLeaf& leaf,
-              float* scratch) {
+              float* sum, float* scratch) {
   if (sizes.of(at) == m) {
-    leaf(at, first, {scratch, static_cast<std::size_t>(count)});
+    leaf(at, first, {sum, static_cast<std::size_t>(count)});
     return at + 1;
   }
   const int left = tree_split(m);
-  at = tree_tile(at, left, sizes, first, count, leaf, scratch);
-  at = tree_tile(at, m - left, sizes, first, count, leaf, scratch + kChunkElements);
-  cpu::add(scratch, scratch + kChunkElements, count, scratch);
+  at = tree_tile(at, left, sizes, first, count, leaf, sum, scratch);
+  at = tree_tile(at, m - left, sizes, first, count, leaf, scratch, scratch + kChunkElements);
+  cpu::add(sum, scratch, count, sum);
   return at;
 }
 
@@ -195,8 +196,8 @@ void sum_tree(int num_workers, LeafSizes sizes, std::int64_t count, const Decode
     for (std::int64_t tile = begin; tile < end; ++tile) {
       const std::int64_t first = tile * kChunkElements;
       const std::int64_t tile_count = std::min(kChunkElements, count - first);
-      tree_tile(0, num_workers, sizes, first, tile_count, leaf, scratch.data());
-      cpu::scale(scratch.data(), tile_count, scale, out + first);
+      tree_tile(0, num_workers, sizes, first, tile_count, leaf, out + first, scratch.data());
+      if (scale != 1) cpu::scale(out + first, tile_count, scale, out + first);
     }
   });
 }
