@@ -67,7 +67,7 @@ class CompressedAllReduce final : public GradientExchange {
   int num_workers_;
   Stream stream_;
   NonfiniteFlags flags_;
-  FactorState factors_;
+  FactorState factors_;  // empty: there are no low-rank tensors
   std::unique_ptr<Round> round_;
 };
 

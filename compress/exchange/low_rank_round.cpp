@@ -64,25 +64,28 @@ void LowRankRound::run(std::span<const TensorTable> gradients, const TensorTable
                        Stream& stream, PartClock& clock) {
   TERNGRAD_REQUIRE(static_cast<int>(gradients.size()) == num_local_workers_, "[exchange] this process has ",
                    num_local_workers_, " workers, got ", gradients.size(), " gradients");
-  has_run_ = true;
+  has_run_ = false;
   const std::uint64_t count_before = flags_.count_on_cpu();
+  // On the CPU all ranks find the same tensors, so no rank waits for another in the second round.
+  const auto is_dropped = [&] { return drops_nonfinite_steps_ && flags_.count_on_cpu() > count_before; };
   clock.start(stream);
   const std::vector<TensorTable> first = factors_.begin(gradients, seed_, step, stream);
   clock.lap(&ExchangeReport::encode_seconds, stream);
   first_->run(first, factors_.first_mean(mean), step, stream, clock);
   bytes_ = first_->bytes();
-  // On the CPU all ranks find the same tensors, so no rank waits for another in the second round.
-  if (drops_nonfinite_steps_ && flags_.count_on_cpu() > count_before) return;
+  if (is_dropped()) return;
   clock.start(stream);
   const std::vector<TensorTable> second = factors_.turn(gradients, stream);
   clock.lap(&ExchangeReport::encode_seconds, stream);
   second_->run(second, factors_.second_mean(), step, stream, clock);
   bytes_.add_part(second_->bytes());
+  if (is_dropped()) return;
   clock.start(stream);
   factors_.write_mean(mean, stream);
   mean_check_->submit(
       mean, {.report = flags_.means(), .skip = flags_.skip_flag(), .stop_latched = flags_.stop_latched()}, stream);
   clock.lap(&ExchangeReport::decode_seconds, stream);
+  has_run_ = true;
 }
 
 float LowRankRound::decode_local(int local_worker, int segment, std::span<float> out, Stream& stream) {

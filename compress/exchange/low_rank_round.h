@@ -53,7 +53,7 @@ class LowRankRound final : public PartExchange {
   std::unique_ptr<Round> first_, second_;
   std::unique_ptr<MeanCheck> mean_check_;  // for low-rank tensors
   ExchangeBytes bytes_;
-  bool has_run_ = false;  // at least one step has run
+  bool has_run_ = false;  // the last step ran to its end
 };
 
 }  // namespace terngrad

@@ -1,5 +1,6 @@
 #include "compress/exchange/nonfinite.h"
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <string>

@@ -1,7 +1,6 @@
 // Non-finite tensors of a step, and the policy of an exchange about them.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "compress/exchange/on_nonfinite.h"

@@ -1,7 +1,6 @@
 #include "compress/exchange/round.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <utility>
 
@@ -14,7 +13,6 @@
 #include "compress/transport/exchange_peers.h"
 #include "compress/transport/transport.h"
 #include "compress/wire/gradient_transport.h"
-#include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
@@ -148,7 +146,7 @@ void Round::run(std::span<const TensorTable> gradients, const TensorTable& mean,
                    element_type_name(mean.type()));
   TERNGRAD_REQUIRE(step.step >> 40 == 0, "[exchange] draws are keyed by 40 bits of the step, got ", step.step);
   transport_->begin(step.step);
-  has_run_ = true;
+  has_run_ = false;
   clock.start(stream);
   for (const auto& coder : coders_) coder->measure(gradients, step, stream);
   clock.lap(&ExchangeReport::measure_seconds, stream);
@@ -169,6 +167,7 @@ void Round::run(std::span<const TensorTable> gradients, const TensorTable& mean,
   }
   return_mean(mean, step, stream, clock);
   clock.lap(&ExchangeReport::decode_seconds, stream);
+  has_run_ = true;
 }
 
 void Round::return_mean(const TensorTable& mean, const DeviceStep& step, Stream& stream, PartClock& clock) {

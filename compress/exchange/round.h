@@ -73,7 +73,7 @@ class Round final : public PartExchange {
   std::vector<Slice> whole_;                 // slices of all tensors
   double ExchangeReport::*const wire_time_;  // what moves count as; one rank has no wire
   NonfiniteFlags& flags_;
-  bool has_run_ = false;  // at least one step was encoded
+  bool has_run_ = false;  // the last step ran to its end
 };
 
 }  // namespace terngrad

@@ -1,5 +1,7 @@
 #include "compress/exchange/step_exchange.h"
 
+#include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "compress/exchange/part_clock.h"
@@ -34,12 +36,17 @@ StepExchange::StepExchange(const Layout& layout, CodecPlan plan, const ExchangeP
                            const CompressedAllReduceOptions& options, const MemoryOptions& memory)
     : StepExchange(layout, std::move(plan), peers, options, Stream(Device::cpu(), options.num_threads), memory) {}
 
+bool StepExchange::is_whole(std::span<const int> segments) const {
+  if (static_cast<int>(segments.size()) != layout_.num_segments()) return false;
+  return std::ranges::equal(segments, std::views::iota(0, layout_.num_segments()));
+}
+
 StepExchange::Part& StepExchange::part_of(std::span<const int> segments) {
   std::vector<int> key(segments.begin(), segments.end());
   const auto found = parts_.find(key);
   if (found != parts_.end()) return found->second;
   TERNGRAD_REQUIRE(!segments.empty(), "[parts] a part without tensors");
-  Layout selection = layout_.select(segments);
+  Layout selection = is_whole(segments) ? layout_ : layout_.select(segments);
   for (const CodecPlan::Group& group : plan_.groups()) {
     TERNGRAD_REQUIRE(group.codec->traits().per_tensor || selection.num_segments() == layout_.num_segments(),
                      "[parts] the codec ", group.codec->name(),
@@ -51,7 +58,7 @@ StepExchange::Part& StepExchange::part_of(std::span<const int> segments) {
 }
 
 std::unique_ptr<PartExchange> StepExchange::make_exchange(const Part& part) {
-  CodecPlan plan(plan_, part.layout, part.segments);
+  CodecPlan plan = is_whole(part.segments) ? plan_ : CodecPlan(plan_, part.layout, part.segments);
   CompressedAllReduceOptions own = options_;
   own.algorithm = algorithm_of_part(options_.algorithm, plan_, plan);
   return make_part_exchange(part.layout, std::move(plan), {peers_, own, stream_, flags_, factors_}, part.segments);

@@ -25,9 +25,9 @@ namespace terngrad {
 /// Exchanges gradients whose tensors become ready one after the other: begin, exchange once for each part, finish. The
 /// mean, messages' payloads and state have the same bits whatever the parts are, because tensors keep their codecs and
 /// random draws (contract B2). Byte counts differ: each part has messages with headers of its own, scatter_reduce cuts
-/// shards within parts, and kAuto chooses per part. One part of all tensors sends the messages of a
-/// CompressedAllReduce. Parts may change from step to step; a part is kept as long as every step uses it. Tensors need
-/// not be exchanged in every step.
+/// shards within parts, and kAuto chooses per part. One part of all tensors, in the order of the layout,
+/// sends the messages of a CompressedAllReduce. Parts may change from step to step; a part is kept as long as every
+/// step uses it. Tensors need not be exchanged in every step.
 ///
 /// State from step to step lies above the parts and is updated by finish, only if the step is not dropped: the workers'
 /// memory (compress/memory/worker_memory.h), and the factors of low-rank tensors (compress/memory/factor_state.h).
@@ -113,6 +113,8 @@ class StepExchange {
     Part* part = nullptr;
     int segment = 0;  // in the part's layout
   };
+  /// True if these are all tensors, in the order of the layout: such a part has the layout and plan unchanged.
+  bool is_whole(std::span<const int> segments) const;
   Part& part_of(std::span<const int> segments);
   std::unique_ptr<PartExchange> make_exchange(const Part& part);
   void run(Part& part, std::span<const TensorTable> gradients, const TensorTable& mean, PartClock& clock);

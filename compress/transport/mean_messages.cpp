@@ -27,7 +27,6 @@ MeanMessages::MeanMessages(const Layout& layout, const CodecPlan& plan, const Do
     for (const Slice& slice : shards_[shard]) {
       const std::int64_t room = forms.max_bytes(slice);
       if (room == 0) continue;
-      rooms_.push_back(room);
       parts_.push_back({.slice = slice, .shard = static_cast<int>(shard), .is_own = own.has(shard), .bytes = room});
     }
   }
@@ -68,7 +67,7 @@ void MeanMessages::begin(const Downlink& downlink, const MessageContext& context
     for (std::size_t i = 0; i < slices.size(); ++i) {
       const RecordForm form = record_form(slices[i].segment);
       MeanPart* const part = part_of_[shard][i];
-      const std::int64_t room = part == nullptr ? 0 : rooms_[static_cast<std::size_t>(part - parts_.data())];
+      const std::int64_t room = forms_.max_bytes(slices[i]);
       std::uint8_t* const payload = writer.add(slices[i], form.codec, form.format, downlink.scalers(slices[i]), room);
       if (part == nullptr) continue;
       part->outgoing = payload;

@@ -54,7 +54,6 @@ class MeanMessages {
   ShardRange own_;
   std::vector<MeanPart> parts_;
   std::vector<std::vector<MeanPart*>> part_of_;  // [shard][slice]; null: the payload is empty
-  std::vector<std::int64_t> rooms_;              // per part: upper bound on its bytes
   std::vector<MessageWriter> writers_;           // one per own shard
   Parcels outgoing_, incoming_;
   Message message_;

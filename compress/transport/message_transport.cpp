@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "compress/route/route.h"
 #include "compress/wire/scaler_messages.h"
 #include "kernels/codes/ternary_pack.h"
 #include "kernels/runtime/errors.h"

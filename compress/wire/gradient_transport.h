@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "compress/codec/coder.h"
 #include "compress/comm/communicator.h"
 #include "compress/plan/codec_plan.h"
+#include "compress/wire/message_filter.h"
 #include "compress/wire/payload_rows.h"
 #include "compress/wire/wire_format.h"
 
@@ -46,9 +46,7 @@ class GradientTransport {
   };
   Counts counts(std::span<const Slice> slices, int rank) const;
 
-  /// Called with each worker's message once it is written, concurrently for several workers. With a filter, this
-  /// process also reads its own messages, instead of the payloads they were written from.
-  using MessageFilter = std::function<void(int worker, std::span<std::uint8_t> message)>;
+  /// With a filter, this process also reads its own messages, instead of the payloads they were written from.
   void set_filter(MessageFilter filter) { filter_ = std::move(filter); }
 
   /// Appends this process's messages for one part of its rows.

@@ -68,7 +68,8 @@ class StatisticsPlan {
   /// @throws InvalidArgument if out has another size or the stream is on another device than the plan
   void run(const TensorTable& tensors, std::span<Statistics> out, Stream& stream, SummedAs summed = SummedAs::kValues);
 
-  /// Computes Statistics::max_bits alone, in less time. On the CPU. @param out  [slices().size()] out
+  /// Computes Statistics::max_bits alone, on the CPU. @param out  [slices().size()] out
+  /// @throws InvalidArgument as run, and for a plan of a GPU
   void largest_bits(const TensorTable& tensors, std::span<std::uint32_t> out, Stream& stream);
 
   /// The plan's GPU part, for kernels that build on it. @throws InvalidArgument for another device's stream

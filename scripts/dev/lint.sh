@@ -16,6 +16,10 @@ TEXT
 fast=false
 fix=false
 tidy_options=()
+if (($# > 1)); then
+  echo "lint.sh: one option at a time, got: $*" >&2
+  exit 2
+fi
 case ${1-} in
   "") ;;
   --fast) fast=true ;;

@@ -8,8 +8,10 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "compress/comm/observed_communicator.h"
 #include "compress/exchange/memory_all_reduce.h"
 #include "kernels/runtime/errors.h"
 #include "support/exchanges.h"
@@ -138,6 +140,28 @@ TEST(StepExchange, HaveTheBitsOfOneExchangeWhateverThePartsAreInEachStep) {
       });
       for (const std::exception_ptr& error : errors) EXPECT_EQ(error, nullptr) << c.codec << ", ranks " << size;
     }
+  }
+}
+
+TEST(StepExchange, OnePartOfAllTensorsSendsTheMessagesOfAWholeExchange) {
+  const Layout layout = mixed_layout();
+  const std::vector<Tensors> gradients = worker_gradients(layout, kWorkers);
+  for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
+    const CompressedAllReduceOptions options = options_of(algorithm);
+    std::vector<std::vector<std::uint8_t>> sent;
+    const auto observed = std::make_shared<ObservedCommunicator>(
+        make_self_communicator(),
+        [&](std::span<const std::uint8_t> message) { sent.emplace_back(message.begin(), message.end()); });
+    const Tensors mean = blank_tensors(layout);
+    CompressedAllReduce whole(layout, make_worker_group(kWorkers, observed), options);
+    whole.exchange(tables(gradients, 0, kWorkers), mean.table, 3);
+    const auto expected = std::exchange(sent, {});
+    StepExchange exchange = parts_for(layout, options, "none", observed);
+    exchange.begin(3);
+    exchange_part(exchange, std::vector<int>{0, 1, 2, 3, 4, 5, 6}, gradients, 0, mean.table);
+    exchange.finish();
+    EXPECT_GT(expected.size(), 0u);
+    EXPECT_EQ(sent, expected) << to_string(algorithm);
   }
 }
 
