@@ -1,9 +1,9 @@
 #include "compress/exchange/step_exchange.h"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
+#include "compress/exchange/bucket_plan.h"
 #include "compress/exchange/part_clock.h"
 #include "compress/route/downlink_forms.h"
 #include "compress/route/exchange_algorithm.h"
@@ -37,8 +37,7 @@ StepExchange::StepExchange(const Layout& layout, CodecPlan plan, const ExchangeP
     : StepExchange(layout, std::move(plan), peers, options, Stream(Device::cpu(), options.num_threads), memory) {}
 
 bool StepExchange::is_whole(std::span<const int> segments) const {
-  if (static_cast<int>(segments.size()) != layout_.num_segments()) return false;
-  return std::ranges::equal(segments, std::views::iota(0, layout_.num_segments()));
+  return std::ranges::equal(segments, whole_bucket(layout_)[0]);
 }
 
 StepExchange::Part& StepExchange::part_of(std::span<const int> segments) {
