@@ -13,7 +13,7 @@ float32, bfloat16 and float16. Their means have to be those that VirtualWorkers 
 
 Times: milliseconds of a step of ResNet-18 on images of 32 x 32 (examples/ddp_cifar10.py), the median of repetitions, each timed from
 a synchronized GPU to a synchronized GPU: `accumulate` is 8 slices of a batch one after the other, `virtual` the same with their
-exchange, the others are hooks of DistributedDataParallel on all ranks.
+exchange, the others are hooks of DistributedDataParallel on all ranks; `host` is the time in which the host submits a step.
 
 Prints a line for each case that fails and for each part; --out has all of it in JSON, from case to case. A case that takes more than
 a minute ends the program with the stacks of its threads. Exit codes: 0 all passed, 1 something failed, 2 wrong usage, 77 without
@@ -57,7 +57,7 @@ BUCKET_MB = 0.1  # for several buckets per step
 CASE_SECONDS = 60
 SHAPES = {"conv": (64, 32, 3, 3), "embedding": (1000, 64), "linear": (300, 257), "bias": (300,), "scale": (1,)}
 # Rows of the table of times: options of compress; None is plain DistributedDataParallel, a string one of PyTorch's hooks.
-HOOKS = {"fp32": None, "fp16": "fp16", "ternary": {"codec": "ternary", "clip_factor": 2.5},
+HOOKS = {"fp32": None, "fp16": "fp16", "PowerSGD 4": "PowerSGD 4", "ternary": {"codec": "ternary", "clip_factor": 2.5},
          "ternary, no overlap": {"codec": "ternary", "clip_factor": 2.5, "overlap": False},
          "terngrad_ef": {"codec": "terngrad_ef"}, "qsgd": {"codec": "qsgd", "bits": 4}}
 VIRTUAL_WORKERS = 8
@@ -94,7 +94,7 @@ class Found:
 
     def failures(self, part, names):
         """The values that are missing or report a failure, by name."""
-        passes = (lambda value: isinstance(value, float)) if part == "step_ms" else (lambda value: value == "equal")
+        passes = (lambda value: isinstance(value, dict)) if part == "step_ms" else (lambda value: value == "equal")
         values = {name: self.values[part].get(name, "has not run") for name in names}
         return {name: value for name, value in values.items() if not passes(value)}
 
@@ -197,22 +197,23 @@ def name_of(spec, dtype):
 
 
 def milliseconds(step, options):
-    """Median over repetitions of milliseconds per step."""
+    """Medians over repetitions of milliseconds per step, and of the host's part."""
     def synchronize():
         if options.device == "cuda":
             torch.cuda.synchronize()
 
     for _ in range(options.warmup):
         step()
-    times = []
+    times, of_host = [], []
     for _ in range(options.repetitions):
         synchronize()
         begin = time.perf_counter()
         for _ in range(options.steps):
             step()
+        of_host.append(1000 * (time.perf_counter() - begin) / options.steps)
         synchronize()
         times.append(1000 * (time.perf_counter() - begin) / options.steps)
-    return statistics.median(times)
+    return {"step": statistics.median(times), "host": statistics.median(of_host)}
 
 
 def training(device, options):
@@ -229,6 +230,10 @@ def time_hook(device, options, hook):
     state = None
     if hook == "fp16":
         ddp.register_comm_hook(None, ddp_cifar10.default_hooks.fp16_compress_hook)
+    elif hook == "PowerSGD 4":
+        from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+        ddp.register_comm_hook(powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=4, start_powerSGD_iter=2),
+                               powerSGD_hook.powerSGD_hook)
     elif hook is not None:
         state = terngrad.torch.compress(ddp, **hook)
 
@@ -357,7 +362,7 @@ def main(arguments):
     except Exception as error:
         say(f"the ranks ended early: {error}")
     failed = {part: found.failures(part, planned[part]) for part in planned}
-    times = [f"{name} {value:.3g}" for name, value in found.values["step_ms"].items() if name not in failed["step_ms"]]
+    times = [f"{name} {value['step']:.3g}" for name, value in found.values["step_ms"].items() if name not in failed["step_ms"]]
     say(f"ms a step: {', '.join(times)}")
     for part, failures in failed.items():
         for name, text in failures.items():

@@ -7,6 +7,8 @@ RESULTS is the folder, or results.tar.xz. Exit codes: 0 passed, 1 not, 2 wrong u
 misses its target does not pass.
 """
 
+import collections
+import csv
 import dataclasses
 import json
 import pathlib
@@ -80,6 +82,8 @@ TARGETS = (
 )
 STEPS = "train_step/cuda/"
 STEP_PARTS = ("examples", "compute", "decay", "encode", "decode", "update")
+# The kernel that ends a training step.
+LAST_KERNEL = "end_step_kernel"
 CACHE_TARGET = "every benchmark in the cache: of_target at most 1 (kernels that only wait + bytes at 1.3 of the copy)"
 
 
@@ -223,6 +227,31 @@ def judge_script(part, _, log):
     return outcome(part, log, last_line(log)[:150] if part.rc == 0 else "")
 
 
+def kernels_of_step(log):
+    """(kernel, launches, us) of the last training step in Nsight Compute's CSV of a run, longest first; empty if it has none."""
+    rows = [line for line in csv.reader(log.splitlines()) if len(line) > 10]
+    column = {name: i for i, name in enumerate(rows[0])} if rows else {}
+    launches = [(row[column["Kernel Name"]], float(row[column["Metric Value"]].replace(",", "")) / 1000)
+                for row in rows if row != rows[0]]
+    ends = [i for i, (kernel, _) in enumerate(launches) if LAST_KERNEL in kernel]
+    if len(ends) < 2:
+        return []
+    of_kernel = collections.defaultdict(list)
+    for kernel, us in launches[ends[-2] + 1:ends[-1] + 1]:
+        of_kernel[kernel].append(us)
+    return sorted(([kernel, len(times), round(sum(times), 2)] for kernel, times in of_kernel.items()), key=lambda row: -row[2])
+
+
+def judge_profile(part, state, log):
+    status, detail = judge_script(part, state, log)
+    kernels = kernels_of_step(log)
+    if status != "passed":
+        return status, detail
+    if not kernels:
+        return "failed", "no whole step was profiled"
+    return "passed", f"a step has {sum(row[1] for row in kernels)} kernels, {sum(row[2] for row in kernels):.1f} us by themselves"
+
+
 def runs_of(part, state):
     """The metrics of a part's run, and of the run to compare with."""
     return [read_records(state / f"{name}.run" / "metrics.jsonl") for name in (part.name, part.other)]
@@ -238,7 +267,8 @@ def outcome(part, log, detail):
 
 
 JUDGES = {"tests": judge_tests, "resume": judge_tests, "sanitizer": judge_sanitizer, "bench": judge_bench,
-          "training": judge_training, "move": judge_move, "repeat": judge_repeat, "script": judge_script}
+          "training": judge_training, "move": judge_move, "repeat": judge_repeat, "script": judge_script,
+          "profile": judge_profile}
 
 
 def judged(record, state):
@@ -364,6 +394,9 @@ def markdown(report):
         met = {True: "yes", False: "NO", None: "not measured"}[target["met"]]
         text.append(f"| {target['target']} | {met} | {number(target['measured'], 3)} | {target['benchmark']} |")
     text += [""] + steps_table([row for row in report["benchmarks"] if row["name"].startswith(STEPS)])
+    for name, kernels in report["kernels"].items():
+        text += [f"## Kernels of a step: {name}", ""]
+        text += markdown_table(["kernel", "launches", "us"], [[kernel[:120], *numbers] for kernel, *numbers in kernels])
     text += ["## Benchmarks", "", "Medians. Percent is of a copy from device to device measured in the same rounds.", ""]
     text += markdown_table(
         ["benchmark", "us", "GB/s moved", "copy GB/s", "of copy", "floor us", "of target"],
@@ -388,6 +421,8 @@ def make_report(state, require_targets):
         "parts": parts,
         "targets": targets,
         "benchmarks": list(rows.values()),
+        "kernels": {part["name"]: kernels_of_step(read_text(state / f"{part['name']}.log"))
+                    for part in parts if part["kind"] == "profile" and part["status"] == "passed"},
     }
 
 

@@ -141,6 +141,23 @@ class GpuReport(unittest.TestCase):
         self.add_kernels()
         self.assertIn("kernels_test.hang.txt has what it hung in", self.only_part(0)[1])
 
+    def test_kernels_of_a_step(self):
+        def launches(*rows):
+            header = ",".join(f'"{name}"' for name in ("ID", *"abcdefgh", "Kernel Name", "Metric Unit", "Metric Value"))
+            lines = [",".join(f'"{cell}"' for cell in (i, *"abcdefgh", kernel, "ns", ns)) for i, (kernel, ns) in enumerate(rows)]
+            return "\n".join(["==PROF== Connected", header, *lines])
+
+        end = ("end_step_kernel(StepRingMemory)", "1,000")
+        self.add("profile", "kernels_lenet_1", log=launches(("first", "9"), end, ("sum<float, 2>", "2,000"), ("gemm", "2,500"),
+                                                            ("sum<float, 2>", "1,500"), end, ("next", "7")))
+        self.add("profile", "kernels_lenet_8", log=launches(("first", "9"), end))
+        report = self.report(code=1)
+        self.assertEqual([part["status"] for part in report["parts"]], ["passed", "failed"])
+        self.assertEqual(report["parts"][0]["detail"], "a step has 4 kernels, 7.0 us by themselves")
+        self.assertEqual(report["kernels"], {"kernels_lenet_1": [["sum<float, 2>", 2, 3.5], ["gemm", 1, 2.5],
+                                                                 ["end_step_kernel(StepRingMemory)", 1, 1.0]]})
+        self.assertIn("| sum<float, 2> | 2 | 3.5 |", self.markdown)
+
     def test_what_a_sanitizer_finds(self):
         summaries = {
             "========= Invalid __global__ write of size 4 bytes\n": "ERROR SUMMARY: 1 error",

@@ -19,6 +19,12 @@ using terngrad::testing::GuardedArray;
 using test::random_floats;
 using CudaAdd = terngrad::testing::CudaTest;
 
+/// GPUs give sums with NaN other bits than processors do.
+std::vector<float> with_one_nan(std::vector<float> values) {
+  for (float& value : values) value = std::isnan(value) ? NAN : value;
+  return values;
+}
+
 TEST_F(CudaAdd, SumsOfTwoAreWhatTheCpuHas) {
   Stream stream(Device::cuda());
   for (const std::size_t count : {0u, 1u, 70u, 5001u}) {
@@ -36,9 +42,9 @@ TEST_F(CudaAdd, SumsOfTwoAreWhatTheCpuHas) {
         GuardedArray<float> second(b, 0, stream);
         GuardedArray<float> sum(std::vector<float>(count, 77.0f), start, stream);
         add(first.data(), second.data(), activation, static_cast<std::int64_t>(count), sum.data(), stream);
-        ASSERT_EQ(bits_of(sum.values()), bits_of(expected)) << count;
+        ASSERT_EQ(bits_of(with_one_nan(sum.values())), bits_of(expected)) << count;
         add(first.data(), second.data(), activation, static_cast<std::int64_t>(count), first.data(), stream);
-        ASSERT_EQ(bits_of(first.values()), bits_of(expected)) << count << ", in place";
+        ASSERT_EQ(bits_of(with_one_nan(first.values())), bits_of(expected)) << count << ", in place";
       }
     }
   }
