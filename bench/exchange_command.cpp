@@ -12,7 +12,7 @@
 #include "bench/exchange_report.h"
 #include "bench/exchange_run.h"
 #include "compress/cost/compared_codecs.h"
-#include "compress/exchange/vendor_all_reduce.h"
+#include "compress/exchange/vendor_codecs.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/runtime/errors.h"
 #include "nets/net.h"

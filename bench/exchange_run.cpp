@@ -10,8 +10,8 @@
 #include "compress/comm/metered_communicator.h"
 #include "compress/cost/exchange_probe.h"
 #include "compress/cost/sample_gradient.h"
-#include "compress/exchange/bucketed_all_reduce.h"
-#include "compress/exchange/vendor_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/vendor_codecs.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/crc32c.h"
 
@@ -66,10 +66,10 @@ class MeteredRun {
   std::span<const float> mean() const { return mean_.span(); }
 
   /// Fills result.ranks and result.samples. A collective call.
-  void time(GradientExchange& exchange, const ExchangeRepetitions& repetitions, ExchangeResult& result);
+  void time(CompressedAllReduce& exchange, const ExchangeRepetitions& repetitions, ExchangeResult& result);
 
  private:
-  ExchangeTimes time_one(GradientExchange& exchange, std::uint64_t step);
+  ExchangeTimes time_one(CompressedAllReduce& exchange, std::uint64_t step);
 
   ExchangeSubject& subject_;
   std::shared_ptr<MeteredCommunicator> metered_;
@@ -77,7 +77,7 @@ class MeteredRun {
   Buffer<float> mean_;
 };
 
-ExchangeTimes MeteredRun::time_one(GradientExchange& exchange, std::uint64_t step) {
+ExchangeTimes MeteredRun::time_one(CompressedAllReduce& exchange, std::uint64_t step) {
   std::vector<TensorTable> tables;
   for (Buffer<float>& gradient : subject_.gradients) tables.emplace_back(subject_.layout, gradient.data());
   const TensorTable mean_table(subject_.layout, mean_.data());
@@ -95,7 +95,7 @@ ExchangeTimes MeteredRun::time_one(GradientExchange& exchange, std::uint64_t ste
           .received_bytes = static_cast<double>(metered_->received_bytes())};
 }
 
-void MeteredRun::time(GradientExchange& exchange, const ExchangeRepetitions& repetitions, ExchangeResult& result) {
+void MeteredRun::time(CompressedAllReduce& exchange, const ExchangeRepetitions& repetitions, ExchangeResult& result) {
   std::vector<double> own;
   for (int i = 0; i < repetitions.warm_up + repetitions.repetitions; ++i) {
     const ExchangeTimes times = time_one(exchange, static_cast<std::uint64_t>(i));
@@ -139,7 +139,7 @@ ExchangeResult run_exchange(ExchangeSubject& subject, const std::string& codec, 
   MeteredRun run(subject);
   options.num_threads = subject.num_threads;
   const ExchangeAlgorithm algorithm = algorithm_in_use(subject.layout, subject.workers.num_workers, options);
-  BucketedAllReduce exchange(subject.layout, run.workers(), options, whole_bucket(subject.layout));
+  CompressedAllReduce exchange(subject.layout, run.workers(), options);
   ExchangeResult result{.codec = codec, .exchange = to_string(algorithm), .ranks = {}, .samples = {}, .predicted = {}};
   run.time(exchange, repetitions, result);
   require_same_mean(*subject.workers.communicator, subject.layout, run.mean());
@@ -148,8 +148,10 @@ ExchangeResult run_exchange(ExchangeSubject& subject, const std::string& codec, 
 
 ExchangeResult run_vendor(ExchangeSubject& subject, const std::string& codec, const ExchangeRepetitions& repetitions) {
   MeteredRun run(subject);
-  VendorAllReduce exchange(subject.layout, run.workers(),
-                           {.type = vendor_element_type(codec), .num_threads = subject.num_threads});
+  CompressedAllReduceOptions options;
+  options.vendor_type = vendor_element_type(codec);
+  options.num_threads = subject.num_threads;
+  CompressedAllReduce exchange(subject.layout, run.workers(), options);
   ExchangeResult result{.codec = codec, .exchange = kVendorExchange, .ranks = {}, .samples = {}, .predicted = {}};
   run.time(exchange, repetitions, result);
   return result;

@@ -62,7 +62,7 @@ struct ExchangeRepetitions {
 ExchangeResult run_exchange(ExchangeSubject& subject, const std::string& codec, CompressedAllReduceOptions options,
                             const ExchangeRepetitions& repetitions);
 
-/// The same of the transport library's own all-reduce (compress/exchange/vendor_all_reduce.h), whose means are not
+/// The same of the transport library's own all-reduce (compress/exchange/vendor_round.h), whose means are not
 /// compared: its order of additions may differ between ranks.
 /// @param codec  of vendor_codec_names(): the type that is added
 ExchangeResult run_vendor(ExchangeSubject& subject, const std::string& codec, const ExchangeRepetitions& repetitions);

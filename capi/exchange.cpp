@@ -91,7 +91,8 @@ tg_status tg_exchange_create(const tg_plan* plan, const tg_communicator* communi
         of->num_workers,
         communicator == nullptr ? std::shared_ptr<Communicator>(make_self_communicator()) : communicator->communicator);
     made = new tg_exchange{of, memory,
-                           StepExchange(of->layout, of->codecs, std::move(workers), read, parse_memory(memory))};
+                           CompressedAllReduce(of->layout, of->codecs, std::move(workers), read,
+                                               Stream(Device::cpu(), read.num_threads), parse_memory(memory))};
   });
 }
 
@@ -136,7 +137,7 @@ tg_status tg_exchange_part(tg_exchange* exchange, const int32_t* tensors, int32_
                                   "gradient of worker " + std::to_string(workers.first_local_worker + local) + ", "));
     }
     const TensorTable target = write_table(selection, mean, n, "mean, ");
-    tell(self, self.step.exchange(segments, tables, target), report);
+    tell(self, self.step.exchange_part(segments, tables, target), report);
   });
 }
 

@@ -7,12 +7,12 @@
 
 #include "capi/plan.h"
 #include "capi/terngrad.h"
-#include "compress/exchange/step_exchange.h"
+#include "compress/exchange/compressed_all_reduce.h"
 
 struct tg_exchange {
   std::shared_ptr<const terngrad::capi::Plan> plan;
   std::string memory;  // canonical spec, with all options
-  terngrad::StepExchange step;
+  terngrad::CompressedAllReduce step;
   std::string nonfinite = {};  // backs tg_report.nonfinite of the last report
   std::atomic<bool> in_use = false;
 };

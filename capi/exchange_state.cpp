@@ -9,7 +9,9 @@
 #include "capi/call_guard.h"
 #include "capi/exchange.h"
 #include "capi/status.h"
+#include "compress/memory/factor_state.h"
 #include "compress/memory/saved_states.h"
+#include "compress/memory/worker_memory.h"
 
 using namespace terngrad;
 using namespace terngrad::capi;

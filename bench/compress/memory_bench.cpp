@@ -9,28 +9,48 @@
 
 #include "bench/gradients.h"
 #include "bench/rows.h"
-#include "compress/exchange/memory_all_reduce.h"
+#include "compress/exchange/all_reduce_options.h"
+#include "compress/exchange/nonfinite.h"
+#include "compress/exchange/part_clock.h"
+#include "compress/exchange/part_exchange.h"
+#include "compress/memory/factor_state.h"
+#include "compress/memory/worker_memory.h"
+#include "compress/transport/exchange_peers.h"
 
 namespace terngrad::bench {
 namespace {
 
 struct State {
-  State(std::int64_t n, const std::string& codec, const char* kept, Stream& stream) {
-    layout.add("gradient", {n});
-    values = make_gradient(layout.flat_elements(), 2);
-    gradient_table = TensorTable(layout, values.data());
-    mean = Buffer<float>(layout.flat_elements());
-    CompressedAllReduceOptions options;
-    options.codecs.codec = codec;
-    options.num_threads = stream.num_threads();
-    const WorkerGroup one = make_worker_group(1, make_self_communicator());
-    exchange = std::make_unique<BucketedAllReduce>(layout, one, options, Buckets{{0}});
-    memory = std::make_unique<WorkerMemory>(layout, exchange->plan(), parse_memory(kept), 1);
-    const auto encoded = memory->begin({&gradient_table, 1});
-    memory->compensate(segments, stream);
-    exchange->exchange(encoded, TensorTable(layout, mean.data()), 1);
+  State(std::int64_t n, const std::string& codec, const char* kept, const Stream& on)
+      : layout(layout_of(n)),
+        plan(layout, codecs_of(codec)),
+        stream(on),
+        values(make_gradient(layout.flat_elements(), 2)),
+        mean(layout.flat_elements()),
+        gradient(layout, values.data()),
+        flags(OnNonfinite::kStop, stream),
+        factors(layout, plan),
+        memory(layout, plan, parse_memory(kept), 1) {
+    const ExchangePeers one = make_worker_group(1, make_self_communicator());
+    exchange = make_part_exchange(layout, plan, {one, {}, stream, flags, factors}, {});
+    compensate();
+    PartClock clock(stream.device(), /*is_on=*/false);
+    flags.begin_step(stream);
+    exchange->run(encoded, TensorTable(layout, mean.data()), {1, nullptr}, stream, clock);
   }
 
+  static Layout layout_of(std::int64_t n) {
+    Layout layout;
+    layout.add("gradient", {n});
+    return layout;
+  }
+  static CodecPlanOptions codecs_of(const std::string& codec) {
+    CodecPlanOptions options;
+    options.codec = codec;
+    return options;
+  }
+  void compensate() { encoded = memory.compensate(layout, segments, {&gradient, 1}, stream); }
+  std::vector<MemoryTables> kept() const { return memory.kept(layout, segments, encoded); }
   bool all_are(const float* found, const auto& expected) const {
     const std::int64_t n = layout.segment(0).num_elements;
     for (std::int64_t i = 0; i < n; ++i) {
@@ -39,12 +59,17 @@ struct State {
     return true;
   }
 
-  Layout layout;
-  Buffer<float> values, mean;
-  TensorTable gradient_table;
-  std::unique_ptr<BucketedAllReduce> exchange;
-  std::unique_ptr<WorkerMemory> memory;
   const std::vector<int> segments = {0};
+  Layout layout;
+  CodecPlan plan;
+  Stream stream;
+  Buffer<float> values, mean;
+  TensorTable gradient;
+  NonfiniteFlags flags;
+  FactorState factors;
+  WorkerMemory memory;
+  std::vector<TensorTable> encoded;
+  std::unique_ptr<PartExchange> exchange;
 };
 
 Subject subject_of(std::int64_t n, double bytes_per_element, std::function<Work(Stream& stream)> prepare) {
@@ -59,10 +84,10 @@ Subject compensation(std::int64_t n, const std::string& codec, const char* kept,
     const auto state = std::make_shared<State>(n, codec, kept, stream);
     // State begins with zeros.
     const auto check = [=] {
-      const float* const encoded = state->memory->encoded()[0].tensor(0);
-      return state->all_are(encoded, [&](std::int64_t i) { return 0.0f + state->values.data()[i]; });
+      return state->all_are(state->encoded[0].tensor(0),
+                            [&](std::int64_t i) { return 0.0f + state->values.data()[i]; });
     };
-    return Work{.run = [=, &stream] { state->memory->compensate(state->segments, stream); }, .check = check};
+    return Work{.run = [=] { state->compensate(); }, .check = check};
   });
 }
 
@@ -71,13 +96,13 @@ Subject commit(std::int64_t n, const std::string& codec, const char* kept, doubl
   return subject_of(n, bytes, [=](Stream& stream) {
     const auto state = std::make_shared<State>(n, codec, kept, stream);
     const auto run = [=] {
-      for (const MemoryTables& tables : state->memory->kept()) {
-        state->exchange->update_memory(tables.what, tables.from, tables.into);
+      for (const MemoryTables& tables : state->kept()) {
+        state->exchange->update_memory(tables.what, tables.from, tables.into, state->stream);
       }
     };
     const auto check = [=] {
       std::vector<float> sent(static_cast<std::size_t>(n));
-      state->exchange->decode_local(0, 0, sent);
+      state->exchange->decode_local(0, 0, sent, state->stream);
       const auto is_kept = [&](const MemoryTables& tables) {
         const float* const from = tables.from[0].tensor(0);
         return state->all_are(tables.into[0].tensor(0), [&](std::int64_t i) {
@@ -86,7 +111,7 @@ Subject commit(std::int64_t n, const std::string& codec, const char* kept, doubl
           return from[i] - said;
         });
       };
-      return std::ranges::all_of(state->memory->kept(), is_kept);
+      return std::ranges::all_of(state->kept(), is_kept);
     };
     return Work{run, check};
   });

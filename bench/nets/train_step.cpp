@@ -6,8 +6,7 @@
 #include "bench/nets/train_step_subject.h"
 #include "compress/comm/communicator.h"
 #include "compress/exchange/all_reduce_options.h"
-#include "compress/exchange/bucket_plan.h"
-#include "compress/exchange/device/device_bucketed_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "datasets/device_examples.h"
 #include "nets/device_net.h"
 #include "trainers/loop/device_replica.h"
@@ -25,8 +24,9 @@ std::unique_ptr<DeviceReplica> make_train_step(const TrainStepSubject& subject, 
   parts.net = make_net_of(subject, *dataset, stream);
   parts.examples = make_examples_of(subject, dataset, max_burst, stream);
   const Layout& layout = parts.net->layout();
-  parts.exchanges.push_back(std::make_unique<DeviceBucketedAllReduce>(
-      layout, workers_of(subject), exchange_options_of(subject), whole_bucket(layout), stream));
+  parts.exchanges.push_back(
+      std::make_unique<CompressedAllReduce>(layout, ExchangePeers{workers_of(subject), make_self_device_communicator()},
+                                            exchange_options_of(subject), stream));
   parts.optimizer = make_optimizer(recipe.optimizer, {}, layout.flat_elements(), stream.device());
   parts.transforms.push_back(make_weight_decay(*parts.net, recipe.weight_decay, stream.device()));
   std::vector<float> parameters(static_cast<std::size_t>(layout.flat_elements()));

@@ -86,7 +86,7 @@ struct WireVolume {
 /// shards
 WireVolume wire_volume(ExchangeAlgorithm algorithm, const ExchangeWorld& world, const MessageSizes& sizes);
 
-/// Name of the exchange by the MPI library's all-reduce (compress/exchange/vendor_all_reduce.h).
+/// Name of the exchange by the MPI library's all-reduce (compress/exchange/vendor_round.h).
 inline constexpr const char* kVendorExchange = "vendor";
 
 /// Cost of one codec's exchange. Seconds are those of a process with the most workers, for all of its workers together.

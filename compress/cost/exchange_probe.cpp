@@ -8,13 +8,8 @@
 #include "compress/comm/all_gather_doubles.h"
 #include "compress/cost/probe_samples.h"
 #include "compress/cost/recorded_peers.h"
-#include "compress/exchange/all_reduce_options.h"
-#include "compress/exchange/nonfinite.h"
-#include "compress/exchange/part_clock.h"
-#include "compress/exchange/part_exchange.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "compress/exchange/round.h"
-#include "compress/memory/factor_state.h"
-#include "compress/transport/exchange_peers.h"
 #include "compress/wire/gradient_transport.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/errors.h"
@@ -55,18 +50,11 @@ class Process {
   WireVolume wire() const { return wire_; }
 
  private:
-  /// Exchange of a run's first step, with random factors of low-rank tensors.
-  struct Exchange {
-    Stream stream;
-    NonfiniteFlags flags;
-    FactorState factors;
-    std::unique_ptr<PartExchange> part;
-  };
-  ExchangeReport run(Exchange& exchange, std::span<const TensorTable> gradients) const;
+  ExchangeReport run(CompressedAllReduce& exchange, std::span<const TensorTable> gradients) const;
   WireVolume recorded_wire() const;
   MessageSizes sizes_of(const Round& round, std::span<const RecordedOperation> operations) const;
   void run_rank(const std::shared_ptr<Communicator>& communicator);
-  std::unique_ptr<Exchange> make_exchange(const std::shared_ptr<Communicator>& communicator) const;
+  std::unique_ptr<CompressedAllReduce> make_exchange(const std::shared_ptr<Communicator>& communicator) const;
   std::vector<TensorTable> gradients_of(int rank) const;
 
   const Layout& layout_;
@@ -78,7 +66,7 @@ class Process {
   TensorTable mean_;
   RecordedPeers peers_;
   std::shared_ptr<ReplayCommunicator> communicator_;
-  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<CompressedAllReduce> exchange_;
   std::vector<TensorTable> gradients_;
   WireVolume wire_;
 };
@@ -102,24 +90,14 @@ Process::Process(const Layout& layout, std::span<const float> gradient, const Pr
   peers_.keep_only(rank_);
 }
 
-std::unique_ptr<Process::Exchange> Process::make_exchange(const std::shared_ptr<Communicator>& communicator) const {
-  CodecPlan plan = plan_of(layout_, world_.num_workers, options_);
-  const Stream stream(Device::cpu(), options_.num_threads);
-  auto exchange = std::make_unique<Exchange>(
-      Exchange{stream, NonfiniteFlags(options_.on_nonfinite, stream), FactorState(layout_, plan), nullptr});
-  exchange->part = make_part_exchange(
-      layout_, std::move(plan),
-      {make_worker_group(world_.num_workers, communicator), options_, stream, exchange->flags, exchange->factors}, {});
-  return exchange;
+std::unique_ptr<CompressedAllReduce> Process::make_exchange(const std::shared_ptr<Communicator>& communicator) const {
+  return std::make_unique<CompressedAllReduce>(layout_, make_worker_group(world_.num_workers, communicator), options_);
 }
 
-ExchangeReport Process::run(Exchange& exchange, std::span<const TensorTable> gradients) const {
-  PartClock clock(Device::cpu(), /*is_on=*/true);
-  exchange.flags.begin_step(exchange.stream);
-  exchange.part->run(gradients, mean_, {kStep, nullptr}, exchange.stream, clock);
-  ExchangeReport report;
-  clock.add_to(report);
-  return report;
+/// The exchange of a run's first step, with random factors of low-rank tensors: it is never finished.
+ExchangeReport Process::run(CompressedAllReduce& exchange, std::span<const TensorTable> gradients) const {
+  exchange.begin(kStep);
+  return exchange.exchange(exchange.all(), gradients, mean_);
 }
 
 std::vector<TensorTable> Process::gradients_of(int rank) const {
@@ -142,7 +120,7 @@ ProbeSamples::Parts Process::step() {
 WireVolume Process::recorded_wire() const {
   WireVolume wire;
   std::span<const RecordedOperation> operations = peers_.operations();
-  const std::vector<const Round*> rounds = exchange_->part->rounds();
+  const std::vector<const Round*> rounds = exchange_->whole().rounds();
   for (std::size_t i = 0; i < rounds.size(); ++i) {
     // A single round has all operations; for low-rank tensors the last operations belong to the second round.
     std::size_t count = operations.size();

@@ -6,7 +6,8 @@
 
 #include "compress/comm/all_gather_doubles.h"
 #include "compress/cost/probe_samples.h"
-#include "compress/exchange/vendor_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/vendor_codecs.h"
 #include "compress/route/wire_bytes.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/errors.h"
@@ -21,7 +22,10 @@ ExchangeCost probe_vendor(const std::shared_ptr<Communicator>& communicator, con
                    options.repetitions);
   const ElementType type = vendor_element_type(options.codec);
   const WorkerGroup workers = make_worker_group(options.num_workers, communicator);
-  VendorAllReduce exchange(layout, workers, {.type = type, .num_threads = options.num_threads});
+  CompressedAllReduceOptions vendor;
+  vendor.vendor_type = type;
+  vendor.num_threads = options.num_threads;
+  CompressedAllReduce exchange(layout, workers, vendor);
   // TensorTable has mutable pointers; an exchange only reads gradients.
   const std::vector<TensorTable> gradients(static_cast<std::size_t>(workers.num_local_workers),
                                            TensorTable(layout, const_cast<float*>(gradient.data())));

@@ -22,7 +22,7 @@ struct VendorProbeOptions {
   double beaten_seconds = std::numeric_limits<double>::infinity();  // as in ProbeOptions
 };
 
-/// Runs exchanges of VendorAllReduce and returns their time in the model of exchange_cost.h, for the slowest rank:
+/// Runs exchanges by VendorRound and returns their time in the model of exchange_cost.h, for the slowest rank:
 ///
 ///   C = encode + decode,   V = w bandwidth,   rounds = 0
 ///

@@ -2,21 +2,26 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "compress/exchange/on_nonfinite.h"
 #include "compress/plan/codec_plan.h"
 #include "compress/route/exchange_algorithm.h"
 #include "compress/route/shard_owners.h"
+#include "kernels/tensor/element_type.h"
 
 namespace terngrad {
 
 class ShardUpdate;
 
-/// Options of CompressedAllReduce and of the exchanges built on it (in buckets, in parts, with memory, on GPUs).
+/// Options of CompressedAllReduce.
 struct CompressedAllReduceOptions {
   CodecPlanOptions codecs;  // codec of each tensor; its num_workers is replaced by the worker group's
   ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;
   DownlinkCodec downlink_codec = DownlinkCodec::kFloat32;
+  /// If set, the communication library adds the gradients as elements of this type (compress/exchange/vendor_round.h),
+  /// whatever codecs and algorithm are.
+  std::optional<ElementType> vendor_type = std::nullopt;
   OnNonfinite on_nonfinite = OnNonfinite::kStop;
   ShardOwners owners = ShardOwners::kWorkers;  // kServers requires scatter_reduce, which kAuto then is
   /// Update that the owners of shards apply to the mean before it is sent back (parameter server), on all ranks or on

@@ -1,77 +1,215 @@
 #include "compress/exchange/compressed_all_reduce.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "compress/exchange/nonfinite.h"
 #include "compress/exchange/part_clock.h"
 #include "compress/exchange/round.h"
-#include "compress/route/downlink_forms.h"
+#include "compress/memory/factor_state.h"
+#include "compress/memory/worker_memory.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad {
 
-CompressedAllReduce::CompressedAllReduce(const Layout& layout, const ExchangePeers& peers,
-                                         const CompressedAllReduceOptions& options)
-    : CompressedAllReduce(layout, peers, options, Stream(Device::cpu(), options.num_threads)) {}
-
-CompressedAllReduce::CompressedAllReduce(const Layout& layout, const ExchangePeers& peers,
-                                         const CompressedAllReduceOptions& options, const Stream& stream)
-    : CompressedAllReduce(layout, CodecPlan(layout, with_workers(options.codecs, peers.group.num_workers)), peers,
-                          options, stream) {
-  require_downlink(plan(), options.downlink_codec, options.algorithm);
-}
+/// A set of tensors and its exchange.
+struct CompressedAllReduce::Part {
+  std::vector<int> segments;
+  Layout layout;
+  std::unique_ptr<PartExchange> exchange;
+  bool is_used = true;                    // in the current step
+  std::vector<TensorTable> encoded = {};  // compensated gradients of the current step, if workers have a memory
+};
 
 CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, const ExchangePeers& peers,
-                                         const CompressedAllReduceOptions& options)
-    : CompressedAllReduce(layout, std::move(plan), peers, options, Stream(Device::cpu(), options.num_threads)) {}
-
-CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, const ExchangePeers& peers,
-                                         const CompressedAllReduceOptions& options, const Stream& stream)
-    : policy_(options.on_nonfinite),
-      num_workers_(peers.group.num_workers),
+                                         const CompressedAllReduceOptions& options, const Stream& stream,
+                                         const MemoryOptions& memory)
+    : layout_(layout),
+      plan_(std::move(plan)),
+      peers_(peers),
+      options_(options),
       stream_(stream),
-      flags_(options.on_nonfinite, stream),
-      factors_(layout, plan, stream.device()),
-      round_(std::make_unique<Round>(layout, std::move(plan), PartContext{peers, options, stream, flags_, factors_},
-                                     std::vector<int>{})) {}
+      flags_(std::make_unique<NonfiniteFlags>(options.on_nonfinite, stream_)),
+      factors_(std::make_unique<FactorState>(layout_, plan_, stream_.device())),
+      all_(whole_bucket(layout)[0]),
+      places_(all_.size()) {
+  // Refuses unsupported options now, not in the first step.
+  require_supported(layout_, plan_, {peers_, options_, stream_, *flags_, *factors_});
+  if (memory.kind == MemoryKind::kNone) return;
+  memory_ = std::make_unique<WorkerMemory>(layout_, plan_, memory, workers().num_local_workers, stream_.device());
+}
 
 CompressedAllReduce::~CompressedAllReduce() = default;
 
-const CodecPlan& CompressedAllReduce::plan() const { return round_->plan(); }
+CompressedAllReduce::CompressedAllReduce(const Layout& layout, const ExchangePeers& peers,
+                                         const CompressedAllReduceOptions& options, const Stream& stream,
+                                         const MemoryOptions& memory)
+    : CompressedAllReduce(layout, CodecPlan(layout, with_workers(options.codecs, peers.group.num_workers)), peers,
+                          options, stream, memory) {}
 
-const Layout& CompressedAllReduce::layout() const { return round_->layout(); }
+CompressedAllReduce::CompressedAllReduce(const Layout& layout, const ExchangePeers& peers,
+                                         const CompressedAllReduceOptions& options, const MemoryOptions& memory)
+    : CompressedAllReduce(layout, peers, options, Stream(Device::cpu(), options.num_threads), memory) {}
 
-ExchangeAlgorithm CompressedAllReduce::algorithm() const { return round_->route().algorithm; }
+bool CompressedAllReduce::is_whole(std::span<const int> segments) const { return std::ranges::equal(segments, all_); }
 
-void CompressedAllReduce::update_memory(MemoryUpdate what, std::span<const TensorTable> encoded,
-                                        std::span<const TensorTable> kept, Stream& stream) {
-  round_->update_memory(what, encoded, kept, stream);
+CompressedAllReduce::Part& CompressedAllReduce::part_of(std::span<const int> segments) {
+  std::vector<int> key(segments.begin(), segments.end());
+  const auto found = parts_.find(key);
+  if (found != parts_.end()) return *found->second;
+  return *parts_.emplace(key, make_part(key)).first->second;
+}
+
+std::unique_ptr<CompressedAllReduce::Part> CompressedAllReduce::make_part(const std::vector<int>& segments) {
+  TERNGRAD_REQUIRE(!segments.empty() || all_.empty(), "[parts] a part without tensors");
+  Layout layout = is_whole(segments) ? layout_ : layout_.select(segments);
+  const bool has_all = layout.num_segments() == layout_.num_segments();
+  for (const CodecPlan::Group& group : plan_.groups()) {
+    TERNGRAD_REQUIRE(group.codec->traits().per_tensor || has_all, "[parts] the codec ", group.codec->name(),
+                     " needs all of its tensors at once (scaler_scope model), this part has ", layout.num_segments(),
+                     " of ", layout_.num_segments());
+  }
+  TERNGRAD_REQUIRE(options_.update == nullptr || has_all, "[parts] an update of shards needs all tensors at once");
+  CodecPlan plan = is_whole(segments) ? plan_ : CodecPlan(plan_, layout, segments);
+  CompressedAllReduceOptions options = options_;
+  options.algorithm = algorithm_of_part(options_.algorithm, plan_, plan);
+  std::unique_ptr<PartExchange> exchange =
+      make_part_exchange(layout, std::move(plan), {peers_, options, stream_, *flags_, *factors_}, segments);
+  return std::make_unique<Part>(
+      Part{.segments = segments, .layout = std::move(layout), .exchange = std::move(exchange)});
+}
+
+const Layout& CompressedAllReduce::layout_of(std::span<const int> segments) { return part_of(segments).layout; }
+
+const PartExchange& CompressedAllReduce::part(std::span<const int> segments) { return *part_of(segments).exchange; }
+
+std::set<std::string> CompressedAllReduce::codecs_through_host(const Buckets& parts) {
+  std::set<std::string> names;
+  for (const std::vector<int>& segments : parts) {
+    for (const Round* const round : part(segments).rounds()) names.merge(round->codecs_through_host());
+  }
+  return names;
+}
+
+void CompressedAllReduce::begin(const DeviceStep& step) {
+  TERNGRAD_REQUIRE(step.step >> 40 == 0, "[exchange] draws are keyed by 40 bits of the step, got ", step.step);
+  step_ = step;
+  for (const auto& [segments, part] : parts_) part->is_used = false;
+  places_.assign(places_.size(), {});
+  flags_->begin_step(stream_);
+  is_begun_ = true;
+  has_failed_ = false;
+  is_timed_ = is_on_cpu();
+  report_ = {};
+}
+
+void CompressedAllReduce::require_step() const {
+  TERNGRAD_REQUIRE(is_begun_, "[parts] no step has begun");
+  TERNGRAD_REQUIRE(!has_failed_, "[parts] a part of step ", step_.step, " has failed: another step has to begin");
+}
+
+void CompressedAllReduce::run(Part& part, std::span<const TensorTable> gradients, const TensorTable& mean,
+                              PartClock& clock) {
+  if (memory_ == nullptr) return part.exchange->run(gradients, mean, step_, stream_, clock);
+  clock.start(stream_);
+  part.encoded = memory_->compensate(part.layout, part.segments, gradients, stream_);
+  clock.lap(&ExchangeReport::encode_seconds, stream_);
+  part.exchange->run(part.encoded, mean, step_, stream_, clock);
+}
+
+ExchangeReport CompressedAllReduce::exchange(std::span<const int> segments, std::span<const TensorTable> gradients,
+                                             const TensorTable& mean) {
+  if (is_whole(segments)) return exchange_part(segments, gradients, mean);
+  require_step();
+  const Layout& layout = layout_of(segments);
+  return exchange_part(segments, select_tensors(gradients, layout, segments), mean.select(layout, segments));
+}
+
+ExchangeReport CompressedAllReduce::exchange_part(std::span<const int> segments, std::span<const TensorTable> gradients,
+                                                  const TensorTable& mean) {
+  require_step();
+  Part& part = part_of(segments);
+  for (const int segment : part.segments) {
+    TERNGRAD_REQUIRE(places_[static_cast<std::size_t>(segment)].part == nullptr, "[parts] tensor '",
+                     layout_.segment(segment).name, "' was exchanged before in step ", step_.step);
+  }
+  has_failed_ = true;  // reset at the end, unless this throws
+  PartClock clock(stream_.device(), is_timed_);
+  NonfiniteTensors before;
+  if (is_on_cpu()) before = flags_->take_on_cpu();
+  run(part, gradients, mean, clock);
+  ExchangeReport report{part.exchange->bytes()};
+  clock.add_to(report);
+  report_ += report;
+  if (is_on_cpu()) {
+    // For the report of the part; finish applies the policy.
+    flags_->found(stream_).apply_policy(OnNonfinite::kZero, layout_, workers().num_workers, step_.step, report);
+    flags_->add_on_cpu(before);
+  }
+  part.is_used = true;
+  for (std::size_t i = 0; i < part.segments.size(); ++i) {
+    places_[static_cast<std::size_t>(part.segments[i])] = {&part, static_cast<int>(i)};
+  }
+  has_failed_ = false;
+  return report;
+}
+
+ExchangeReport CompressedAllReduce::finish() {
+  require_step();
+  is_begun_ = false;
+  if (is_on_cpu()) report_ = report(step_.step);
+  PartClock clock(stream_.device(), is_timed_);
+  clock.start(stream_);
+  std::erase_if(parts_, [](const auto& entry) { return !entry.second->is_used; });
+  for (const auto& [segments, part] : parts_) {
+    if (report_.skipped) continue;
+    part->exchange->commit(stream_);
+    if (memory_ == nullptr) continue;
+    for (const MemoryTables& tables : memory_->kept(part->layout, part->segments, part->encoded)) {
+      part->exchange->update_memory(tables.what, tables.from, tables.into, stream_);
+    }
+  }
+  clock.lap(&ExchangeReport::encode_seconds, stream_);
+  clock.add_to(report_);
+  return report_;
 }
 
 ExchangeReport CompressedAllReduce::exchange(std::span<const TensorTable> gradients, const TensorTable& mean,
                                              std::uint64_t step) {
-  PartClock clock(stream_.device(), /*is_on=*/true);
-  flags_.begin_step(stream_);
-  round_->run(gradients, mean, {step, nullptr}, stream_, clock);
-  ExchangeReport result{round_->bytes()};
-  clock.add_to(result);
-  flags_.found(stream_).apply_policy(policy_, layout(), num_workers_, step, result);
-  return result;
-}
-
-float CompressedAllReduce::decode_local(int local_worker, int segment, std::span<float> out) {
-  return round_->decode_local(local_worker, segment, out, stream_);
-}
-
-void CompressedAllReduce::submit(std::span<const TensorTable> gradients, const TensorTable& mean,
-                                 const DeviceStep& step) {
-  PartClock clock(stream_.device(), /*is_on=*/false);
-  flags_.begin_step(stream_);
-  round_->run(gradients, mean, step, stream_, clock);
+  begin(step);
+  is_timed_ = true;
+  exchange(all_, gradients, mean);
+  const ExchangeReport done = finish();
+  return is_on_cpu() ? done : report(step);
 }
 
 ExchangeReport CompressedAllReduce::report(std::uint64_t step) {
-  ExchangeReport result{round_->bytes()};
-  flags_.found(stream_).apply_policy(policy_, layout(), num_workers_, step, result);
-  return result;
+  ExchangeReport report = report_;
+  flags_->found(stream_).apply_policy(options_.on_nonfinite, layout_, workers().num_workers, step, report);
+  return report;
+}
+
+const std::uint32_t* CompressedAllReduce::skip() const { return flags_->skip(); }
+
+void CompressedAllReduce::forget_nonfinite() { flags_->forget(stream_); }
+
+const CompressedAllReduce::Place& CompressedAllReduce::place_of(int segment) const {
+  TERNGRAD_REQUIRE(segment >= 0 && segment < layout_.num_segments(), "[exchange] no tensor ", segment);
+  const Place& place = places_[static_cast<std::size_t>(segment)];
+  TERNGRAD_REQUIRE(place.part != nullptr, "[exchange] the last step sent nothing of tensor ", segment);
+  return place;
+}
+
+float CompressedAllReduce::decode_local(int local_worker, int segment, std::span<float> out) {
+  const Place& place = place_of(segment);
+  return place.part->exchange->decode_local(local_worker, place.segment, out, stream_);
+}
+
+std::span<const float> CompressedAllReduce::encoded(int local_worker, int segment) const {
+  if (memory_ == nullptr || !memory_->covers(segment)) return {};
+  const Place& place = place_of(segment);
+  return {place.part->encoded.at(static_cast<std::size_t>(local_worker)).tensor(place.segment),
+          static_cast<std::size_t>(layout_.segment(segment).num_elements)};
 }
 
 }  // namespace terngrad

@@ -1,74 +1,183 @@
-// CompressedAllReduce: the mean of all workers' gradients, exchanged in encoded form.
+// CompressedAllReduce: the mean of all workers' gradients, exchanged in encoded form, whole or in parts.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "compress/exchange/all_reduce_options.h"
-#include "compress/exchange/gradient_exchange.h"
-#include "compress/exchange/nonfinite.h"
-#include "compress/memory/factor_state.h"
+#include "compress/exchange/bucket_plan.h"
+#include "compress/memory/memory_options.h"
+#include "compress/plan/codec_plan.h"
+#include "compress/route/exchange_report.h"
 #include "compress/transport/exchange_peers.h"
 #include "kernels/runtime/device.h"
+#include "kernels/runtime/device_step.h"
+#include "kernels/tensor/slice.h"
 
 namespace terngrad {
 
-class Round;
-enum class MemoryUpdate;
-struct DeviceStep;
+class FactorState;
+class NonfiniteFlags;
+class PartClock;
+class PartExchange;
+class WorkerMemory;
 
-/// Exchanges the gradients of all tensors in one Round. The mean has the same bits for every algorithm and any number
-/// of processes (contract B2).
-class CompressedAllReduce final : public GradientExchange {
+/// Exchanges the gradient of a step whole, by one call, or in parts (sets of tensors) while others are still being
+/// computed: begin, exchange once for each part, finish. The mean, messages' payloads and state have the same bits for
+/// every algorithm, any number of processes and whatever the parts are, because tensors keep their codecs and random
+/// draws (contract B2). Byte counts differ: each part has messages with headers of its own, scatter_reduce cuts shards
+/// within parts, and kAuto chooses per part. A part of all tensors, in the order of the layout, is the whole gradient.
+/// Parts may change from step to step; a part is kept as long as every step uses it. Tensors need not be exchanged in
+/// every step.
+///
+/// State from step to step lies above the parts and is updated by finish, only if the step is not dropped: the workers'
+/// memory (compress/memory/worker_memory.h), and the factors of low-rank tensors (compress/memory/factor_state.h).
+///
+/// If a part is not finite and the step is to be dropped, the other parts are exchanged nevertheless, so the messages
+/// do not depend on timing. Errors name non-finite tensors as if there were one part.
+///
+/// On a GPU, calls submit work to the stream without waiting, unless a codec goes through the host; report and
+/// decode_local wait, and so does the exchange of a whole gradient. After a first step with the same parts and tables,
+/// a step can be captured into a graph. A step whose parts differ from those of the step before allocates memory, and
+/// frees that of unused parts, which waits for the GPU. Not thread-safe, but successive calls may come from different
+/// threads.
+class CompressedAllReduce {
  public:
   /// @param peers   the workers and what connects them: a WorkerGroup for gradients in host memory, or the workers of
   ///                this rank and a DeviceCommunicator for gradients in the memory of the stream's device
   /// @param stream  of the gradients' memory; default: the CPU with options.num_threads threads
-  /// @throws InvalidArgument for unsupported combinations, as Round does; low-rank tensors are supported by
-  /// BucketedAllReduce
-  CompressedAllReduce(const Layout& layout, const ExchangePeers& peers, const CompressedAllReduceOptions& options);
+  /// @param memory  of the workers; default: none
+  /// @throws InvalidArgument for unsupported combinations, as Round and WorkerMemory do
   CompressedAllReduce(const Layout& layout, const ExchangePeers& peers, const CompressedAllReduceOptions& options,
-                      const Stream& stream);
+                      const MemoryOptions& memory = {});
+  CompressedAllReduce(const Layout& layout, const ExchangePeers& peers, const CompressedAllReduceOptions& options,
+                      const Stream& stream, const MemoryOptions& memory = {});
   /// Uses an existing plan, made for all workers; options.codecs is ignored.
   CompressedAllReduce(const Layout& layout, CodecPlan plan, const ExchangePeers& peers,
-                      const CompressedAllReduceOptions& options);
-  CompressedAllReduce(const Layout& layout, CodecPlan plan, const ExchangePeers& peers,
-                      const CompressedAllReduceOptions& options, const Stream& stream);
-  ~CompressedAllReduce() override;
+                      const CompressedAllReduceOptions& options, const Stream& stream,
+                      const MemoryOptions& memory = {});
+  ~CompressedAllReduce();
+  CompressedAllReduce(const CompressedAllReduce&) = delete;
+  CompressedAllReduce& operator=(const CompressedAllReduce&) = delete;
 
-  ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) override;
-  float decode_local(int local_worker, int segment, std::span<float> out) override;
+  const Layout& layout() const { return layout_; }
+  const CodecPlan& plan() const { return plan_; }
+  const WorkerGroup& workers() const { return peers_.group; }
+  /// Indices of all tensors.
+  std::span<const int> all() const { return all_; }
+  /// Memory of this process's workers, on the stream's device; nullptr if there is none.
+  WorkerMemory* memory() { return memory_.get(); }
+  /// State of low-rank tensors, equal on all ranks, on the stream's device.
+  FactorState& factors() { return *factors_; }
 
-  /// On a GPU, submits the exchange of one step to the stream, without waiting unless a codec goes through the host.
-  /// After a first run with the same tables it can be captured into a graph.
-  void submit(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step);
-  /// [1] on the device, for StepScalars::skip: nonzero if the step is to be dropped because a gradient or mean was not
-  /// finite. On a GPU, with OnNonfinite::kStop it then stays nonzero.
-  const std::uint32_t* skip() const { return flags_.skip(); }
-  /// Waits for the stream and returns the report of the last submitted step: bytes and non-finite tensors, no times.
+  /// Exchanges a whole gradient. Every process calls it in every step.
+  /// @param gradients  one table per local worker, in order of global worker numbers; 16-bit elements are widened to
+  ///                   float32
+  /// @param mean       out: mean over all workers in float32, the same bits in every process; unspecified if the step
+  ///                   is skipped. May be the gradient of a local worker if that is float32
+  /// @param step       the same on all ranks; keys the random draws
+  /// @throws InvalidArgument for a mean of another type, CommunicationError for a damaged or foreign message,
+  /// NonFiniteError with OnNonfinite::kStop for NaN or infinity
+  ExchangeReport exchange(std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step);
+
+  /// Begins a step in parts, even if the previous one was not finished.
+  void begin(std::uint64_t step) { begin(DeviceStep{step, nullptr}); }
+  /// The same with a step number that a GPU reads. Errors name `step.step`.
+  void begin(const DeviceStep& step);
+  /// Exchanges some tensors, whose gradients are final in all local workers. All ranks must exchange the same parts in
+  /// the same order; messages of other parts are refused by their fingerprint.
+  /// @param segments   indices of the tensors in the layout, in any order
+  /// @param gradients  one table of all tensors per local worker, of which those of this part are read
+  /// @param mean       out: float32 table of all tensors, of which those of this part are written; may be the gradients
+  ///                   of a local worker. OnNonfinite::kZero counts a worker's non-finite tensor as zeros; with the
+  ///                   other policies the mean is unspecified if a tensor is not finite
+  /// @returns bytes of this part, and on the CPU its times and in `nonfinite` the non-finite tensors found in it
+  /// @throws InvalidArgument outside of a step; for an empty list, an unknown or repeated tensor, or one that was
+  /// exchanged before in this step; for only some of the tensors of a codec that needs all of its tensors at once
+  /// (CodecTraits::per_tensor), or of an exchange with an update; CommunicationError for a damaged or foreign message.
+  /// The step then cannot be finished, and memories keep their state
+  ExchangeReport exchange(std::span<const int> segments, std::span<const TensorTable> gradients,
+                          const TensorTable& mean);
+  /// The same with tables of these tensors alone, in the order of `segments`: for layout_of(segments).
+  ExchangeReport exchange_part(std::span<const int> segments, std::span<const TensorTable> gradients,
+                               const TensorTable& mean);
+  /// Layout of a part. Valid until finish. @throws as exchange
+  const Layout& layout_of(std::span<const int> segments);
+  /// Ends the step. Tensors that were not exchanged in it keep their state, and a dropped step changes no state.
+  /// @returns the report of all parts; on a GPU their bytes
+  /// @throws InvalidArgument outside of a step; on the CPU NonFiniteError with OnNonfinite::kStop if any part held NaN
+  /// or infinity
+  ExchangeReport finish();
+
+  /// On a GPU, after finish: waits for the stream and returns the report of a step with the parts of the last one,
+  /// whose work was submitted or replayed, without times. @param step  number of that step, for errors
   /// @throws NonFiniteError with OnNonfinite::kStop if any step since the first held NaN or infinity
   ExchangeReport report(std::uint64_t step);
+  /// Bytes of the parts of the last step.
+  ExchangeBytes bytes() const { return report_; }
+  /// [1] on the device, for StepScalars::skip: nonzero once a part of the step was not finite and the step is to be
+  /// dropped. On a GPU, with OnNonfinite::kStop it then stays nonzero.
+  const std::uint32_t* skip() const;
   /// Submits the start of a new run: clears the non-finite state of earlier steps.
-  void forget_nonfinite() { flags_.forget(stream_); }
-  /// PartExchange::update_memory.
-  void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-                     Stream& stream);
+  void forget_nonfinite();
 
-  const Round& round() const { return *round_; }
-  const CodecPlan& plan() const;
-  const Layout& layout() const;
-  Stream& stream() { return stream_; }
-  /// The algorithm in use, kAuto resolved.
-  ExchangeAlgorithm algorithm() const;
+  /// Decodes tensor `segment` of a local worker's message of the last step, for telemetry and tests; decodes on the
+  /// host. With a memory, the message encodes the compensated gradient.
+  /// @param out  [number of elements of the tensor] in host memory
+  /// @returns the scaler that its codes are multiples of (the largest, if several); 0 if it was sent as floating-point
+  /// numbers
+  /// @throws InvalidArgument if local_worker or segment is out of range, out has another size, the tensor was not
+  /// exchanged in the last step, or that step was skipped
+  float decode_local(int local_worker, int segment, std::span<float> out);
+  /// The tensor that a local worker encoded in the last step: its gradient, compensated by the memory. On the stream's
+  /// device. Empty if no memory covers the tensor, so that the gradient itself was encoded.
+  std::span<const float> encoded(int local_worker, int segment) const;
+
+  /// Makes the exchange of a part before its first step. @throws as exchange does
+  const PartExchange& part(std::span<const int> segments);
+  /// The part with all tensors.
+  const PartExchange& whole() { return part(all_); }
+  /// Names of these parts' codecs without kernels for a GPU. The host encodes their gradients and waits for the stream,
+  /// so steps cannot be captured.
+  std::set<std::string> codecs_through_host(const Buckets& parts);
 
  private:
-  OnNonfinite policy_;
-  int num_workers_;
+  struct Part;
+  /// The part in which a tensor was exchanged in this step.
+  struct Place {
+    const Part* part = nullptr;
+    int segment = 0;  // in the part's layout
+  };
+  bool is_whole(std::span<const int> segments) const;
+  Part& part_of(std::span<const int> segments);
+  std::unique_ptr<Part> make_part(const std::vector<int>& segments);
+  void run(Part& part, std::span<const TensorTable> gradients, const TensorTable& mean, PartClock& clock);
+  void require_step() const;
+  const Place& place_of(int segment) const;
+  bool is_on_cpu() const { return stream_.device().is_cpu(); }
+
+  Layout layout_;
+  CodecPlan plan_;
+  ExchangePeers peers_;
+  CompressedAllReduceOptions options_;
   Stream stream_;
-  NonfiniteFlags flags_;
-  FactorState factors_;  // empty: there are no low-rank tensors
-  std::unique_ptr<Round> round_;
+  std::unique_ptr<NonfiniteFlags> flags_;
+  std::unique_ptr<FactorState> factors_;
+  std::unique_ptr<WorkerMemory> memory_;  // null for none
+  std::vector<int> all_;                  // all tensors
+  std::map<std::vector<int>, std::unique_ptr<Part>> parts_;
+  // State of the current step.
+  std::vector<Place> places_;  // one per tensor
+  DeviceStep step_;
+  bool is_begun_ = false;
+  bool has_failed_ = false;  // a part of the step threw
+  bool is_timed_ = true;     // laps of a GPU's work are not measured if they may be captured
+  ExchangeReport report_;
 };
 
 }  // namespace terngrad

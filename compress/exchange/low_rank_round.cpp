@@ -33,13 +33,11 @@ LowRankRound::LowRankRound(const Layout& layout, const CodecPlan& plan, const Pa
     : layout_(layout),
       seed_(context.options.seed),
       drops_nonfinite_steps_(context.options.on_nonfinite != OnNonfinite::kZero),
-      num_local_workers_(context.peers.group.num_local_workers),
-      factors_(layout, plan, context.peers.group.num_workers, num_local_workers_, context.factors),
+      workers_(context.peers.group),
+      factors_(layout, plan, workers_.num_workers, workers_.num_local_workers, context.factors),
       flags_(context.flags),
       mean_check_(std::make_unique<MeanCheck>(setup_of(layout, context, numbers), factors_.rounds().segments,
                                               max_mean(context.options.mean_factor))) {
-  TERNGRAD_REQUIRE(context.options.update == nullptr,
-                   "[low_rank] an update of shards needs a mean that is found in one round");
   const LowRankRounds& rounds = factors_.rounds();
   std::vector<int> second_numbers;
   for (const int segment : rounds.segments) {
@@ -62,8 +60,7 @@ void LowRankRound::commit(Stream& stream) { factors_.commit(flags_.skip(), strea
 
 void LowRankRound::run(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step,
                        Stream& stream, PartClock& clock) {
-  TERNGRAD_REQUIRE(static_cast<int>(gradients.size()) == num_local_workers_, "[exchange] this process has ",
-                   num_local_workers_, " workers, got ", gradients.size(), " gradients");
+  require_tables(gradients, mean, workers_);
   has_run_ = false;
   const std::uint64_t count_before = flags_.count_on_cpu();
   // On the CPU all ranks find the same tensors, so no rank waits for another in the second round.
@@ -90,10 +87,7 @@ void LowRankRound::run(std::span<const TensorTable> gradients, const TensorTable
 
 float LowRankRound::decode_local(int local_worker, int segment, std::span<float> out, Stream& stream) {
   if (!factors_.has(segment)) return first_->decode_local(local_worker, segment, out, stream);
-  TERNGRAD_REQUIRE(local_worker >= 0 && local_worker < num_local_workers_, "[exchange] no local worker ", local_worker);
-  TERNGRAD_REQUIRE(static_cast<std::int64_t>(out.size()) == layout_.segment(segment).num_elements,
-                   "[exchange] tensor '", layout_.segment(segment).name, "' has ",
-                   layout_.segment(segment).num_elements, " elements, out holds ", out.size());
+  require_decodable(layout_, workers_, local_worker, segment, out);
   TERNGRAD_REQUIRE((has_run_ && !flags_.is_dropped(stream)) || out.empty(),
                    "[exchange] the last step sent nothing of tensor ", segment);
   factors_.decode(local_worker, segment, out, stream);

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "compress/comm/communicator.h"
 #include "compress/exchange/part_exchange.h"
 #include "compress/memory/factor_rounds.h"
 
@@ -47,7 +48,7 @@ class LowRankRound final : public PartExchange {
   Layout layout_;
   std::uint64_t seed_;
   bool drops_nonfinite_steps_;
-  int num_local_workers_;
+  WorkerRange workers_;
   FactorRounds factors_;
   NonfiniteFlags& flags_;
   std::unique_ptr<Round> first_, second_;

@@ -48,10 +48,10 @@ void NonfiniteTensors::apply_policy(OnNonfinite policy, const Layout& layout, in
   }
   // The mean of gradients that drop the step adds no information.
   if (means.count > 0 && (text.empty() || policy == OnNonfinite::kZero)) {
-    text +=
-        (text.empty() ? "" : "; ") +
-        ("the mean of tensor '" + layout.segment(static_cast<int>(means.first())).name + "' overflows to infinity") +
-        and_more(means.count);
+    text += (text.empty() ? "" : "; ") +
+            ("the mean of tensor '" + layout.segment(static_cast<int>(means.first())).name +
+             "' is NaN or overflows to infinity") +
+            and_more(means.count);
   }
   report.nonfinite = "step " + std::to_string(step) + ": " + text;
   if (policy == OnNonfinite::kStop) throw NonFiniteError(report.nonfinite);

@@ -9,6 +9,9 @@
 #include "compress/exchange/overflow.h"
 #include "compress/exchange/part_clock.h"
 #include "compress/exchange/shard_update.h"
+#include "compress/exchange/vendor_round.h"
+#include "compress/plan/low_rank_rounds.h"
+#include "compress/route/downlink_forms.h"
 #include "compress/transport/downlink.h"
 #include "compress/transport/exchange_peers.h"
 #include "compress/transport/transport.h"
@@ -37,6 +40,8 @@ void require_update(const CodecPlan& plan, const PartContext& context) {
                    "[exchange] shards of gradients on GPUs cannot be updated by servers");
   TERNGRAD_REQUIRE(has_servers, "[exchange] an update of shards needs servers that own them");
   for (const CodecPlan::Group& group : plan.groups()) {
+    TERNGRAD_REQUIRE(!group.codec->low_rank(),
+                     "[low_rank] an update of shards needs a mean that is found in one round");
     TERNGRAD_REQUIRE(group.codec->traits().grain_elements == kChunkElements,
                      "[exchange] shards that are updated are cut anywhere, and the codec ", group.spec,
                      " takes whole tensors or blocks");
@@ -47,21 +52,24 @@ void require_update(const CodecPlan& plan, const PartContext& context) {
       to_string(options.downlink_codec));
 }
 
+ExchangeAlgorithm algorithm_of(const Layout& layout, const CodecPlan& plan, const PartContext& context) {
+  const CompressedAllReduceOptions& options = context.options;
+  return choose_algorithm(options.algorithm, options.owners, options.downlink_codec, layout, plan,
+                          context.peers.group.num_workers);
+}
+
 /// The route of the algorithm asked for, or chosen.
 /// @throws InvalidArgument for a combination of options that is not supported
 Route route_of(const Layout& layout, const CodecPlan& plan, const PartContext& context) {
   const CompressedAllReduceOptions& options = context.options;
-  const WorkerGroup& workers = context.peers.group;
   for (const CodecPlan::Group& group : plan.groups()) {
-    TERNGRAD_REQUIRE(!group.codec->low_rank(), "[exchange] ", group.spec,
-                     " takes two rounds, which BucketedAllReduce and StepExchange have");
+    TERNGRAD_REQUIRE(!group.codec->low_rank(), "[exchange] ", group.spec, " takes two rounds (LowRankRound)");
   }
   require_update(plan, context);
-  const ExchangeAlgorithm algorithm =
-      choose_algorithm(options.algorithm, options.owners, options.downlink_codec, layout, plan, workers.num_workers);
   // State that an update keeps per shard outlives the plan if codecs change from step to step, so shards for updates
   // depend on the layout alone; most of their bytes are those of the updated values anyway.
-  return make_route(algorithm, layout, plan, num_shards(workers, options.owners), options.update != nullptr);
+  return make_route(algorithm_of(layout, plan, context), layout, plan, num_shards(context.peers.group, options.owners),
+                    options.update != nullptr);
 }
 
 /// Hash of everything that ranks must agree on: the plan, and options that change the result or the messages.
@@ -95,6 +103,16 @@ std::vector<std::unique_ptr<Coder>> coders_of(const CodecPlan& plan, const Coder
 }
 
 }  // namespace
+
+void require_supported(const Layout& layout, const CodecPlan& plan, const PartContext& context) {
+  const CompressedAllReduceOptions& options = context.options;
+  if (options.vendor_type.has_value()) return require_vendor(options);
+  if (context.peers.device != nullptr) require_device_downlink(options.downlink_codec);
+  require_downlink(plan, options.downlink_codec, options.algorithm);
+  require_update(plan, context);
+  algorithm_of(layout, plan, context);
+  if (!has_low_rank(plan)) DownlinkForms(plan, options.downlink_codec, context.peers.group.num_workers);
+}
 
 Round::Round(const Layout& layout, CodecPlan plan, const PartContext& context, std::vector<int> numbers)
     : setup_(make_setup(layout, context, std::move(numbers))),
@@ -139,12 +157,7 @@ bool Round::is_dropped(std::uint64_t count_before) const {
 
 void Round::run(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step, Stream& stream,
                 PartClock& clock) {
-  TERNGRAD_REQUIRE(static_cast<int>(gradients.size()) == setup_.workers.num_local_workers,
-                   "[exchange] this process has ", setup_.workers.num_local_workers, " workers, got ", gradients.size(),
-                   " gradients");
-  TERNGRAD_REQUIRE(mean.type() == ElementType::kFloat32, "[exchange] the mean is written as fp32, got a table of ",
-                   element_type_name(mean.type()));
-  TERNGRAD_REQUIRE(step.step >> 40 == 0, "[exchange] draws are keyed by 40 bits of the step, got ", step.step);
+  require_tables(gradients, mean, setup_.workers);
   transport_->begin(step.step);
   has_run_ = false;
   clock.start(stream);
@@ -217,12 +230,7 @@ bool Round::update_shards(const TensorTable& mean, const DeviceStep& step, Strea
 }
 
 float Round::decode_local(int local_worker, int segment, std::span<float> out, Stream& stream) {
-  TERNGRAD_REQUIRE(local_worker >= 0 && local_worker < setup_.workers.num_local_workers, "[exchange] no local worker ",
-                   local_worker);
-  TERNGRAD_REQUIRE(segment >= 0 && segment < setup_.layout.num_segments(), "[exchange] no tensor ", segment);
-  TERNGRAD_REQUIRE(static_cast<std::int64_t>(out.size()) == setup_.layout.segment(segment).num_elements,
-                   "[exchange] tensor '", setup_.layout.segment(segment).name, "' has ",
-                   setup_.layout.segment(segment).num_elements, " elements, out holds ", out.size());
+  require_decodable(setup_.layout, setup_.workers, local_worker, segment, out);
   TERNGRAD_REQUIRE((has_run_ && !flags_.is_dropped(stream)) || out.empty(),
                    "[exchange] the last step sent nothing of tensor ", segment);
   const auto group = static_cast<std::size_t>(plan_.group_of(segment));

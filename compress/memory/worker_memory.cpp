@@ -46,29 +46,6 @@ void require_codec(const Codec& codec, MemoryKind kind) {
   }
 }
 
-/// The given tensors, taken from tables of the whole layout.
-std::vector<TensorTable> select(std::span<const TensorTable> tables, const Layout& selection,
-                                std::span<const int> segments) {
-  std::vector<TensorTable> selected;
-  for (const TensorTable& table : tables) {
-    std::vector<float*> tensors;
-    tensors.reserve(segments.size());
-    for (const int segment : segments) tensors.push_back(table.tensor(segment));
-    selected.emplace_back(selection, tensors);
-  }
-  return selected;
-}
-
-std::vector<MemoryTables> kept_by(MemoryKind kind, std::vector<TensorTable> encoded, std::vector<TensorTable> states,
-                                  std::vector<TensorTable> next_velocities, std::vector<TensorTable> velocities) {
-  std::vector<MemoryTables> kept;
-  kept.push_back({kind == MemoryKind::kMomentum ? MemoryUpdate::kEncoded : MemoryUpdate::kUnsent, std::move(encoded),
-                  std::move(states)});
-  if (kind == MemoryKind::kDgc)
-    kept.push_back({MemoryUpdate::kMasked, std::move(next_velocities), std::move(velocities)});
-  return kept;
-}
-
 }  // namespace
 
 std::string default_memory(const std::string& codec, const CodecPlan& plan, int num_workers) {
@@ -129,22 +106,6 @@ void WorkerMemory::add_worker(const Device& device, Stream& stream) {
   next_velocities_.emplace_back(whole_, add(next_memory_, whole_.flat_elements()));
 }
 
-std::span<const TensorTable> WorkerMemory::begin(std::span<const TensorTable> gradients) {
-  TERNGRAD_REQUIRE(gradients.size() == states_.size(), "[memory] made for ", states_.size(), " workers, got ",
-                   gradients.size(), " gradients");
-  gradients_.assign(gradients.begin(), gradients.end());
-  encoded_.clear();
-  for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
-    std::vector<float*> tensors;
-    tensors.reserve(static_cast<std::size_t>(whole_.num_segments()));
-    for (int segment = 0; segment < whole_.num_segments(); ++segment) {
-      tensors.push_back(encoded_of(worker, segment, gradients[worker], segment));
-    }
-    encoded_.emplace_back(whole_, tensors);
-  }
-  return encoded_;
-}
-
 float* WorkerMemory::encoded_of(std::size_t worker, int segment, const TensorTable& gradients, int at) {
   // A table has a single element type, which for compensated gradients is float32.
   const bool is_own = covers(segment) || gradients.type() != ElementType::kFloat32;
@@ -177,14 +138,8 @@ void WorkerMemory::compensate(std::size_t worker, int segment, const TensorTable
   }
 }
 
-void WorkerMemory::compensate(std::span<const int> segments, Stream& stream) {
-  for (std::size_t worker = 0; worker < gradients_.size(); ++worker) {
-    for (const int segment : segments) compensate(worker, segment, gradients_[worker], segment, stream);
-  }
-}
-
-std::vector<TensorTable> WorkerMemory::compensate_part(const Layout& selection, std::span<const int> segments,
-                                                       std::span<const TensorTable> gradients, Stream& stream) {
+std::vector<TensorTable> WorkerMemory::compensate(const Layout& selection, std::span<const int> segments,
+                                                  std::span<const TensorTable> gradients, Stream& stream) {
   TERNGRAD_REQUIRE(gradients.size() == states_.size(), "[memory] made for ", states_.size(), " workers, got ",
                    gradients.size(), " gradients");
   std::vector<TensorTable> encoded;
@@ -201,14 +156,18 @@ std::vector<TensorTable> WorkerMemory::compensate_part(const Layout& selection, 
   return encoded;
 }
 
-std::vector<MemoryTables> WorkerMemory::kept() const {
-  return kept_by(options_.kind, encoded_, states_, next_velocities_, velocities_);
-}
-
-std::vector<MemoryTables> WorkerMemory::kept_of(const Layout& selection, std::span<const int> segments,
-                                                std::span<const TensorTable> encoded) const {
-  return kept_by(options_.kind, {encoded.begin(), encoded.end()}, select(states_, selection, segments),
-                 select(next_velocities_, selection, segments), select(velocities_, selection, segments));
+std::vector<MemoryTables> WorkerMemory::kept(const Layout& selection, std::span<const int> segments,
+                                             std::span<const TensorTable> encoded) const {
+  const bool is_moving_average = options_.kind == MemoryKind::kMomentum;
+  std::vector<MemoryTables> kept = {{.what = is_moving_average ? MemoryUpdate::kEncoded : MemoryUpdate::kUnsent,
+                                     .from = {encoded.begin(), encoded.end()},
+                                     .into = select_tensors(states_, selection, segments)}};
+  if (has_velocity()) {
+    kept.push_back({.what = MemoryUpdate::kMasked,
+                    .from = select_tensors(next_velocities_, selection, segments),
+                    .into = select_tensors(velocities_, selection, segments)});
+  }
+  return kept;
 }
 
 }  // namespace terngrad

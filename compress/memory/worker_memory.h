@@ -48,23 +48,15 @@ class WorkerMemory {
   /// True if a tensor has state.
   bool covers(int segment) const { return covers_.at(static_cast<std::size_t>(segment)); }
 
-  /// Begins a step. @param gradients  one table per local worker, all of one type; need not be computed yet
-  /// @returns compensated gradients, to be encoded: one table per local worker, valid until the next call
-  std::span<const TensorTable> begin(std::span<const TensorTable> gradients);
-  /// Computes the compensated gradients of these tensors, whose gradients must be final.
-  void compensate(std::span<const int> segments, Stream& stream);
-  /// begin and compensate for one part of an exchange whose parts are not known beforehand.
+  /// Computes the compensated gradients of a part of the tensors.
   /// @param selection  layout with the tensors `segments` of the whole layout, in this order
   /// @param gradients  one table of these tensors per local worker, all of one type, final
   /// @returns compensated gradients, to be encoded: one table per local worker
-  std::vector<TensorTable> compensate_part(const Layout& selection, std::span<const int> segments,
-                                           std::span<const TensorTable> gradients, Stream& stream);
-  /// State updates for all tensors, after begin.
-  std::vector<MemoryTables> kept() const;
-  /// State updates for the tensors of a part, after compensate_part. @param encoded  its result
-  std::vector<MemoryTables> kept_of(const Layout& selection, std::span<const int> segments,
-                                    std::span<const TensorTable> encoded) const;
-  std::span<const TensorTable> encoded() const { return encoded_; }
+  std::vector<TensorTable> compensate(const Layout& selection, std::span<const int> segments,
+                                      std::span<const TensorTable> gradients, Stream& stream);
+  /// State updates for the tensors of a part, once the step is settled. @param encoded  the result of compensate
+  std::vector<MemoryTables> kept(const Layout& selection, std::span<const int> segments,
+                                 std::span<const TensorTable> encoded) const;
   /// Residual or moving average per tensor. With kDgc null for tensors with lossless codecs.
   std::span<const TensorTable> states() const { return states_; }
 
@@ -87,7 +79,7 @@ class WorkerMemory {
   MemoryOptions options_;
   std::vector<bool> covers_;
   std::vector<Buffer<float>> state_memory_, encoded_memory_, next_memory_;  // one per local worker
-  std::vector<TensorTable> gradients_, encoded_, states_;
+  std::vector<TensorTable> states_;
   std::vector<TensorTable> velocities_, next_velocities_;  // kDgc only
 };
 

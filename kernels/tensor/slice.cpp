@@ -77,4 +77,19 @@ float* TensorTable::tensor(int segment) const {
   return static_cast<float*>(tensors_[static_cast<std::size_t>(segment)]);
 }
 
+TensorTable TensorTable::select(const Layout& part, std::span<const int> segments) const {
+  std::vector<void*> tensors;
+  tensors.reserve(segments.size());
+  for (const int segment : segments) tensors.push_back(tensors_.at(static_cast<std::size_t>(segment)));
+  return {part, type_, tensors};
+}
+
+std::vector<TensorTable> select_tensors(std::span<const TensorTable> tables, const Layout& part,
+                                        std::span<const int> segments) {
+  std::vector<TensorTable> selected;
+  selected.reserve(tables.size());
+  for (const TensorTable& table : tables) selected.push_back(table.select(part, segments));
+  return selected;
+}
+
 }  // namespace terngrad

@@ -56,9 +56,16 @@ class TensorTable {
   float* tensor(int segment) const;
   float* slice(const Slice& slice) const { return tensor(slice.segment) + slice.first; }
 
+  /// The table of some tensors. @param part  layout with the tensors `segments` of this table's layout, in this order
+  TensorTable select(const Layout& part, std::span<const int> segments) const;
+
  private:
   ElementType type_ = ElementType::kFloat32;
   std::vector<void*> tensors_;
 };
+
+/// TensorTable::select of each table.
+std::vector<TensorTable> select_tensors(std::span<const TensorTable> tables, const Layout& part,
+                                        std::span<const int> segments);
 
 }  // namespace terngrad

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "compress/exchange/step_exchange.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "kernels/runtime/errors.h"
 #include "python/src/calls.h"
 #include "python/src/device_communicator.h"
@@ -52,6 +52,7 @@ class DeviceExchange {
   void begin(std::uint64_t step) {
     const CallGuard guard(in_use_);
     const UnlockedCall unlocked;
+    step_ = step;
     exchange_.begin(step);
   }
 
@@ -63,7 +64,7 @@ class DeviceExchange {
     ExchangeReport report;
     {
       const UnlockedCall unlocked;
-      report = exchange_.exchange(segments, tensors.gradients, tensors.mean);
+      report = exchange_.exchange_part(segments, tensors.gradients, tensors.mean);
     }
     return to_dict(report);
   }
@@ -83,7 +84,7 @@ class DeviceExchange {
     ExchangeReport report;
     {
       const UnlockedCall unlocked;
-      report = exchange_.report();
+      report = exchange_.report(step_);
     }
     return to_dict(report);
   }
@@ -122,8 +123,9 @@ class DeviceExchange {
   Stream stream_;
   std::shared_ptr<DeviceCommunicator> transport_;
   WorkerRange workers_;
-  StepExchange exchange_;
+  CompressedAllReduce exchange_;
   std::vector<SavedState> states_ = saved_states(exchange_.memory(), &exchange_.factors(), workers_.first_local_worker);
+  std::uint64_t step_ = 0;
   std::atomic<bool> in_use_{false};
 };
 

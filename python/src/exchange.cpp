@@ -1,5 +1,5 @@
 // Exchanges, in parts, between the workers of this process and of others.
-#include "compress/exchange/step_exchange.h"
+#include "compress/exchange/compressed_all_reduce.h"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -37,7 +37,7 @@ class Exchange {
                                                          : make_communicator(communicator_))),
         exchange_(plan.layout, plan.codecs, workers_,
                   exchange_options(algorithm, downlink_codec, on_nonfinite, seed, run_id, num_threads),
-                  parse_memory(memory)) {}
+                  Stream(Device::cpu(), num_threads), parse_memory(memory)) {}
 
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -61,7 +61,7 @@ class Exchange {
     ExchangeReport report;
     {
       const UnlockedCall unlocked;
-      report = exchange_.exchange(segments, tensors.gradients, tensors.mean);
+      report = exchange_.exchange_part(segments, tensors.gradients, tensors.mean);
     }
     return to_dict(report);
   }
@@ -95,7 +95,7 @@ class Exchange {
   const Plan& plan_;
   nb::object communicator_;  // outlives the exchange that calls it
   WorkerGroup workers_;
-  StepExchange exchange_;
+  CompressedAllReduce exchange_;
   std::vector<SavedState> states_ = saved_states(exchange_.memory(), &exchange_.factors(), workers_.first_local_worker);
   std::atomic<bool> in_use_{false};
 };

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "compress/exchange/step_exchange.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "support/c_api.h"
 #include "support/exchanges.h"
 
@@ -73,8 +73,8 @@ TEST(CExchange, HasTheBitsAndBytesOfTheLibrarys) {
     options.algorithm = c.algorithm;
     options.downlink_codec = c.downlink;
     options.seed = 9;
-    StepExchange expected(layout, CodecPlan(layout, with_workers(options.codecs, kWorkers)),
-                          make_worker_group(kWorkers, make_self_communicator()), options, parse_memory(c.memory));
+    CompressedAllReduce expected(layout, make_worker_group(kWorkers, make_self_communicator()), options,
+                                 parse_memory(c.memory));
     const CPlan plan = testing::c_plan(layout, kWorkers, std::string("codec=") + c.codec);
     tg_stream* stream = nullptr;
     ASSERT_TRUE(is_ok(tg_stream_cpu(3, &stream)));
@@ -89,15 +89,7 @@ TEST(CExchange, HasTheBitsAndBytesOfTheLibrarys) {
       ExchangeReport expected_report;
       expected.begin(step);
       for (const Numbers& tensors : {Numbers{5, 0, 2}, Numbers{1, 3, 4, 6}}) {
-        const Layout& selection = expected.layout_of(tensors);
-        const auto select = [&](const TensorTable& table) {
-          std::vector<float*> pointers;
-          for (const std::int32_t tensor : tensors) pointers.push_back(table.tensor(tensor));
-          return TensorTable(selection, pointers);
-        };
-        std::vector<TensorTable> tables;
-        for (const Tensors& worker : gradients) tables.push_back(select(worker.table));
-        expected.exchange(tensors, tables, select(whole.table));
+        expected.exchange(tensors, testing::tables(gradients, 0, kWorkers), whole.table);
       }
       expected_report = expected.finish();
       Tensors out = testing::blank_tensors(layout);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/exchange/bucketed_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "compress/plan/codec_registry.h"
 #include "support/gradients.h"
 
@@ -55,7 +55,7 @@ Measured measured(const std::string& spec) {
   CompressedAllReduceOptions options;
   options.codecs.codec = spec;
   options.algorithm = ExchangeAlgorithm::kAllGather;
-  BucketedAllReduce exchange(layout, make_worker_group(2, make_self_communicator()), options, whole_bucket(layout));
+  CompressedAllReduce exchange(layout, make_worker_group(2, make_self_communicator()), options);
   const testing::Tensors first = testing::gaussian_tensors(layout, 1);
   const testing::Tensors second = testing::gaussian_tensors(layout, 2);
   const std::vector<TensorTable> gradients = {first.table, second.table};

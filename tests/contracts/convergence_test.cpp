@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/exchange/memory_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "support/gradients.h"
 
 namespace terngrad::convergence_test {
@@ -82,21 +82,17 @@ struct Problem {
   }
 };
 
-std::unique_ptr<GradientExchange> make_exchange(const Layout& layout, const char* codec, const char* memory,
-                                                int num_workers) {
+CompressedAllReduce make_exchange(const Layout& layout, const char* codec, const char* memory, int num_workers) {
   CompressedAllReduceOptions options;
   options.codecs.codec = codec;
-  const WorkerGroup workers = make_worker_group(num_workers, make_self_communicator());
-  const MemoryOptions kept = parse_memory(memory);
-  if (kept.kind == MemoryKind::kNone) return std::make_unique<CompressedAllReduce>(layout, workers, options);
-  return std::make_unique<MemoryAllReduce>(layout, workers, options, Buckets{{0}}, kept);
+  return {layout, make_worker_group(num_workers, make_self_communicator()), options, parse_memory(memory)};
 }
 
 /// Distance to the optimum after descent, relative to the distance at the start x = 0.
 double descend(const Row& row, const Problem& problem) {
   Layout layout;
   layout.add("x", {kElements});
-  const std::unique_ptr<GradientExchange> exchange = make_exchange(layout, row.spec, row.memory, kWorkers);
+  CompressedAllReduce exchange = make_exchange(layout, row.spec, row.memory, kWorkers);
   std::vector<std::vector<float>> gradients(kWorkers, std::vector<float>(kElements));
   std::vector<TensorTable> tables;
   for (std::vector<float>& gradient : gradients) tables.emplace_back(layout, gradient.data());
@@ -109,7 +105,7 @@ double descend(const Row& row, const Problem& problem) {
         gradients[k][i] = static_cast<float>(problem.gradient(k, i, x[i]));
       }
     }
-    exchange->exchange(tables, TensorTable(layout, mean.data()), static_cast<std::uint64_t>(step));
+    exchange.exchange(tables, TensorTable(layout, mean.data()), static_cast<std::uint64_t>(step));
     for (std::size_t i = 0; i < kElements; ++i) x[i] -= row.rate * static_cast<double>(mean[i]);
   }
   return problem.distance(x) / first;
@@ -123,7 +119,7 @@ double sum_after_descent(const char* codec, const char* memory) {
   constexpr double kEps = 0.5;
   Layout layout;
   layout.add("x", {2});
-  const std::unique_ptr<GradientExchange> exchange = make_exchange(layout, codec, memory, 1);
+  CompressedAllReduce exchange = make_exchange(layout, codec, memory, 1);
   double x1 = 1;
   double x2 = 1;
   for (std::uint64_t step = 0; step < 2000; ++step) {
@@ -132,7 +128,7 @@ double sum_after_descent(const char* codec, const char* memory) {
     std::vector<float> g = {static_cast<float>(along + across), static_cast<float>(along - across)};
     std::vector<float> mean(2);
     const TensorTable table(layout, g.data());
-    exchange->exchange({&table, 1}, TensorTable(layout, mean.data()), step);
+    exchange.exchange({&table, 1}, TensorTable(layout, mean.data()), step);
     const double rate = 0.1 / std::sqrt(1.0 + static_cast<double>(step));
     x1 -= rate * static_cast<double>(mean[0]);
     x2 -= rate * static_cast<double>(mean[1]);

@@ -32,6 +32,13 @@ struct DeviceExchange {
     put(workers);
   }
 
+  /// Submits a step of all tensors.
+  void submit(const DeviceStep& step) {
+    exchange.begin(step);
+    exchange.exchange(exchange.all(), tables, mean.table);
+    exchange.finish();
+  }
+
  private:
   static ExchangePeers alone(const std::vector<Tensors>& workers) {
     return {worker_range(static_cast<int>(workers.size()), 0, 1), make_self_device_communicator()};

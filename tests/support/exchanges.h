@@ -10,6 +10,9 @@
 
 #include "compress/codecs/ternary_spec.h"
 #include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/round.h"
+#include "compress/memory/factor_state.h"
+#include "compress/memory/worker_memory.h"
 #include "support/bits.h"
 #include "support/gradients.h"
 #include "support/reference_exchange.h"
@@ -79,6 +82,19 @@ inline std::vector<TensorTable> tables(const std::vector<Tensors>& workers, int 
 inline CompressedAllReduce local_exchange(const Layout& layout, int num_workers,
                                           const CompressedAllReduceOptions& options, MessageFilter filter = {}) {
   return {layout, {make_worker_group(num_workers, make_self_communicator()), std::move(filter)}, options};
+}
+
+/// The algorithm of an exchange of all tensors, with kAuto resolved.
+inline ExchangeAlgorithm algorithm_of(CompressedAllReduce& exchange) {
+  return exchange.whole().rounds().front()->route().algorithm;
+}
+
+/// Exchanges a step in these parts.
+inline ExchangeReport exchange_in(const Buckets& parts, CompressedAllReduce& exchange,
+                                  std::span<const TensorTable> gradients, const TensorTable& mean, std::uint64_t step) {
+  exchange.begin(step);
+  for (const std::vector<int>& segments : parts) exchange.exchange(segments, gradients, mean);
+  return exchange.finish();
 }
 
 inline ::testing::AssertionResult same_bits(const std::vector<std::vector<float>>& expected, const Tensors& found) {

@@ -10,9 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "compress/exchange/device/device_bucketed_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "datasets/device_examples.h"
 #include "kernels/runtime/device.h"
+#include "kernels/runtime/stream_fork.h"
 #include "nets/device_net.h"
 #include "tests/support/thread_device_communicator.h"
 #include "tests/trainers/small_training.h"
@@ -96,12 +97,11 @@ inline std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run,
   exchange.on_nonfinite = run.on_nonfinite;
   exchange.seed = run.seed;
   const Layout& layout = parts.net->layout();
-  const Buckets buckets =
-      run.bucket_bytes > 0 ? plan_buckets(layout, parts.net->gradient_order(), run.bucket_bytes) : whole_bucket(layout);
-  const auto fork = run.overlap ? std::make_shared<StreamFork>(stream, 1) : nullptr;
+  if (run.bucket_bytes > 0) parts.buckets = plan_buckets(layout, parts.net->gradient_order(), run.bucket_bytes);
+  if (run.overlap) parts.fork = std::make_shared<StreamFork>(stream, 1);
   const auto add_exchange = [&] {
-    parts.exchanges.push_back(
-        std::make_unique<DeviceBucketedAllReduce>(layout, workers, exchange, buckets, stream, communicator, fork));
+    parts.exchanges.push_back(std::make_unique<CompressedAllReduce>(
+        layout, ExchangePeers{workers, communicator}, exchange, run.overlap ? parts.fork->branch(0) : stream));
   };
   add_exchange();
   exchange.codecs.codec = "fp32";

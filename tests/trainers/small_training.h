@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "compress/exchange/bucketed_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "datasets/dataset.h"
 #include "datasets/sets/grey_images.h"
 #include "datasets/sets/synthetic.h"
@@ -182,7 +182,10 @@ inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
                                 .num_threads = run.num_threads});
   }
   if (run.simple) {
-    parts.strategy = make_simple_strategy(layout, run.on_nonfinite);
+    CompressedAllReduceOptions unchanged;
+    unchanged.codecs.codec = "fp32";
+    unchanged.on_nonfinite = run.on_nonfinite;
+    parts.exchanges.push_back(std::make_unique<CompressedAllReduce>(layout, parts.workers, unchanged));
   } else {
     CompressedAllReduceOptions exchange;
     exchange.codecs.codec = spec_of(run.codec, "clip_factor=2.5");
@@ -193,10 +196,10 @@ inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
     exchange.update = parts.served.get();
     exchange.mean_factor = run.mean_factor;
     exchange.downlink_codec = run.downlink_codec;
-    const Buckets buckets = run.bucket_bytes > 0 ? plan_buckets(layout, parts.net->gradient_order(), run.bucket_bytes)
-                                                 : whole_bucket(layout);
-    parts.strategy =
-        make_replicated_strategy(layout, std::make_unique<BucketedAllReduce>(layout, parts.workers, exchange, buckets));
+    if (run.bucket_bytes > 0) {
+      parts.buckets = plan_buckets(layout, parts.net->gradient_order(), run.bucket_bytes);
+    }
+    parts.exchanges.push_back(std::make_unique<CompressedAllReduce>(layout, parts.workers, exchange));
   }
   parts.optimizer = optimizer_of(layout.flat_elements());
   if (run.weight_decay > 0) parts.transforms.push_back(make_weight_decay(*parts.net, run.weight_decay));

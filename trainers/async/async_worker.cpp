@@ -105,8 +105,8 @@ void AsyncWorker::write_push(bool asks_to_stop, Parcels& parcels, Stream& stream
   auto mark = std::chrono::steady_clock::now();
   TensorTable encoded = gradient_table_;
   if (memory_ != nullptr) {
-    encoded = memory_->begin({&gradient_table_, 1})[0];
-    memory_->compensate(all_segments_, stream);
+    encoded_ = memory_->compensate(parts_.protocol->layout, all_segments_, {&gradient_table_, 1}, stream);
+    encoded = encoded_[0];
   }
   encoder_.measure(encoded, push_, stream);
   measure_seconds_ = lap_seconds(mark);
@@ -124,7 +124,7 @@ void AsyncWorker::write_push(bool asks_to_stop, Parcels& parcels, Stream& stream
   sent_ = encoder_.gradient_message(encoded, parts_.protocol->at(push_), stream);
   parcels.append(sent_);
   if (memory_ != nullptr) {
-    for (const MemoryTables& tables : memory_->kept()) {
+    for (const MemoryTables& tables : memory_->kept(parts_.protocol->layout, all_segments_, encoded_)) {
       encoder_.update_memory(tables.what, tables.from[0], tables.into[0], stream);
     }
   }
@@ -141,7 +141,7 @@ std::span<const float> AsyncWorker::gradient(int segment) const { return tensor_
 
 std::span<const float> AsyncWorker::encoded(int segment) const {
   if (memory_ == nullptr || !memory_->covers(segment)) return {};
-  return tensor_of(memory_->encoded()[0], segment);
+  return tensor_of(encoded_.at(0), segment);
 }
 
 float AsyncWorker::decode_sent(int segment, std::span<float> out) {

@@ -71,7 +71,7 @@ class AsyncWorker {
   std::span<const float> gradient(int segment) const;
   /// The same compensated by the memory; empty if no memory covers the tensor: the gradient itself was encoded.
   std::span<const float> encoded(int segment) const;
-  /// Decodes tensor `segment` of the last push; see Strategy::decode_sent.
+  /// Decodes tensor `segment` of the last push; see CompressedAllReduce::decode_local.
   float decode_sent(int segment, std::span<float> out);
   /// nullptr without a memory.
   WorkerMemory* memory() { return memory_.get(); }
@@ -98,6 +98,7 @@ class AsyncWorker {
   TransformCounts counts_;
   std::unique_ptr<WorkerMemory> memory_;
   std::vector<int> all_segments_;
+  std::vector<TensorTable> encoded_;  // compensated gradient of the last push, if there is a memory
   WorkerEncoder encoder_;
   std::span<const std::uint8_t> sent_;  // message of the last gradient
   PushMessages messages_;

@@ -17,7 +17,7 @@
 #include "compress/cost/exchange_probe.h"
 #include "compress/cost/sample_gradient.h"
 #include "compress/cost/vendor_probe.h"
-#include "compress/exchange/vendor_all_reduce.h"
+#include "compress/exchange/vendor_codecs.h"
 #include "datasets/sets/constant_images.h"
 #include "kernels/codes/code_sum.h"
 #include "kernels/runtime/buffer.h"

@@ -129,8 +129,8 @@ struct CodecInspection::Parts {
     }
   }
   /// Updates the memory after a step, and records the residual norms.
-  void settle(std::span<const TensorTable> gradients) {
-    for (const MemoryTables& tables : memory->kept()) {
+  void settle(std::span<const TensorTable> gradients, std::span<const TensorTable> encoded) {
+    for (const MemoryTables& tables : memory->kept(layout, segments, encoded)) {
       for (std::size_t w = 0; w < encoders.size(); ++w) {
         encoders[w].update_memory(tables.what, tables.from[w], tables.into[w], stream);
       }
@@ -195,11 +195,8 @@ void CodecInspection::add(const GradientFile& gradients, std::uint64_t step) {
   for (const Buffer<float>& worker : gradients.workers) {
     own.emplace_back(p.layout, const_cast<float*>(worker.data()));  // read only
   }
-  std::span<const TensorTable> encoded = own;
-  if (p.memory) {
-    encoded = p.memory->begin(own);
-    p.memory->compensate(p.segments, p.stream);
-  }
+  std::vector<TensorTable> encoded = own;
+  if (p.memory) encoded = p.memory->compensate(p.layout, p.segments, own, p.stream);
   std::vector<double> measured;
   measured.reserve(static_cast<std::size_t>(p.num_workers));
   for (int worker = 0; worker < p.num_workers; ++worker) {
@@ -212,7 +209,7 @@ void CodecInspection::add(const GradientFile& gradients, std::uint64_t step) {
     messages.push_back(p.send(static_cast<int>(worker), encoded[worker], context, measured[worker]));
   }
   if (p.num_workers > 1) p.compare_means(encoded, messages, context);
-  if (p.memory) p.settle(own);
+  if (p.memory) p.settle(own, encoded);
   ++p.num_steps;
 }
 

@@ -4,13 +4,14 @@
 #include <thread>
 #include <utility>
 
-#include "compress/exchange/device/device_bucketed_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "compress/memory/factor_state.h"
 #include "compress/memory/worker_memory.h"
 #include "datasets/device_examples.h"
 #include "kernels/optimizer/optimizer.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/runtime/stream_fork.h"
 #include "kernels/tensor/transform.h"
 #include "trainers/loop/cuda/step_ring.h"
 #include "trainers/loop/ready_buckets.h"
@@ -49,21 +50,17 @@ DeviceReplica::DeviceReplica(DeviceReplicaParts parts, int max_burst)
       mean_table_(parts_.net->layout(), mean_.data()) {
   TERNGRAD_REQUIRE(!parts_.exchanges.empty() && parts_.communicator != nullptr,
                    "[DeviceReplica] needs an exchange and its communicator");
-  const bool overlaps =
-      std::ranges::any_of(parts_.exchanges, [](const auto& exchange) { return exchange->overlaps(); });
-  if (overlaps) require_per_tensor(parts_.transforms);
+  if (parts_.buckets.empty()) parts_.buckets = whole_bucket(parts_.net->layout());
+  check_buckets(parts_.net->layout(), parts_.buckets);
+  if (parts_.fork != nullptr) require_per_tensor(parts_.transforms);
   gradient_tables_ = tables_of(parts_.net->layout(), worker_gradients());
-  const MemoryOptions memory = parse_memory(parts_.memory);
-  if (memory.kind == MemoryKind::kNone) return;
-  memory_ = std::make_unique<WorkerMemory>(parts_.net->layout(), parts_.exchanges[0]->plan(), memory,
-                                           parts_.num_workers, stream_.device());
 }
 
 DeviceReplica::~DeviceReplica() = default;
 
 std::set<std::string> DeviceReplica::codecs_through_host() const {
   std::set<std::string> names;
-  for (const auto& exchange : parts_.exchanges) names.merge(exchange->codecs_through_host());
+  for (const auto& exchange : parts_.exchanges) names.merge(exchange->codecs_through_host(parts_.buckets));
   return names;
 }
 
@@ -71,7 +68,9 @@ std::uint64_t DeviceReplica::plan_fingerprint() const { return parts_.exchanges.
 
 ExamplesPlacement DeviceReplica::examples_placement() const { return parts_.examples->placement(); }
 
-FactorState& DeviceReplica::factors() { return *parts_.exchanges[0]->factors(); }
+WorkerMemory* DeviceReplica::memory() { return parts_.exchanges[0]->memory(); }
+
+FactorState& DeviceReplica::factors() { return parts_.exchanges[0]->factors(); }
 
 void DeviceReplica::load(const ReplicaState& state) {
   for (const auto& exchange : parts_.exchanges) exchange->forget_nonfinite();
@@ -81,7 +80,7 @@ void DeviceReplica::load(const ReplicaState& state) {
     copy<float>(state.states[worker], states_.span().subspan(worker * per_worker, per_worker), stream_);
   }
   for (std::size_t worker = 0; worker < state.kept.size(); ++worker) {
-    copy<float>(state.kept[worker], memory_->state(static_cast<int>(worker)), stream_);
+    copy<float>(state.kept[worker], memory()->state(static_cast<int>(worker)), stream_);
   }
   copy<float>(state.factors, factors().values(), stream_);
   load_shared(state);
@@ -104,7 +103,7 @@ void DeviceReplica::store(const ReplicaState& state) {
     copy<float>(states_.span().subspan(worker * per_worker, per_worker), state.states[worker], stream_);
   }
   for (std::size_t worker = 0; worker < state.kept.size(); ++worker) {
-    copy<float>(memory_->state(static_cast<int>(worker)), state.kept[worker], stream_);
+    copy<float>(memory()->state(static_cast<int>(worker)), state.kept[worker], stream_);
   }
   copy<float>(factors().values(), state.factors, stream_);
   const std::vector<Optimizer::Slot> slots = parts_.optimizer->slots();
@@ -112,7 +111,7 @@ void DeviceReplica::store(const ReplicaState& state) {
   stream_.synchronize();
 }
 
-void DeviceReplica::submit_update(DeviceBucketedAllReduce& exchange) {
+void DeviceReplica::submit_update(CompressedAllReduce& exchange) {
   const std::uint32_t* skip = exchange.skip();
   if (parts_.mean_factor != 1) scale(mean_.span(), parts_.mean_factor, stream_);
   // The rate is read from the step's input on the device.
@@ -139,54 +138,61 @@ void DeviceReplica::submit_transforms(const FlatRange& range) {
   submit_all(parts_.transforms, parameters_.data(), worker_gradients(), range, ring_.counts(), stream_);
 }
 
-void DeviceReplica::compute_then_exchange(DeviceBucketedAllReduce& exchange, WorkerMemory* memory) {
+void DeviceReplica::compute_then_exchange(CompressedAllReduce& exchange) {
   submit_gradients({});
   submit_transforms(whole_range(parts_.net->layout()));
-  std::span<const TensorTable> encoded = gradient_tables_;
-  if (memory != nullptr) {
-    encoded = memory->begin(gradient_tables_);
-    for (const std::vector<int>& bucket : exchange.buckets()) memory->compensate(bucket, stream_);
-  }
-  exchange.submit(encoded, mean_table_, ring_.step());
+  exchange.begin(ring_.step());
+  for (const std::vector<int>& bucket : parts_.buckets) exchange.exchange(bucket, gradient_tables_, mean_table_);
+  exchange.finish();
 }
 
-// Transforms run in the net's stream, so only the exchange itself runs concurrently with the backward pass. It accesses
-// only final gradients, the mean and its own buffers (see DeviceBucketedAllReduce). Update and end of the step come
-// after `finish` in the stream, and before the next step.
-void DeviceReplica::compute_while_exchanging(DeviceBucketedAllReduce& exchange, WorkerMemory* memory) {
+// Transforms run in the net's stream, so only the exchange itself runs concurrently with the backward pass. No memory
+// is accessed by both at once, within a step or between two, directly or replayed from a graph:
+//  - gradients: the branch reads a bucket after all work that the stream got before the fork began again; the next step
+//    writes them after the join;
+//  - mean, non-finite flags, the state of memories and of low-rank tensors: written in the branch, bucket after bucket,
+//    and read by the stream after the join. The next step's fork begins after these reads;
+//  - scalers, payloads and tables: separate per bucket, and used in the branch only;
+//  - the step number in device memory: read in the branch, and incremented in the stream after the join.
+void DeviceReplica::compute_while_exchanging(CompressedAllReduce& exchange) {
   const Layout& layout = parts_.net->layout();
-  exchange.begin(memory != nullptr ? memory->begin(gradient_tables_) : gradient_tables_, mean_table_, ring_.step());
-  // The net finishes a tensor for all workers at once, hence one worker here.
-  ReadyBuckets ready(exchange.buckets(), 1, [&](int bucket) {
-    for (const FlatRange& range : ranges_of(layout, exchange.buckets()[static_cast<std::size_t>(bucket)])) {
-      submit_transforms(range);
-    }
-    if (memory != nullptr) memory->compensate(exchange.buckets()[static_cast<std::size_t>(bucket)], stream_);
-    exchange.submit_bucket(bucket);
-  });
+  parts_.fork->begin();
   try {
+    exchange.begin(ring_.step());
+    // The net finishes a tensor for all workers at once, hence one worker here.
+    ReadyBuckets ready(parts_.buckets, 1, [&](int bucket) {
+      const std::vector<int>& segments = parts_.buckets[static_cast<std::size_t>(bucket)];
+      for (const FlatRange& range : ranges_of(layout, segments)) submit_transforms(range);
+      parts_.fork->begin();
+      exchange.exchange(segments, gradient_tables_, mean_table_);
+    });
     submit_gradients([&](int segment) { ready.mark(segment); });
     TERNGRAD_REQUIRE(ready.all_announced(), "[overlap] the net ", parts_.net->name(), " has not ended every tensor");
     exchange.finish();
   } catch (...) {
-    exchange.cancel();
+    join_after_failure();
     throw;
+  }
+  parts_.fork->join();
+}
+
+void DeviceReplica::join_after_failure() noexcept {
+  try {
+    parts_.fork->join();
+  } catch (const Error&) {
+    // The device has failed; the next wait for the stream reports it.
   }
 }
 
 void DeviceReplica::submit_step(std::size_t index) {
-  DeviceBucketedAllReduce& exchange = *parts_.exchanges[index];
+  CompressedAllReduce& exchange = *parts_.exchanges[index];
   ring_.submit_begin();
   parts_.examples->submit(ring_.step());
   if (state_elements_ > 0) copy<float>(states_.span(), states_before_.span(), stream_);
-  WorkerMemory* const memory = memory_of(index);
-  if (exchange.overlaps()) {
-    compute_while_exchanging(exchange, memory);
+  if (parts_.fork != nullptr) {
+    compute_while_exchanging(exchange);
   } else {
-    compute_then_exchange(exchange, memory);
-  }
-  if (memory != nullptr) {
-    for (const MemoryTables& tables : memory->kept()) exchange.update_memory(tables.what, tables.from, tables.into);
+    compute_then_exchange(exchange);
   }
   submit_update(exchange);
   ring_.submit_end(losses_.data(), exchange.skip());
@@ -267,16 +273,25 @@ void DeviceReplica::give_up() noexcept {
   parts_.communicator->abandon();
 }
 
+ExchangeReport DeviceReplica::report(std::size_t exchange, std::uint64_t step) {
+  return parts_.exchanges.at(exchange)->report(step);
+}
+
+ExchangeBytes DeviceReplica::bytes(std::size_t exchange) const { return parts_.exchanges.at(exchange)->bytes(); }
+
+float DeviceReplica::decode_sent(std::size_t exchange, int segment, std::span<float> out) {
+  return parts_.exchanges.at(exchange)->decode_local(0, segment, out);
+}
+
 std::vector<float> DeviceReplica::gradient(int worker, int segment) {
   const auto flat = static_cast<std::size_t>(flat_elements_);
   return tensor_on_host(gradients_.span().subspan(static_cast<std::size_t>(worker) * flat, flat), segment);
 }
 
 std::vector<float> DeviceReplica::encoded(std::size_t exchange, int segment) {
-  WorkerMemory* const memory = memory_of(exchange);
-  if (memory == nullptr || !memory->covers(segment)) return {};
-  std::vector<float> values(static_cast<std::size_t>(parts_.net->layout().segment(segment).num_elements));
-  copy<float>({memory->encoded()[0].tensor(segment), values.size()}, std::span(values), stream_);
+  const std::span<const float> encoded = parts_.exchanges.at(exchange)->encoded(0, segment);
+  std::vector<float> values(encoded.size());
+  copy<float>(encoded, std::span(values), stream_);
   stream_.synchronize();
   return values;
 }

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "compress/comm/device_communicator.h"
+#include "compress/exchange/bucket_plan.h"
+#include "compress/route/exchange_report.h"
 #include "kernels/runtime/captured_graph.h"
 #include "kernels/tensor/layout.h"
 #include "kernels/tensor/slice.h"
@@ -22,12 +24,13 @@
 
 namespace terngrad {
 
-class DeviceBucketedAllReduce;
+class CompressedAllReduce;
 class DeviceExamples;
 class GradientTransform;
-struct WorkerGradients;
 class FactorState;
+class StreamFork;
 class WorkerMemory;
+struct WorkerGradients;
 enum class ExamplesPlacement;
 struct FlatRange;
 
@@ -39,10 +42,12 @@ struct DeviceReplicaParts {
   std::unique_ptr<DeviceNet> net;  // computes num_workers workers
   int num_workers = 1;
   std::unique_ptr<DeviceExamples> examples;  // for the same workers
-  /// Exchanges, of which each step uses one; see DeviceReplica::run. An overlapping exchange runs bucket by bucket
-  /// during the backward pass; then transforms must be per tensor.
-  std::vector<std::unique_ptr<DeviceBucketedAllReduce>> exchanges;
-  std::string memory = "none";           // spec for parse_memory; applies to exchanges[0] only
+  /// Exchanges of the net's tensors, of which each step uses one; see DeviceReplica::run.
+  std::vector<std::unique_ptr<CompressedAllReduce>> exchanges;
+  Buckets buckets;  // parts of each step, in order; empty: all tensors at once
+  /// If set, buckets are exchanged during the backward pass, in the first branch of this fork of the net's stream. The
+  /// exchanges are then made on the stream of that branch, and transforms must be per tensor.
+  std::shared_ptr<StreamFork> fork;
   std::unique_ptr<Optimizer> optimizer;  // with slots on the GPU
   std::vector<std::unique_ptr<GradientTransform>> transforms;
   std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator();  // communicator of the exchanges
@@ -71,7 +76,8 @@ struct ReplicaState {
 class DeviceReplica {
  public:
   /// @param max_burst  maximum number of steps that run without the host
-  /// @throws InvalidArgument without an exchange, or if an exchange overlaps and a transform is not per tensor
+  /// @throws InvalidArgument without an exchange, for buckets that check_buckets refuses, or with a fork if a transform
+  /// is not per tensor
   DeviceReplica(DeviceReplicaParts parts, int max_burst);
   ~DeviceReplica();
 
@@ -104,7 +110,12 @@ class DeviceReplica {
 
   DeviceNet& net() { return *parts_.net; }
   Optimizer& optimizer() { return *parts_.optimizer; }
-  DeviceBucketedAllReduce& exchange(std::size_t index) { return *parts_.exchanges.at(index); }
+  /// Report of a step that ran with this exchange, without times; CompressedAllReduce::report.
+  ExchangeReport report(std::size_t exchange, std::uint64_t step);
+  /// Bytes of a step with this exchange.
+  ExchangeBytes bytes(std::size_t exchange) const;
+  /// Decodes what worker 0 sent of the tensor in the last step; CompressedAllReduce::decode_local.
+  float decode_sent(std::size_t exchange, int segment, std::span<float> out);
   /// Fingerprint of the first exchange's codec plan.
   std::uint64_t plan_fingerprint() const;
   /// Names of the codecs of all exchanges that have no kernels and run on the host.
@@ -113,7 +124,7 @@ class DeviceReplica {
   int max_burst() const { return ring_.num_slots(); }
   ExamplesPlacement examples_placement() const;
   /// The workers' memory; nullptr without one.
-  WorkerMemory* memory() { return memory_.get(); }
+  WorkerMemory* memory();
   /// Factors of the first exchange, in GPU memory.
   FactorState& factors();
   /// Copies tensor `segment` of a worker's transformed gradient to the host. @param worker  index within this replica
@@ -128,9 +139,11 @@ class DeviceReplica {
   std::vector<float> tensor_on_host(std::span<const float> values, int segment);
   void submit_step(std::size_t exchange);
   /// Submits all gradients, then the exchange.
-  void compute_then_exchange(DeviceBucketedAllReduce& exchange, WorkerMemory* memory);
+  void compute_then_exchange(CompressedAllReduce& exchange);
   /// Submits the exchange of each bucket as soon as its gradients are computed. Same bits.
-  void compute_while_exchanging(DeviceBucketedAllReduce& exchange, WorkerMemory* memory);
+  void compute_while_exchanging(CompressedAllReduce& exchange);
+  /// The stream waits for the work that the branch got so far.
+  void join_after_failure() noexcept;
   void submit_gradients(const SegmentSubmitted& on_segment);
   WorkerGradients worker_gradients();
   void submit_transforms(const FlatRange& range);
@@ -139,12 +152,9 @@ class DeviceReplica {
                     const std::function<void()>& meet);
   /// Waits for the stream. @throws CommunicationError if another rank is lost or the burst times out
   void wait(const std::atomic<bool>& lost);
-  void submit_update(DeviceBucketedAllReduce& exchange);
-  /// The memory that applies to an exchange; nullptr for none.
-  WorkerMemory* memory_of(std::size_t exchange) { return exchange == 0 ? memory_.get() : nullptr; }
+  void submit_update(CompressedAllReduce& exchange);
 
   DeviceReplicaParts parts_;
-  std::unique_ptr<WorkerMemory> memory_;  // null without a memory
   Stream stream_;
   std::int64_t flat_elements_;
   std::int64_t state_elements_;

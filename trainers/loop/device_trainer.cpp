@@ -9,7 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include "compress/exchange/device/device_bucketed_all_reduce.h"
 #include "compress/memory/factor_state.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
@@ -108,7 +107,7 @@ TrainingView::Memories DeviceTrainer::memories() {
   return kept;
 }
 
-TrainingView::Factors DeviceTrainer::factors() { return factors_of(chief().factors().layout(), factors_.span()); }
+TrainingView::Factors DeviceTrainer::factors() { return factors_of(chief().factors(), factors_.span()); }
 
 ReplicaState DeviceTrainer::state_of(std::size_t replica) {
   ReplicaState state{.parameters = parameters(),
@@ -315,18 +314,18 @@ void DeviceTrainer::run_burst() {
   }
   if (num_applied == count) return;
   const std::uint64_t step = first_step + num_applied;
-  chief().exchange(parts_.exchange_of(step)).report(step);
+  chief().report(parts_.exchange_of(step), step);
   TERNGRAD_THROW(NonFiniteError, "step ", step, ": a gradient holds NaN or infinity");
 }
 
 ExchangeReport DeviceTrainer::report_of(std::size_t exchange, std::uint64_t step) {
   // Query the GPU for non-finite tensors after every step, except with kStop, where run_burst does it.
   const bool stops = parts_.on_nonfinite == OnNonfinite::kStop;
-  ExchangeReport sum = stops ? ExchangeReport{} : chief().exchange(exchange).report(step);
+  ExchangeReport sum = stops ? ExchangeReport{} : chief().report(exchange, step);
   // Bytes of all replicas of this process.
   ExchangeBytes& bytes = sum;
   bytes = {};
-  for (const auto& replica : parts_.replicas) bytes += replica->exchange(exchange).bytes();
+  for (const auto& replica : parts_.replicas) bytes += replica->bytes(exchange);
   return sum;
 }
 
@@ -357,9 +356,8 @@ void DeviceTrainer::report_step(const StepSummary& summary, ExchangeReport repor
         encoded_ = chief().encoded(exchange, segment);
         return encoded_;
       },
-      .decode_sent = [this, exchange](
-                         int segment,
-                         std::span<float> out) { return chief().exchange(exchange).decode_local(0, segment, out); },
+      .decode_sent = [this, exchange](int segment,
+                                      std::span<float> out) { return chief().decode_sent(exchange, segment, out); },
       .mean = [this](int segment) -> std::span<const float> {
         mean_ = chief().mean(segment);
         return mean_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "compress/memory/factor_state.h"
 #include "compress/memory/worker_memory.h"
 #include "kernels/runtime/errors.h"
 
@@ -54,9 +55,9 @@ TrainingView::Memories memories_of(WorkerMemory* memory) {
   return kept;
 }
 
-TrainingView::Factors factors_of(const Layout& layout, std::span<float> values) {
-  if (layout.num_segments() == 0) return {};
-  return {&layout, values};
+TrainingView::Factors factors_of(FactorState& factors, std::span<float> values) {
+  if (factors.layout().num_segments() == 0) return {};
+  return {&factors.layout(), values.empty() ? factors.values() : values};
 }
 
 std::unique_ptr<Hook> every_steps(std::uint64_t n, StepFunction function, HookRanks ranks) {

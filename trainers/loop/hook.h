@@ -19,6 +19,7 @@
 
 namespace terngrad {
 
+class FactorState;
 class WorkerMemory;
 
 /// Services of a run for its hooks.
@@ -109,8 +110,8 @@ struct StepView {
   /// The same for any local worker; valid until the next call. Empty on an asynchronous server, whose workers push
   /// encoded gradients from other processes.
   std::function<std::span<const float>(int local_worker, int segment)> worker_gradient = {};
-  /// Decodes what local worker 0 sent of the tensor and returns the scaler; see Strategy::decode_sent. Not to be called
-  /// after a skipped step.
+  /// Decodes what local worker 0 sent of the tensor and returns the scaler; see CompressedAllReduce::decode_local. Not
+  /// to be called after a skipped step.
   std::function<float(int segment, std::span<float> out)> decode_sent = {};
   /// Tensor `segment` of the mean gradient, as it came from the downlink and was applied, including
   /// TrainerOptions::mean_factor. Not to be called after a skipped step. Empty if this process has no mean: workers
@@ -132,8 +133,9 @@ std::function<TensorTelemetry(int segment)> telemetry_of(
 
 /// View of a memory for TrainingView; no layout if `memory` is nullptr.
 TrainingView::Memories memories_of(WorkerMemory* memory);
-/// View of factors for TrainingView; no layout if `layout` has no tensors.
-TrainingView::Factors factors_of(const Layout& layout, std::span<float> values);
+/// View of factors for TrainingView; no layout if there are none. @param values  the factors in host memory; empty if
+/// they are there
+TrainingView::Factors factors_of(FactorState& factors, std::span<float> values = {});
 
 /// Result of Hook::next_sync_step if no step needs one.
 inline constexpr std::uint64_t kNoSyncStep = ~std::uint64_t{0};

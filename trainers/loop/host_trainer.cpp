@@ -7,9 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "compress/exchange/bucketed_exchange.h"
-#include "compress/memory/factor_state.h"
-#include "compress/plan/telemetry.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "datasets/pipeline.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/stopwatch.h"
@@ -41,6 +39,10 @@ void copy_states(const std::vector<Buffer<float>>& from, std::vector<Buffer<floa
 
 }  // namespace
 
+TrainerParts::TrainerParts() = default;
+TrainerParts::TrainerParts(TrainerParts&&) noexcept = default;
+TrainerParts::~TrainerParts() = default;
+
 // The base class holds references to parts that are moved to parts_ afterwards; the objects keep their addresses.
 HostTrainer::HostTrainer(TrainerParts parts, const TrainerOptions& options)
     : Trainer(*parts.net, *parts.optimizer, parts.schedule, parts.workers, options),
@@ -48,6 +50,7 @@ HostTrainer::HostTrainer(TrainerParts parts, const TrainerOptions& options)
       stream_(Device::cpu(), options.num_threads),
       gradients_(zeros<float>(parts_.net->layout().flat_elements() * parts_.workers.num_local_workers)),
       mean_(zeros<float>(parts_.net->layout().flat_elements())),
+      mean_table_(parts_.net->layout(), mean_.data()),
       losses_(states().size()),
       transform_counts_(losses_.size()) {
   for (Buffer<float>& state : states()) {
@@ -57,10 +60,11 @@ HostTrainer::HostTrainer(TrainerParts parts, const TrainerOptions& options)
   const WorkerGradients gradients = worker_gradients();
   for (int w = 0; w < gradients.num_workers; ++w) gradient_pointers_.push_back(gradients.buffers.of(w));
   gradient_tables_ = tables_of(parts_.net->layout(), gradients);
+  TERNGRAD_REQUIRE(!parts_.exchanges.empty(), "[HostTrainer] needs an exchange");
+  if (parts_.buckets.empty()) parts_.buckets = whole_bucket(parts_.net->layout());
+  check_buckets(parts_.net->layout(), parts_.buckets);
   // A server computes nothing to overlap with: it exchanges the buckets one after the other.
   if (!options.overlap || parts_.workers.is_server()) return;
-  TERNGRAD_REQUIRE(parts_.strategy->in_buckets(0) != nullptr, "[overlap] the strategy ", parts_.strategy->name(),
-                   " needs whole gradients");
   require_per_tensor(parts_.transforms);
   exchange_thread_ = std::make_unique<ExchangeThread>();
 }
@@ -85,12 +89,9 @@ std::vector<Optimizer::Slot> HostTrainer::slots() {
   return slots;
 }
 
-TrainingView::Factors HostTrainer::factors() {
-  FactorState* const factors = parts_.strategy->factors();
-  return factors != nullptr ? factors_of(factors->layout(), factors->values()) : TrainingView::Factors{};
-}
+TrainingView::Factors HostTrainer::factors() { return factors_of(parts_.exchanges[0]->factors()); }
 
-TrainingView::Memories HostTrainer::memories() { return memories_of(parts_.strategy->memory()); }
+TrainingView::Memories HostTrainer::memories() { return memories_of(parts_.exchanges[0]->memory()); }
 
 std::function<void()> HostTrainer::slot_gatherer() {
   if (parts_.served == nullptr) return {};
@@ -131,10 +132,13 @@ HostTrainer::Combined HostTrainer::compute_then_combine(const TrainBatch& batch)
   }
   combined.compute_seconds = lap_seconds(mark);
   const auto begin = mark;
-  combined.result = parts_.strategy->combine(gradient_tables_, mean_.span(), batch.step);
+  CompressedAllReduce& exchange = exchange_of(batch.step);
+  exchange.begin(batch.step);
+  for (const std::vector<int>& bucket : parts_.buckets) exchange.exchange(bucket, gradient_tables_, mean_table_);
+  combined.report = exchange.finish();
   combined.exposed_seconds = lap_seconds(mark);
   if (options().trace != nullptr) {
-    options().trace->add(Trace::Row::kStep, "exchange", begin, mark, numbers_of(combined.result.report));
+    options().trace->add(Trace::Row::kStep, "exchange", begin, mark, numbers_of(combined.report));
   }
   return combined;
 }
@@ -142,9 +146,9 @@ HostTrainer::Combined HostTrainer::compute_then_combine(const TrainBatch& batch)
 HostTrainer::Combined HostTrainer::compute_while_combining(const TrainBatch& batch) {
   Combined combined;
   auto mark = std::chrono::steady_clock::now();
-  BucketedExchange& exchange = *parts_.strategy->in_buckets(batch.step);
-  exchange.begin(gradient_tables_, TensorTable(parts_.net->layout(), mean_.data()), batch.step);
-  ReadyBuckets ready(exchange.buckets(), workers().num_local_workers, [&](int bucket) {
+  CompressedAllReduce& exchange = exchange_of(batch.step);
+  exchange.begin(batch.step);
+  ReadyBuckets ready(parts_.buckets, workers().num_local_workers, [&](int bucket) {
     exchange_thread_->submit([this, &exchange, bucket] { exchange_bucket(exchange, bucket); });
   });
   try {
@@ -171,14 +175,18 @@ HostTrainer::Combined HostTrainer::compute_while_combining(const TrainBatch& bat
   }();
   combined.hidden_seconds = times.hidden_seconds;
   combined.exposed_seconds = times.exposed_seconds;
-  combined.result.report = exchange.finish();
-  combined.result.skip = combined.result.report.skipped;
+  combined.report = exchange.finish();
   return combined;
 }
 
-void HostTrainer::exchange_bucket(BucketedExchange& exchange, int bucket) {
+CompressedAllReduce& HostTrainer::exchange_of(std::uint64_t step) {
+  return *parts_.exchanges.at(parts_.exchange_of(step));
+}
+
+void HostTrainer::exchange_bucket(CompressedAllReduce& exchange, int bucket) {
   const auto begin = Trace::Clock::now();
-  const ExchangeReport report = exchange.exchange_bucket(bucket);
+  const ExchangeReport report =
+      exchange.exchange(parts_.buckets[static_cast<std::size_t>(bucket)], gradient_tables_, mean_table_);
   if (options().trace == nullptr) return;
   options().trace->add(Trace::Row::kExchange, "bucket " + std::to_string(bucket), begin, Trace::Clock::now(),
                        numbers_of(report));
@@ -198,9 +206,8 @@ void HostTrainer::step(Pipeline* pipeline) {
   std::ranges::fill(transform_counts_, TransformCounts{});
   const TrainBatch own{.images = batch.images, .labels = batch.labels, .step = step, .states = state_pointers_};
   const Combined combined = exchange_thread_ ? compute_while_combining(own) : compute_then_combine(own);
-  const StrategyResult& result = combined.result;
   mark = std::chrono::steady_clock::now();
-  if (!result.skip) {
+  if (!combined.report.skipped) {
     update_parameters(learning_rate(step));
     ema().update(parameters(), step, stream_);
     if (!workers().is_server()) state_ema().update(state(0), step, stream_);
@@ -214,7 +221,7 @@ void HostTrainer::step(Pipeline* pipeline) {
 
   TransformCounts counts;
   for (const TransformCounts& of_worker : transform_counts_) counts += of_worker;
-  const StepSummary summary = summarize_step(workers(), losses_, counts, result.report, stop_is_asked());
+  const StepSummary summary = summarize_step(workers(), losses_, counts, combined.report, stop_is_asked());
   if (trace != nullptr) {
     const auto end = Trace::Clock::now();
     trace->add(Trace::Row::kStep, "summary", mark, end);
@@ -227,8 +234,8 @@ void HostTrainer::step(Pipeline* pipeline) {
   };
   StepTensors tensors{
       .gradient = gradient,
-      .encoded = [&](int segment) { return parts_.strategy->encoded(0, segment); },
-      .decode_sent = [&](int segment, std::span<float> out) { return parts_.strategy->decode_sent(0, segment, out); },
+      .encoded = [&](int segment) { return exchange_of(step).encoded(0, segment); },
+      .decode_sent = [&](int segment, std::span<float> out) { return exchange_of(step).decode_local(0, segment, out); },
   };
   // Servers that update parameters send these instead of a mean gradient.
   if (parts_.served == nullptr) {
@@ -237,7 +244,7 @@ void HostTrainer::step(Pipeline* pipeline) {
       return mean_.span().subspan(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(place.num_elements));
     };
   }
-  ExchangeReport report = result.report;
+  ExchangeReport report = combined.report;
   static_cast<ExchangeBytes&>(report) = summary.bytes;
   StepView view = step_view(summary, report, tensors);
   view.step_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

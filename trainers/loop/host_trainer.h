@@ -1,17 +1,21 @@
 // HostTrainer: training on the CPU.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
+#include "compress/exchange/bucket_plan.h"
+#include "compress/route/exchange_report.h"
 #include "trainers/loop/served_parameters.h"
-#include "trainers/loop/strategy.h"
 #include "trainers/loop/trainer.h"
 #include "trainers/optim/gradient_transform.h"
 #include "trainers/optim/transform_counts.h"
 
 namespace terngrad {
 
+class CompressedAllReduce;
 class Dataset;
 class ExchangeThread;
 class Pipeline;
@@ -19,12 +23,20 @@ struct WorkerGradients;
 
 /// Components of a HostTrainer.
 struct TrainerParts {
+  TrainerParts();
+  TrainerParts(TrainerParts&&) noexcept;
+  ~TrainerParts();
+
   std::unique_ptr<Net> net;
   std::shared_ptr<const Dataset> dataset;  // training subset
-  /// Set if servers update the parameters: the strategy then outputs parameters instead of a mean gradient, and
+  /// Set if servers update the parameters: the exchange then outputs parameters instead of a mean gradient, and
   /// `optimizer` only holds slots to save and restore checkpoints.
   std::unique_ptr<ServedParameters> served;
-  std::unique_ptr<Strategy> strategy;
+  /// Exchanges of the net's tensors between `workers`, of which each step uses one.
+  std::vector<std::unique_ptr<CompressedAllReduce>> exchanges;
+  /// Index of the exchange that a step uses.
+  std::function<std::size_t(std::uint64_t step)> exchange_of = [](std::uint64_t) { return std::size_t{0}; };
+  Buckets buckets;  // parts of each step, in order; empty: all tensors at once
   std::unique_ptr<Optimizer> optimizer;
   std::vector<std::unique_ptr<GradientTransform>> transforms;
   Schedule schedule;
@@ -34,8 +46,8 @@ struct TrainerParts {
 /// The loop on the CPU. A server computes no gradients, but does everything else: it holds a replica of the parameters.
 class HostTrainer final : public Trainer {
  public:
-  /// @throws InvalidArgument if options.overlap is set and the strategy needs whole gradients (Strategy::in_buckets) or
-  /// a transform is not per tensor
+  /// @throws InvalidArgument without an exchange, for buckets that check_buckets refuses, and if options.overlap is set
+  /// and a transform is not per tensor
   HostTrainer(TrainerParts parts, const TrainerOptions& options);
   ~HostTrainer() override;
   std::uint64_t run() override;
@@ -45,9 +57,9 @@ class HostTrainer final : public Trainer {
 
  private:
   std::function<void()> slot_gatherer() override;
-  /// Result and times of combining a step's gradients.
+  /// Report and times of combining a step's gradients.
   struct Combined {
-    StrategyResult result;
+    ExchangeReport report;
     double compute_seconds = 0;
     double hidden_seconds = 0;
     double exposed_seconds = 0;
@@ -59,8 +71,9 @@ class HostTrainer final : public Trainer {
   Combined compute_then_combine(const TrainBatch& batch);
   /// Combines buckets of tensors while others are still being computed. Same bits.
   Combined compute_while_combining(const TrainBatch& batch);
+  CompressedAllReduce& exchange_of(std::uint64_t step);
   /// Exchanges one bucket and records it in the trace.
-  void exchange_bucket(BucketedExchange& exchange, int bucket);
+  void exchange_bucket(CompressedAllReduce& exchange, int bucket);
   /// Applies the mean gradient, or takes over the servers' parameters.
   void update_parameters(double learning_rate);
   WorkerGradients worker_gradients();
@@ -74,6 +87,7 @@ class HostTrainer final : public Trainer {
   std::vector<float*> gradient_pointers_;
   std::vector<TensorTable> gradient_tables_;
   Buffer<float> mean_;  // mean gradient, or the servers' parameters
+  TensorTable mean_table_;
   std::vector<WorkerLoss> losses_;
   /// Counts of the step: one entry per local worker if tensors are transformed one by one, else all in the first.
   std::vector<TransformCounts> transform_counts_;

@@ -6,6 +6,8 @@
 #include <system_error>
 #include <utility>
 
+#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/round.h"
 #include "compress/plan/codec_plan.h"
 #include "compress/wire/wire_format.h"
 #include "kernels/runtime/errors.h"
@@ -52,6 +54,19 @@ void check_dump_folder(const fs::path& folder) {
 
 MessageDump::MessageDump(fs::path folder, int rank, int num_workers, std::uint64_t num_steps)
     : folder_(std::move(folder)), rank_(rank), num_workers_(num_workers), num_steps_(num_steps) {}
+
+void MessageDump::add_layouts(CompressedAllReduce& exchange, const Buckets& parts) {
+  for (const std::vector<int>& segments : parts) {
+    for (const Round* const round : exchange.part(segments).rounds()) {
+      if (!round->route().lanes.empty()) {
+        throw UsageError(
+            "--dump_messages: --exchange auto is integer_sum here, which adds codes on their way, without messages; "
+            "accepted with it: --exchange all_gather, scatter_reduce");
+      }
+      add_layout(round->fingerprint(), round->layout(), round->plan());
+    }
+  }
+}
 
 void MessageDump::add_layout(std::uint64_t fingerprint, const Layout& layout, const CodecPlan& plan) {
   auto& tensors = layouts_[fmt::format("{:016x}", fingerprint)];

@@ -7,9 +7,12 @@
 #include <optional>
 #include <span>
 
+#include "compress/exchange/bucket_plan.h"
+
 namespace terngrad {
 
 class CodecPlan;
+class CompressedAllReduce;
 class Layout;
 
 /// Throws unless `folder` is empty or missing, so that the files of two runs are never mixed.
@@ -29,7 +32,10 @@ class MessageDump {
   /// @param num_steps  number of steps to write, counted from the first message's step
   MessageDump(std::filesystem::path folder, int rank, int num_workers, std::uint64_t num_steps);
 
-  /// Registers the tensors and codecs of messages with this fingerprint. Call it before the first message.
+  /// Registers the tensors and codecs of all messages of an exchange in these parts. Call it before the first message.
+  /// @throws UsageError if it sends no messages because --exchange auto is integer_sum
+  void add_layouts(CompressedAllReduce& exchange, const Buckets& parts);
+  /// The same of messages with this fingerprint.
   void add_layout(std::uint64_t fingerprint, const Layout& layout, const CodecPlan& plan);
 
   /// Writes a message if it belongs to one of the first num_steps steps.

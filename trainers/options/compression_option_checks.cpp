@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compress/codecs/ternary_codec.h"
-#include "compress/exchange/vendor_all_reduce.h"
+#include "compress/exchange/vendor_codecs.h"
 #include "compress/memory/memory_options.h"
 #include "compress/plan/codec_plan.h"
 #include "compress/plan/codec_registry.h"

@@ -6,6 +6,7 @@
 
 #include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/bucket_plan.h"
+#include "compress/exchange/vendor_codecs.h"
 #include "compress/plan/codec_presets.h"
 #include "datasets/dataset.h"
 #include "kernels/codes/code_sum.h"
@@ -72,6 +73,10 @@ bool TrainOptions::exchanges_on_host() const {
   const bool servers_do_more =
       strategy == TrainStrategy::kParameterServers && (num_servers > 0 || pull == Pull::kParameters);
   return is_async(*this) || servers_do_more || exchange == TrainExchange::kVendor;
+}
+
+bool TrainOptions::encodes_gradients() const {
+  return chosen_strategy() != TrainStrategy::kSimple && exchange != TrainExchange::kVendor;
 }
 
 bool uses_ternary(const TrainOptions& o) { return std::ranges::any_of(chosen_codecs(o), &ChosenCodec::is_ternary); }
@@ -153,8 +158,12 @@ TrainDevices devices_of(const TrainOptions& o) { return choose_devices(o.device,
 
 CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads) {
   CompressedAllReduceOptions result;
-  result.codecs = codec_plan_options(o);
-  result.algorithm = algorithm_of(o.exchange);
+  result.codecs.codec = "fp32";
+  if (o.encodes_gradients()) {
+    result.codecs = codec_plan_options(o);
+    result.algorithm = algorithm_of(o.exchange);
+  }
+  if (o.exchange == TrainExchange::kVendor) result.vendor_type = vendor_element_type(o.codec_name());
   result.downlink_codec = o.downlink_codec;
   result.on_nonfinite = o.on_nonfinite;
   result.mean_factor = o.mean_factor();
@@ -169,6 +178,13 @@ std::function<bool(std::uint64_t step)> floating_steps(const TrainOptions& o, st
   return [=, from = static_cast<std::uint64_t>(o.compress_from), batch_size = o.batch_size,
           period = o.floating_grad_epoch](std::uint64_t step) {
     return step < from || (period > 0 && is_floating_step(step, batch_size, num_examples, period));
+  };
+}
+
+std::function<std::size_t(std::uint64_t step)> exchange_of_steps(const TrainOptions& o, std::int64_t num_examples) {
+  if (!o.has_floating_steps()) return [](std::uint64_t) { return std::size_t{0}; };
+  return [is_floating = floating_steps(o, num_examples)](std::uint64_t step) {
+    return is_floating(step) ? std::size_t{1} : std::size_t{0};
   };
 }
 

@@ -133,6 +133,8 @@ struct TrainOptions {
   /// True if gradients are encoded, exchanged and applied in host memory even if GPUs compute them: with asynchronous
   /// servers, servers that update parameters or are separate processes, and MPI's own all-reduce.
   bool exchanges_on_host() const;
+  /// False if gradients are applied as they are, by one worker or as the sum that the communication library makes.
+  bool encodes_gradients() const;
   /// True if all tensors are sent as fp32 in some steps: floating epochs, and steps before --compress_from.
   bool has_floating_steps() const { return floating_grad_epoch > 0 || compress_from > 0; }
   /// True if gradients are exchanged in buckets of tensors; false if something needs all tensors at once.
@@ -176,7 +178,7 @@ int threads_per_worker(const TrainOptions& o);
 /// The devices of this process from --device, --num_gpus and --math. @throws UsageError as choose_devices
 TrainDevices devices_of(const TrainOptions& o);
 
-/// Options of the exchange, except for --exchange vendor. @param run_id  id of the run, equal on all ranks
+/// Options of the exchange. @param run_id  id of the run, equal on all ranks
 CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads);
 
 /// The same for floating steps (TrainOptions::has_floating_steps): all tensors are sent as fp32, other options are
@@ -189,6 +191,9 @@ inline constexpr double kDefaultBucketMb = 1;
 
 /// A predicate for floating steps. @param num_examples  examples per epoch
 std::function<bool(std::uint64_t step)> floating_steps(const TrainOptions& o, std::int64_t num_examples);
+
+/// Index of a step's exchange: 1 for floating steps if there are any, else 0.
+std::function<std::size_t(std::uint64_t step)> exchange_of_steps(const TrainOptions& o, std::int64_t num_examples);
 
 /// The Buckets (bucket_plan.h) that the options select, the same with or without overlap.
 /// @param order       Net::gradient_order

@@ -94,11 +94,7 @@ DeviceSetup make_device_setup(const TrainOptions& o, const TrainDevices& choice,
   parts.on_nonfinite = o.on_nonfinite;
   parts.timeout_seconds = timeout_seconds;
   parts.on_hang = end_process(process_text(*workers.communicator));
-  if (o.has_floating_steps()) {
-    parts.exchange_of = [is_floating = floating_steps(o, data.num_examples)](std::uint64_t step) {
-      return is_floating(step) ? std::size_t{1} : std::size_t{0};
-    };
-  }
+  parts.exchange_of = exchange_of_steps(o, data.num_examples);
   setup.trainer = std::make_unique<DeviceTrainer>(std::move(parts), options);
   return setup;
 }

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "compress/exchange/device/device_bucketed_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "datasets/device_examples.h"
 #include "kernels/runtime/stream_fork.h"
 #include "nets/device_net.h"
@@ -21,24 +22,23 @@
 namespace terngrad {
 namespace {
 
-/// Creates the exchange of compressed steps, and that of floating steps if there are any.
-std::vector<std::unique_ptr<DeviceBucketedAllReduce>> make_exchanges(
-    const TrainOptions& o, const DeviceNet& net, const WorkerRange& workers, const Stream& stream,
-    const std::shared_ptr<DeviceCommunicator>& communicator, bool overlaps) {
-  const Layout& layout = net.layout();
+/// Creates the exchange of compressed steps, and that of floating steps if there are any, and their buckets.
+void make_exchanges(const TrainOptions& o, const WorkerRange& workers, bool overlaps, DeviceReplicaParts& parts) {
+  const Stream& stream = parts.net->stream();
+  const Layout& layout = parts.net->layout();
   // Without overlap buckets would only add launches to a step.
-  const bool is_alone = communicator->size() == 1 && !overlaps;
-  const Buckets buckets = exchange_buckets(o, layout, net.gradient_order(),
-                                           is_alone ? std::numeric_limits<double>::infinity() : kDefaultBucketMb);
-  const auto fork = overlaps ? std::make_shared<StreamFork>(stream, 1) : nullptr;
-  const auto in_buckets = [&](const CompressedAllReduceOptions& options) {
-    return std::make_unique<DeviceBucketedAllReduce>(layout, workers, options, buckets, stream, communicator, fork);
+  const bool is_alone = parts.communicator->size() == 1 && !overlaps;
+  parts.buckets = exchange_buckets(o, layout, parts.net->gradient_order(),
+                                   is_alone ? std::numeric_limits<double>::infinity() : kDefaultBucketMb);
+  if (overlaps) parts.fork = std::make_shared<StreamFork>(stream, 1);
+  const auto add = [&](const CompressedAllReduceOptions& options, const std::string& memory) {
+    parts.exchanges.push_back(std::make_unique<CompressedAllReduce>(layout, ExchangePeers{workers, parts.communicator},
+                                                                    options, overlaps ? parts.fork->branch(0) : stream,
+                                                                    parse_memory(memory)));
   };
-  std::vector<std::unique_ptr<DeviceBucketedAllReduce>> exchanges;
-  exchanges.push_back(in_buckets(exchange_options(o, o.seed, 1)));
-  check_codec_plan(o, exchanges[0]->plan());
-  if (o.has_floating_steps()) exchanges.push_back(in_buckets(floating_exchange_options(o, o.seed, 1)));
-  return exchanges;
+  add(exchange_options(o, o.seed, 1), memory_spec(o));
+  check_codec_plan(o, parts.exchanges[0]->plan());
+  if (o.has_floating_steps()) add(floating_exchange_options(o, o.seed, 1), "none");
 }
 
 /// Maximum number of steps in a burst, such that a ring with the batches of two bursts fits kMaxRingBytes.
@@ -69,15 +69,14 @@ std::unique_ptr<DeviceReplica> make_device_replica(const TrainOptions& o, const 
   examples.num_threads = std::max(1, options.num_data_threads / static_cast<int>(choice.gpus.size()));
   parts.examples = make_device_examples(dataset, examples, max_burst(*dataset, place.workers, options), stream);
   const Layout& layout = parts.net->layout();
-  parts.exchanges = make_exchanges(o, *parts.net, place.workers, stream, place.communicator, options.overlap);
-  parts.memory = memory_spec(o);
+  parts.communicator = place.communicator;
+  make_exchanges(o, place.workers, options.overlap, parts);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, layout.flat_elements(), stream.device());
   parts.transforms = make_transforms(o, *parts.net, parts.num_workers, stream.device());
-  parts.communicator = place.communicator;
   parts.mean_factor = options.mean_factor;
   parts.timeout_seconds = place.timeout_seconds;
   // No capture if the host waits for data-dependent payload sizes or runs codecs without kernels.
-  const auto is_on_device = [](const auto& exchange) { return exchange->codecs_through_host().empty(); };
+  const auto is_on_device = [&](const auto& exchange) { return exchange->codecs_through_host(parts.buckets).empty(); };
   parts.captures = !host_waits_for_sizes(o) && std::ranges::all_of(parts.exchanges, is_on_device);
   return std::make_unique<DeviceReplica>(std::move(parts), max_burst(*dataset, place.workers, options));
 }

@@ -21,10 +21,10 @@
 #include "trainers/run/async_factory.h"
 #include "trainers/run/dataset_factory.h"
 #include "trainers/run/device_factory.h"
+#include "trainers/run/exchange_factory.h"
 #include "trainers/run/initial_state.h"
 #include "trainers/run/memory_check.h"
 #include "trainers/run/net_factory.h"
-#include "trainers/run/strategy_factory.h"
 
 namespace terngrad {
 namespace {
@@ -47,13 +47,8 @@ std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const Training
   parts.net = make_host_net(o, *data.dataset, workers, setup.devices, setup.notes);
   parts.workers = workers;
   parts.served = make_served_parameters(o, *parts.net, workers, schedule);
-  HostStrategy made = make_host_strategy(o, *parts.net, workers,
-                                         {.run_id = context.run_id,
-                                          .num_examples = data.num_examples,
-                                          .dump = context.dump,
-                                          .update = parts.served.get()});
-  parts.strategy = std::move(made.strategy);
-  plan_fingerprint = made.plan_fingerprint;
+  plan_fingerprint =
+      add_host_exchanges(o, {.run_id = context.run_id, .num_examples = data.num_examples, .dump = context.dump}, parts);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, parts.net->layout().flat_elements());
   parts.transforms = make_transforms(o, *parts.net, workers.num_local_workers, Device::cpu());
   parts.schedule = schedule;

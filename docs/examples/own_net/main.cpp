@@ -67,8 +67,7 @@ std::unique_ptr<terngrad::Trainer> make_trainer() {
   const Layout& layout = parts.net->layout();
   CompressedAllReduceOptions exchange;
   exchange.codecs.codec = "ternary:clip_factor=2.5";
-  parts.strategy =
-      make_replicated_strategy(layout, std::make_unique<CompressedAllReduce>(layout, parts.workers, exchange));
+  parts.exchanges.push_back(std::make_unique<CompressedAllReduce>(layout, parts.workers, exchange));
   parts.optimizer = make_optimizer("momentum", {.momentum = 0.9}, layout.flat_elements());
   parts.schedule = {.kind = ScheduleKind::kPolynomial, .initial_rate = 0.05, .total_steps = kSteps};
   TrainerOptions options;

@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/exchange/device/device_bucketed_all_reduce.h"
-#include "compress/exchange/memory_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "support/cuda_device.h"
 #include "support/device_tensors.h"
 #include "support/exchanges.h"
@@ -18,6 +17,7 @@ namespace {
 
 using testing::blank_tensors;
 using testing::DeviceTensors;
+using testing::exchange_in;
 using testing::Tensors;
 using CudaSentDecoder = testing::CudaTest;
 
@@ -27,18 +27,16 @@ const Buckets kBuckets = {{6, 5}, {4, 2, 3}, {0, 1}};
 /// Runs several steps on both devices; the last but one is dropped.
 void expect_same_memory(const CompressedAllReduceOptions& options, const char* spec) {
   const Layout layout = testing::mixed_layout();
-  MemoryAllReduce cpu(layout, make_worker_group(kWorkers, make_self_communicator()), options, kBuckets,
-                      parse_memory(spec));
+  CompressedAllReduce cpu(layout, make_worker_group(kWorkers, make_self_communicator()), options, parse_memory(spec));
   Stream stream(Device::cuda());
   const WorkerRange workers{.num_workers = kWorkers, .first_local_worker = 0, .num_local_workers = kWorkers};
-  DeviceBucketedAllReduce cuda(layout, workers, options, kBuckets, stream);
-  WorkerMemory memory(layout, cuda.plan(), parse_memory(spec), kWorkers, Device::cuda());
+  CompressedAllReduce cuda(layout, {workers, make_self_device_communicator()}, options, stream, parse_memory(spec));
   const std::string what = testing::options_text(options) + ", " + spec;
   for (std::uint64_t step = 0; step < 4; ++step) {
     std::vector<Tensors> gradients = testing::worker_gradients(layout, kWorkers, step + 1);
     if (step == 2) gradients[1].values[3][77] = std::numeric_limits<float>::infinity();
     Tensors expected = blank_tensors(layout);
-    cpu.exchange(testing::tables(gradients, 0, kWorkers), expected.table, step);
+    exchange_in(kBuckets, cpu, testing::tables(gradients, 0, kWorkers), expected.table, step);
     std::vector<DeviceTensors> there;
     std::vector<TensorTable> tables;
     for (const Tensors& worker : gradients) {
@@ -46,17 +44,15 @@ void expect_same_memory(const CompressedAllReduceOptions& options, const char* s
       tables.push_back(there.back().table);
     }
     const DeviceTensors mean(layout, blank_tensors(layout), stream);
-    const std::span<const TensorTable> encoded = memory.begin(tables);
-    for (const std::vector<int>& bucket : kBuckets) memory.compensate(bucket, stream);
-    cuda.submit(encoded, mean.table, {step, nullptr});
-    for (const MemoryTables& each : memory.kept()) cuda.update_memory(each.what, each.from, each.into);
+    exchange_in(kBuckets, cuda, tables, mean.table, step);
     const bool is_dropped = step == 2 && options.on_nonfinite == OnNonfinite::kSkip;
     if (!is_dropped) {
       ASSERT_TRUE(testing::same_bits(expected.values, mean.read(layout, stream))) << what << ", step " << step;
     }
     for (int worker = 0; worker < kWorkers; ++worker) {
       const std::span<const float> state = cpu.memory()->state(worker);
-      ASSERT_EQ(testing::bits_of(testing::to_host<float>(memory.state(worker), stream)), testing::bits_of(state))
+      ASSERT_EQ(testing::bits_of(testing::to_host<float>(cuda.memory()->state(worker), stream)),
+                testing::bits_of(state))
           << what << ", step " << step << ", worker " << worker;
     }
   }

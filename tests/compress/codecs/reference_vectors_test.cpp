@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "compress/codec/coder.h"
-#include "compress/exchange/memory_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "compress/plan/codec_registry.h"
 #include "kernels/random/philox.h"
 #include "kernels/runtime/errors.h"
@@ -238,8 +238,8 @@ void expect_memory(const Vector& vector, const std::string& spec) {
   options.on_nonfinite = OnNonfinite::kZero;
   options.codecs.codec = spec;
   const std::vector<std::string>& memory = vector.at("memory")[0];
-  MemoryAllReduce exchange(layout, make_worker_group(num_workers, make_self_communicator()), options, {{0, 1}},
-                           parse_memory(memory[0] + ":decay=" + memory[1]));
+  CompressedAllReduce exchange(layout, make_worker_group(num_workers, make_self_communicator()), options,
+                               parse_memory(memory[0] + ":decay=" + memory[1]));
   Tensors mean = testing::blank_tensors(layout);
   const auto first_step = static_cast<std::uint64_t>(number(vector, "step"));
   const auto end = first_step + static_cast<std::uint64_t>(number(vector, "steps"));

@@ -14,7 +14,7 @@
 #include "compress/comm/metered_communicator.h"
 #include "compress/cost/compared_codecs.h"
 #include "compress/cost/sample_gradient.h"
-#include "compress/exchange/bucketed_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/errors.h"
 #include "support/thread_communicator.h"
@@ -92,7 +92,7 @@ WireVolume volume_between_ranks(const Layout& layout, const ProbeOptions& option
   const auto errors = testing::run_ranks(options.world.num_processes, [&](const auto& communicator) {
     const auto meter = std::make_shared<RoundMeter>(communicator);
     const WorkerGroup workers = make_worker_group(options.world.num_workers, meter);
-    BucketedAllReduce exchange(layout, workers, options.exchange, whole_bucket(layout));
+    CompressedAllReduce exchange(layout, workers, options.exchange);
     const Buffer<float> gradient = sample(layout);
     const std::vector<TensorTable> tables(static_cast<std::size_t>(workers.num_local_workers),
                                           TensorTable(layout, const_cast<float*>(gradient.data())));

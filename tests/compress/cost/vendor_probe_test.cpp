@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "compress/cost/sample_gradient.h"
-#include "compress/exchange/vendor_all_reduce.h"
+#include "compress/exchange/vendor_codecs.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/errors.h"
 #include "support/thread_communicator.h"

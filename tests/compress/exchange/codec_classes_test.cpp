@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "compress/exchange/bucketed_all_reduce.h"
-#include "compress/exchange/vendor_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/vendor_codecs.h"
 #include "kernels/runtime/errors.h"
 #include "support/exchanges.h"
 
@@ -111,12 +111,12 @@ std::vector<std::vector<float>> mean_of(const ClassedSpec& classed, const Row& r
   options.codecs.rules = {};
   if (beside_ternary) options.codecs.rules = {{"conv/weights", "ternary"}};
   try {
-    BucketedAllReduce exchange(layout, make_worker_group(5, make_self_communicator()), options, whole_bucket(layout));
+    CompressedAllReduce exchange(layout, make_worker_group(5, make_self_communicator()), options);
     Tensors mean = testing::blank_tensors(layout);
     exchange.exchange(testing::tables(workers, 0, 5), mean.table, 3);
     // The mean may overwrite one of the gradients.
     const std::vector<Tensors> again = testing::worker_gradients(layout, 5);
-    BucketedAllReduce(layout, make_worker_group(5, make_self_communicator()), options, whole_bucket(layout))
+    CompressedAllReduce(layout, make_worker_group(5, make_self_communicator()), options)
         .exchange(testing::tables(again, 0, 5), again[2].table, 3);
     EXPECT_TRUE(testing::same_bits(mean.values, again[2])) << "in place";
     return mean.values;

@@ -137,7 +137,8 @@ TEST_P(OnNonfiniteTest, AMeanThatOverflowsIsFound) {
       run(options);
       FAIL() << "nothing was thrown";
     } catch (const NonFiniteError& error) {
-      EXPECT_EQ(error.what(), "step 12: the mean of tensor '" + std::string(tensor) + "' overflows to infinity");
+      EXPECT_EQ(error.what(),
+                "step 12: the mean of tensor '" + std::string(tensor) + "' is NaN or overflows to infinity");
     }
     options.on_nonfinite = OnNonfinite::kSkip;
     CompressedAllReduce exchange = local_exchange(layout_, 3, options);
@@ -175,7 +176,7 @@ TEST_P(OnNonfiniteTest, WorkersAndMeansAreNamedTogether) {
   options.on_nonfinite = OnNonfinite::kZero;
   EXPECT_EQ(run(options).nonfinite,
             "step 12: tensor 'fc/weights' of worker 1 holds NaN or infinity, or is too large for the codec; the mean "
-            "of tensor 'plain' overflows to "
+            "of tensor 'plain' is NaN or overflows to "
             "infinity");
 }
 
@@ -239,7 +240,7 @@ TEST(CompressedAllReduce, MeansThatAFactorTakesOutOfRangeAreFound) {
       CompressedAllReduce exchange = local_exchange(layout, 8, options);
       Tensors mean = blank_tensors(layout);
       const ExchangeReport report = exchange.exchange(tables(workers, 0, 8), mean.table, 0);
-      EXPECT_EQ(report.nonfinite, factor == 2 ? "" : "step 0: the mean of tensor 'a' overflows to infinity");
+      EXPECT_EQ(report.nonfinite, factor == 2 ? "" : "step 0: the mean of tensor 'a' is NaN or overflows to infinity");
       EXPECT_THAT(mean.values[0], ::testing::Each(factor == 2 ? 0x1p126f : 0.0f));
       EXPECT_THAT(mean.values[1], ::testing::Not(::testing::Each(0.0f)));
     }

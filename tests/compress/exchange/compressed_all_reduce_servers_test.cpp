@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "compress/exchange/bucketed_all_reduce.h"
 #include "compress/exchange/compressed_all_reduce.h"
 #include "compress/exchange/shard_update.h"
 #include "kernels/runtime/errors.h"
@@ -259,8 +258,9 @@ TEST_F(ShardUpdates, AndServersRefuseWhatTheyCannotDo) {
   options = servers_of();
   options.update = &update;
   const WorkerGroup group = make_worker_group(2, make_self_communicator());
-  EXPECT_THROW(BucketedAllReduce(layout_, group, options, {{0, 1, 2}, {3, 4, 5, 6}}), InvalidArgument);
-  EXPECT_NO_THROW(BucketedAllReduce(layout_, group, options, {{0, 1, 2, 3, 4, 5, 6}}));
+  CompressedAllReduce exchange(layout_, group, options);
+  EXPECT_THROW(exchange.part(std::vector{0, 1, 2}), InvalidArgument);
+  EXPECT_NO_THROW(exchange.part(std::vector{0, 1, 2, 3, 4, 5, 6}));
   const auto meeting = std::make_shared<testing::Meeting>(2);
   const WorkerGroup served = make_worker_group(2, std::make_shared<testing::ThreadCommunicator>(meeting, 0), 1);
   EXPECT_THROW(CompressedAllReduce(layout_, served, options_of(ExchangeAlgorithm::kAuto)), InvalidArgument);

@@ -55,14 +55,14 @@ TEST(NonfiniteTensors, NamesTheFirstInWhateverOrderPartsAreAdded) {
 TEST(NonfiniteTensors, MeansAreToldOfWhereTheStepIsNotDroppedForGradients) {
   NonfiniteTensors found;
   found.add_mean(1);
-  EXPECT_EQ(settled(found, OnNonfinite::kSkip), "step 8: the mean of tensor 'b' overflows to infinity");
+  EXPECT_EQ(settled(found, OnNonfinite::kSkip), "step 8: the mean of tensor 'b' is NaN or overflows to infinity");
   found.add_mean(0);
   found.add_gradient(2, 5, kWorkers);
   EXPECT_EQ(settled(found, OnNonfinite::kSkip),
             "step 8: tensor 'c' of worker 5 holds NaN or infinity, or is too large for the codec");
   EXPECT_EQ(settled(found, OnNonfinite::kZero),
             "step 8: tensor 'c' of worker 5 holds NaN or infinity, or is too large for the codec; the mean of tensor "
-            "'a' overflows to infinity (and 1 more)");
+            "'a' is NaN or overflows to infinity (and 1 more)");
 }
 
 TEST(NonfiniteTensors, StopThrowsTheSameWords) {

@@ -10,8 +10,7 @@
 
 #include "compress/codecs/qsgd_codec.h"
 #include "compress/codecs/ternary_codec.h"
-#include "compress/exchange/bucketed_all_reduce.h"
-#include "compress/exchange/memory_all_reduce.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "compress/exchange/shard_update.h"
 #include "compress/plan/codec_registry.h"
 #include "kernels/runtime/errors.h"
@@ -22,6 +21,7 @@ namespace terngrad::rotated_exchange_test {
 namespace {
 
 using testing::blank_tensors;
+using testing::exchange_in;
 using testing::kAlgorithms;
 using testing::kDownlinkCodecs;
 using testing::mixed_layout;
@@ -68,8 +68,9 @@ void expect_on_ranks(const Tensors& expected, const Layout& layout, const std::v
   const auto errors = run_ranks(size, [&](std::shared_ptr<Communicator> communicator) {
     const auto rank = static_cast<std::size_t>(communicator->rank());
     const WorkerGroup group = make_worker_group(kWorkers, std::move(communicator));
-    BucketedAllReduce exchange(layout, group, options, buckets);
-    exchange.exchange(tables(workers, group.first_local_worker, group.num_local_workers), means[rank].table, kStep);
+    CompressedAllReduce exchange(layout, group, options);
+    exchange_in(buckets, exchange, tables(workers, group.first_local_worker, group.num_local_workers),
+                means[rank].table, kStep);
   });
   for (const auto& error : errors) {
     if (error) std::rethrow_exception(error);
@@ -144,9 +145,8 @@ TEST(RotatedExchange, KeepsWhatIsMissingOfTheGradientItself) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, kWorkers);
   for (const char* codec : {"thc", "ternary:rounding=nearest,clip_factor=1.22,rotate=1024", "sign:rotate=256"}) {
-    MemoryAllReduce exchange(layout, make_worker_group(kWorkers, make_self_communicator()),
-                             options_for(codec, ExchangeAlgorithm::kAllGather), {{0, 1, 2, 3, 4, 5, 6}},
-                             parse_memory("ef"));
+    CompressedAllReduce exchange(layout, make_worker_group(kWorkers, make_self_communicator()),
+                                 options_for(codec, ExchangeAlgorithm::kAllGather), parse_memory("ef"));
     constexpr int kTensor = 3;
     const auto n = static_cast<std::size_t>(layout.segment(kTensor).num_elements);
     const auto at = static_cast<std::size_t>(layout.segment(kTensor).offset);

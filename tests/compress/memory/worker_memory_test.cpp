@@ -16,6 +16,8 @@ namespace {
 using testing::bits_of;
 
 /// "exact" is sent as fp32.
+const std::vector<int> kAll = {0, 1};
+
 struct TwoTensors {
   Layout layout;
   CodecPlan plan;
@@ -38,7 +40,8 @@ TEST(WorkerMemory, CoversTensorsWhoseCodecLosesSomething) {
   EXPECT_EQ(memory.layout().num_segments(), 1);
   EXPECT_EQ(memory.num_local_workers(), 2);
   const testing::Tensors gradient = testing::gaussian_tensors(layout, 1);
-  const auto encoded = memory.begin(std::vector{gradient.table, gradient.table});
+  Stream stream;
+  const auto encoded = memory.compensate(layout, kAll, std::vector{gradient.table, gradient.table}, stream);
   EXPECT_EQ(encoded[0].tensor(1), gradient.table.tensor(1)) << "encoded where it is";
   EXPECT_NE(encoded[0].tensor(0), gradient.table.tensor(0));
 }
@@ -52,8 +55,7 @@ TEST(WorkerMemory, AddsTheStateToTheGradient) {
   for (const char* spec : {"ef", "ef:decay=0.75", "momentum:decay=0.75"}) {
     WorkerMemory memory(layout, plan, parse_memory(spec), 1);
     std::ranges::copy(state, memory.state(0).begin());
-    const auto encoded = memory.begin({&gradient.table, 1});
-    memory.compensate(std::vector{0, 1}, stream);
+    const auto encoded = memory.compensate(layout, kAll, {&gradient.table, 1}, stream);
     const auto decay = static_cast<float>(memory.options().decay);
     for (std::size_t i = 0; i < 5000; ++i) {
       const float kept = decay * state[i];
@@ -75,8 +77,7 @@ TEST(WorkerMemory, WidensNarrowGradientsWithTheirStateAndWithout) {
   const std::vector<void*> tensors = {coarse.data(), exact.data()};
   const TensorTable narrow(layout, ElementType::kBfloat16, tensors);
   WorkerMemory memory(layout, plan, parse_memory("ef"), 1);
-  const auto encoded = memory.begin({&narrow, 1});
-  memory.compensate(std::vector{0, 1}, stream);
+  const auto encoded = memory.compensate(layout, kAll, {&narrow, 1}, stream);
   for (int segment = 0; segment < 2; ++segment) {
     std::vector<float> widened(static_cast<std::size_t>(layout.segment(segment).num_elements));
     decode_bfloat16({static_cast<const std::uint16_t*>(narrow.data(segment)), widened.size()}, widened, stream);
@@ -112,7 +113,9 @@ TEST(WorkerMemory, HasAVelocityOfEveryTensorWithDgc) {
   EXPECT_EQ(memory.layout().segment(0).name, "coarse");
   EXPECT_EQ(memory.layout().segment(2).name, "exact/velocity");
   EXPECT_EQ(memory.states()[0].tensor(1), nullptr) << "nothing of it is left out";
-  const auto kept = memory.kept();
+  Stream stream;
+  const testing::Tensors gradient = testing::gaussian_tensors(layout, 1);
+  const auto kept = memory.kept(layout, kAll, memory.compensate(layout, kAll, {&gradient.table, 1}, stream));
   ASSERT_EQ(kept.size(), 2u);
   EXPECT_EQ(kept[0].what, MemoryUpdate::kUnsent);
   EXPECT_EQ(kept[1].what, MemoryUpdate::kMasked);
@@ -127,8 +130,8 @@ TEST(WorkerMemory, AddsTheVelocityAndTheResidualToTheGradientWithDgc) {
     WorkerMemory memory(layout, plan, {MemoryKind::kDgc, 0.75, nesterov}, 1);
     const std::vector<float> state = testing::gaussian(memory.state(0).size(), 2);
     std::ranges::copy(state, memory.state(0).begin());
-    const auto encoded = memory.begin({&gradient.table, 1});
-    memory.compensate(std::vector{0, 1}, stream);
+    const auto encoded = memory.compensate(layout, kAll, {&gradient.table, 1}, stream);
+    const std::vector<MemoryTables> kept = memory.kept(layout, kAll, encoded);
     for (int t = 0; t < 2; ++t) {
       const float* g = gradient.table.tensor(t);
       const float* const residual = t == 0 ? state.data() + memory.layout().segment(0).offset : nullptr;
@@ -139,8 +142,8 @@ TEST(WorkerMemory, AddsTheVelocityAndTheResidualToTheGradientWithDgc) {
         const float ahead = 0.75f * next;
         const float added = nesterov ? ahead + g[i] : next;
         ASSERT_EQ(encoded[0].tensor(t)[i], residual == nullptr ? added : residual[i] + added) << t << ' ' << i;
-        ASSERT_EQ(memory.kept()[1].from[0].tensor(t)[i], next);
-        ASSERT_EQ(memory.kept()[1].into[0].tensor(t)[i], velocity[i]) << "until the step is settled";
+        ASSERT_EQ(kept[1].from[0].tensor(t)[i], next);
+        ASSERT_EQ(kept[1].into[0].tensor(t)[i], velocity[i]) << "until the step is settled";
       }
     }
   }
@@ -190,7 +193,8 @@ TEST(WorkerMemory, RefusesToKeepNothing) {
   const auto [layout, plan] = two_tensors();
   EXPECT_THROW(WorkerMemory(layout, plan, {}, 1), InvalidArgument);
   WorkerMemory memory(layout, plan, parse_memory("ef"), 2);
-  EXPECT_THROW(memory.begin({}), InvalidArgument);
+  Stream stream;
+  EXPECT_THROW(memory.compensate(layout, kAll, {}, stream), InvalidArgument);
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include "compress/codecs/ternary_spec.h"
 #include "compress/comm/metered_communicator.h"
 #include "compress/exchange/shard_update.h"
-#include "compress/exchange/vendor_all_reduce.h"
 #include "compress/route/wire_bytes.h"
 #include "kernels/runtime/errors.h"
 #include "support/exchanges.h"
@@ -49,7 +48,7 @@ std::vector<Node> exchange_of(int num_workers, int num_servers, const Make& make
   const auto errors = testing::run_ranks(num_workers + num_servers, [&](const std::shared_ptr<Communicator>& ranks) {
     const auto metered = std::make_shared<MeteredCommunicator>(ranks);
     const WorkerGroup group = make_worker_group(num_workers, metered, num_servers);
-    const std::unique_ptr<GradientExchange> exchange = make(layout, group);
+    const std::unique_ptr<CompressedAllReduce> exchange = make(layout, group);
     Tensors mean = blank_tensors(layout);
     const int first = group.is_server() ? 0 : group.first_local_worker;
     Node& node = nodes[static_cast<std::size_t>(ranks->rank())];
@@ -158,7 +157,7 @@ TEST(ExchangeBytes, OfAutoInOneProcessAreThoseOfTheAlgorithmThatItChose) {
       CompressedAllReduce chosen = testing::local_exchange(layout, 8, options);
       Tensors mean = blank_tensors(layout);
       const ExchangeReport found = chosen.exchange(tables(workers, 0, 8), mean.table, 4);
-      options.algorithm = chosen.algorithm();
+      options.algorithm = testing::algorithm_of(chosen);
       CompressedAllReduce named = testing::local_exchange(layout, 8, options);
       Tensors expected_mean = blank_tensors(layout);
       SCOPED_TRACE(testing::options_text(options));
@@ -238,7 +237,9 @@ TEST(ExchangeBytes, OfTheVendorAreThoseOfAnAllReduceAndOfNoRatio) {
   for (const int num_workers : kWorlds) {
     for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16}) {
       const std::vector<Node> nodes = exchange_of(num_workers, 0, [&](const Layout& layout, const WorkerGroup& group) {
-        return std::make_unique<VendorAllReduce>(layout, group, VendorAllReduceOptions{.type = type});
+        CompressedAllReduceOptions options;
+        options.vendor_type = type;
+        return std::make_unique<CompressedAllReduce>(layout, group, options);
       });
       expect_what_crossed(nodes);
       const double expected = type == ElementType::kFloat32 ? 1 : 2;

@@ -231,13 +231,12 @@ TEST_F(CudaExchangeAlgorithms, ChooseByThemselvesAsOnTheCpu) {
   Stream stream(Device::cuda());
   const auto meeting = std::make_shared<testing::Meeting>(2);
   const auto communicator = std::make_shared<testing::ThreadDeviceCommunicator>(meeting, 1);
-  const auto algorithm_of = [&](const char* codec, int num_workers) {
+  const auto chosen_for = [&](const char* codec, int num_workers) {
     CompressedAllReduceOptions options = options_with({}, DownlinkCodec::kFloat32, ExchangeAlgorithm::kAuto);
     options.codecs.codec = codec;
     options.codecs.rules.clear();
-    const ExchangeAlgorithm chosen =
-        CompressedAllReduce(mixed_layout(), {worker_range(num_workers, 1, 2), communicator}, options, stream)
-            .algorithm();
+    CompressedAllReduce exchange(mixed_layout(), {worker_range(num_workers, 1, 2), communicator}, options, stream);
+    const ExchangeAlgorithm chosen = testing::algorithm_of(exchange);
     const Layout layout = mixed_layout();
     const CodecPlan plan(layout, with_workers(options.codecs, num_workers));
     EXPECT_EQ(chosen,
@@ -245,10 +244,10 @@ TEST_F(CudaExchangeAlgorithms, ChooseByThemselvesAsOnTheCpu) {
         << codec << ", " << num_workers;
     return chosen;
   };
-  EXPECT_EQ(algorithm_of("ternary", 2), ExchangeAlgorithm::kAllGather);
-  EXPECT_EQ(algorithm_of("ternary", 5), kSum);
-  EXPECT_EQ(algorithm_of("fp32", 2), ExchangeAlgorithm::kAllGather);
-  EXPECT_EQ(algorithm_of("fp32", 5), kScatter);
+  EXPECT_EQ(chosen_for("ternary", 2), ExchangeAlgorithm::kAllGather);
+  EXPECT_EQ(chosen_for("ternary", 5), kSum);
+  EXPECT_EQ(chosen_for("fp32", 2), ExchangeAlgorithm::kAllGather);
+  EXPECT_EQ(chosen_for("fp32", 5), kScatter);
 }
 
 TEST_F(CudaExchangeAlgorithms, RunFromAGraph) {
@@ -260,7 +259,7 @@ TEST_F(CudaExchangeAlgorithms, RunFromAGraph) {
       CompressedAllReduce cpu = testing::local_exchange(layout, 4, options);
       testing::DeviceExchange cuda(layout, workers, options);
       Buffer<std::uint64_t> step = testing::to_device<std::uint64_t>(std::vector<std::uint64_t>{0}, cuda.stream);
-      const auto submit = [&] { cuda.exchange.submit(cuda.tables, cuda.mean.table, {0, step.data()}); };
+      const auto submit = [&] { cuda.submit({0, step.data()}); };
       submit();
       const CapturedGraph graph(cuda.stream, submit);
       for (const std::uint64_t now : {7u, 8u}) {

@@ -63,9 +63,9 @@ TEST_F(CudaCompressedAllReduce, OfACodecWithoutKernelsGoesThroughTheHostAndSaysS
   for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
     const CompressedAllReduceOptions options = testing::options_of(algorithm);
     CompressedAllReduce cpu(layout, CodecPlan::with_codec(layout, codec),
-                            make_worker_group(3, make_self_communicator()), options);
+                            make_worker_group(3, make_self_communicator()), options, Stream());
     OnDevice cuda(layout, workers, CodecPlan::with_codec(layout, codec), options);
-    EXPECT_EQ(cuda.exchange.round().codecs_through_host(), std::set<std::string>{"bytes"});
+    EXPECT_EQ(cuda.exchange.codecs_through_host(whole_bucket(layout)), std::set<std::string>{"bytes"});
     for (const std::uint64_t step : {std::uint64_t{3}, std::uint64_t{4}}) {
       Tensors expected = blank_tensors(layout);
       cpu.exchange(testing::tables(workers, 0, 3), expected.table, step);
@@ -200,7 +200,7 @@ TEST_F(CudaCompressedAllReduce, StopsOnGradientsThatAreNotFiniteWithTheCpusWords
   for (std::size_t w = 0; w < 3; ++w) {
     cuda.gradients[w].write(worker_gradients(mixed_layout(), 3)[w], cuda.stream);
   }
-  cuda.exchange.submit(cuda.tables, cuda.mean.table, {5, nullptr});
+  cuda.submit({5, nullptr});
   EXPECT_THROW(cuda.exchange.report(5), NonFiniteError);
   EXPECT_EQ(testing::to_host<std::uint32_t>({cuda.exchange.skip(), 1}, cuda.stream)[0], 1u);
 }
@@ -289,7 +289,7 @@ TEST_F(CudaCompressedAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
     CompressedAllReduce cpu = testing::local_exchange(layout, 4, options);
     OnDevice cuda(layout, workers, options);
     Buffer<std::uint64_t> step = testing::to_device<std::uint64_t>(std::vector<std::uint64_t>{0}, cuda.stream);
-    const auto submit = [&] { cuda.exchange.submit(cuda.tables, cuda.mean.table, {0, step.data()}); };
+    const auto submit = [&] { cuda.submit({0, step.data()}); };
     submit();
     const CapturedGraph graph(cuda.stream, submit);
     for (const std::uint64_t now : {7u, 8u}) {

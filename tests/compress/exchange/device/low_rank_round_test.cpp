@@ -1,6 +1,5 @@
 // Both rounds of low-rank exchanges on a GPU against the CPU, bit for bit.
 #include "compress/exchange/low_rank_round.h"
-#include "compress/exchange/step_exchange.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,11 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "compress/exchange/device/device_bucketed_all_reduce.h"
-#include "compress/exchange/memory_all_reduce.h"
-#include "compress/memory/worker_memory.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "kernels/runtime/captured_graph.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/runtime/stream_fork.h"
 #include "support/codes/low_rank_tensors.h"
 #include "support/cuda_device.h"
 #include "support/device_tensors.h"
@@ -30,6 +28,7 @@ namespace {
 using testing::bits_of;
 using testing::blank_tensors;
 using testing::DeviceTensors;
+using testing::exchange_in;
 using ::testing::HasSubstr;
 using testing::kLowRankParts;
 using testing::kLowRankSpecs;
@@ -54,8 +53,7 @@ std::vector<Tensors> gradients_of(std::uint64_t step) {
 class OnCpu {
  public:
   explicit OnCpu(const CompressedAllReduceOptions& options)
-      : exchange(layout_, make_worker_group(kWorkers, make_self_communicator()), options, kLowRankWhole,
-                 parse_memory("ef")) {}
+      : exchange(layout_, make_worker_group(kWorkers, make_self_communicator()), options, parse_memory("ef")) {}
   ExchangeReport step(const std::vector<Tensors>& gradients, std::uint64_t number) {
     mean = blank_tensors(layout_);
     return exchange.exchange(tables(gradients, 0, kWorkers), mean.table, number);
@@ -65,7 +63,7 @@ class OnCpu {
   Layout layout_ = low_rank_layout();
 
  public:
-  MemoryAllReduce exchange;
+  CompressedAllReduce exchange;
   Tensors mean = blank_tensors(layout_);
 };
 
@@ -74,10 +72,10 @@ class OnGpu {
  public:
   OnGpu(const CompressedAllReduceOptions& options, const Buckets& buckets, bool overlaps,
         const std::shared_ptr<DeviceCommunicator>& communicator = make_self_device_communicator())
-      : fork_(overlaps ? std::make_shared<StreamFork>(stream, 1) : nullptr),
+      : buckets_(buckets),
+        fork_(overlaps ? std::make_shared<StreamFork>(stream, 1) : nullptr),
         workers(worker_range(kWorkers, communicator->rank(), communicator->size())),
-        exchange(layout_, workers, options, buckets, stream, communicator, fork_),
-        memory(layout_, exchange.plan(), parse_memory("ef"), workers.num_local_workers, stream.device()),
+        exchange(layout_, {workers, communicator}, options, overlaps ? fork_->branch(0) : stream, parse_memory("ef")),
         mean_(layout_, blank_tensors(layout_), stream) {
     for (int w = 0; w < workers.num_local_workers; ++w)
       gradients_.emplace_back(layout_, blank_tensors(layout_), stream);
@@ -89,24 +87,23 @@ class OnGpu {
     }
   }
   void submit(const DeviceStep& step) {
-    exchange.begin(memory.begin(tables_), mean_.table, step);
-    for (std::size_t bucket = 0; bucket < exchange.buckets().size(); ++bucket) {
-      memory.compensate(exchange.buckets()[bucket], stream);
-      exchange.submit_bucket(static_cast<int>(bucket));
-    }
+    if (fork_ != nullptr) fork_->begin();
+    exchange.begin(step);
+    for (const std::vector<int>& bucket : buckets_) exchange.exchange(bucket, tables_, mean_.table);
     exchange.finish();
-    for (const MemoryTables& kept : memory.kept()) exchange.update_memory(kept.what, kept.from, kept.into);
+    if (fork_ != nullptr) fork_->join();
   }
   void step(const std::vector<Tensors>& of_all, std::uint64_t number) {
     write(of_all);
     submit({number, nullptr});
   }
   Tensors mean() { return mean_.read(layout_, stream); }
-  std::vector<float> factors() { return to_host<float>(exchange.factors()->values(), stream); }
-  std::vector<float> state(int worker) { return to_host<float>(memory.state(worker), stream); }
+  std::vector<float> factors() { return to_host<float>(exchange.factors().values(), stream); }
+  std::vector<float> state(int worker) { return to_host<float>(exchange.memory()->state(worker), stream); }
 
  private:
   Layout layout_ = low_rank_layout();
+  Buckets buckets_;
 
  public:
   Stream stream{Device::cuda()};
@@ -116,8 +113,7 @@ class OnGpu {
 
  public:
   WorkerRange workers;
-  DeviceBucketedAllReduce exchange;
-  WorkerMemory memory;
+  CompressedAllReduce exchange;
 
  private:
   std::vector<DeviceTensors> gradients_;
@@ -127,7 +123,7 @@ class OnGpu {
 
 void expect_same_state(OnCpu& cpu, OnGpu& gpu, const std::string& what) {
   ASSERT_EQ(bits_of(gpu.factors()),
-            bits_of({cpu.exchange.factors()->values().begin(), cpu.exchange.factors()->values().end()}))
+            bits_of({cpu.exchange.factors().values().begin(), cpu.exchange.factors().values().end()}))
       << what;
   for (int w = 0; w < gpu.workers.num_local_workers; ++w) {
     const std::span<const float> expected = cpu.exchange.memory()->state(gpu.workers.first_local_worker + w);
@@ -143,7 +139,7 @@ TEST_F(CudaLowRankRound, HasTheCpusBitsForAnyBuckets) {
       const ExchangeAlgorithm algorithm = overlaps ? ExchangeAlgorithm::kScatterReduce : ExchangeAlgorithm::kAllGather;
       OnCpu cpu(low_rank_options(spec, algorithm));
       OnGpu gpu(low_rank_options(spec, algorithm), overlaps ? kLowRankParts : kLowRankWhole, overlaps);
-      EXPECT_TRUE(gpu.exchange.codecs_through_host().empty());
+      EXPECT_TRUE(gpu.exchange.codecs_through_host(kLowRankParts).empty());
       for (std::uint64_t step = 0; step < kSteps; ++step) {
         const std::string what = std::string(spec) + ", step " + std::to_string(step);
         cpu.step(gradients_of(step), step);
@@ -298,7 +294,7 @@ TEST_F(CudaLowRankRound, ExchangesWithAHostThatWaitsAndSaysTimes) {
   EXPECT_EQ(report.sent_bytes(), gpu.exchange.bytes().sent_bytes());
   EXPECT_TRUE(same_bits(cpu.mean.values, mean.read(layout, gpu.stream)));
   EXPECT_EQ(bits_of(gpu.factors()),
-            bits_of({cpu.exchange.factors()->values().begin(), cpu.exchange.factors()->values().end()}));
+            bits_of({cpu.exchange.factors().values().begin(), cpu.exchange.factors().values().end()}));
 }
 
 TEST_F(CudaLowRankRound, PartsThatAreNotKnownBeforehandHaveTheSameBits) {
@@ -306,32 +302,21 @@ TEST_F(CudaLowRankRound, PartsThatAreNotKnownBeforehandHaveTheSameBits) {
   const Layout layout = low_rank_layout();
   OnCpu cpu(options);
   Stream stream(Device::cuda());
-  StepExchange exchange(layout, CodecPlan(layout, with_workers(options.codecs, kWorkers)),
-                        {worker_range(kWorkers, 0, 1), make_self_device_communicator()}, options, stream,
-                        parse_memory("ef"));
+  CompressedAllReduce exchange(layout, {worker_range(kWorkers, 0, 1), make_self_device_communicator()}, options, stream,
+                               parse_memory("ef"));
   for (std::uint64_t step = 0; step < kSteps; ++step) {
     cpu.step(gradients_of(step), step);
     std::vector<DeviceTensors> gradients;
+    std::vector<TensorTable> local;
     for (const Tensors& worker : gradients_of(step)) gradients.emplace_back(layout, worker, stream);
+    for (const DeviceTensors& worker : gradients) local.push_back(worker.table);
     const DeviceTensors mean(layout, blank_tensors(layout), stream);
-    exchange.begin(step);
     // Other parts in every second step.
-    for (const std::vector<int>& segments : step % 2 == 0 ? kLowRankParts : Buckets{{0, 4}, {5, 3, 2}, {1}}) {
-      const Layout& selection = exchange.layout_of(segments);
-      const auto select = [&](const TensorTable& whole) {
-        std::vector<float*> tensors;
-        for (const int segment : segments) tensors.push_back(whole.tensor(segment));
-        return TensorTable(selection, tensors);
-      };
-      std::vector<TensorTable> local;
-      for (const DeviceTensors& worker : gradients) local.push_back(select(worker.table));
-      exchange.exchange(segments, local, select(mean.table));
-    }
-    exchange.finish();
-    EXPECT_EQ(exchange.report().nonfinite, "");
+    exchange_in(step % 2 == 0 ? kLowRankParts : Buckets{{0, 4}, {5, 3, 2}, {1}}, exchange, local, mean.table, step);
+    EXPECT_EQ(exchange.report(step).nonfinite, "");
     ASSERT_TRUE(same_bits(cpu.mean.values, mean.read(layout, stream))) << step;
     EXPECT_EQ(bits_of(to_host<float>(exchange.factors().values(), stream)),
-              bits_of({cpu.exchange.factors()->values().begin(), cpu.exchange.factors()->values().end()}));
+              bits_of({cpu.exchange.factors().values().begin(), cpu.exchange.factors().values().end()}));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "compress/exchange/vendor_all_reduce.h"
+#include "compress/exchange/vendor_round.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include "support/exchanges.h"
 #include "support/thread_communicator.h"
 
-namespace terngrad::vendor_all_reduce_test {
+namespace terngrad::vendor_round_test {
 namespace {
 
 using ::testing::AllOf;
@@ -42,22 +42,21 @@ double tolerance(ElementType type, int size) {
   return unit * size;
 }
 
-TEST(VendorCodecs, AreNamesOfTypes) {
-  EXPECT_EQ(vendor_codec_names(), (std::vector<std::string>{"fp32", "bf16", "fp16"}));
-  EXPECT_EQ(vendor_element_type("fp32"), ElementType::kFloat32);
-  EXPECT_EQ(vendor_element_type("bf16"), ElementType::kBfloat16);
-  EXPECT_EQ(vendor_element_type("fp16"), ElementType::kFloat16);
-  EXPECT_THROW(vendor_element_type("t2"), InvalidArgument);
+CompressedAllReduceOptions vendor(ElementType type, OnNonfinite on_nonfinite = OnNonfinite::kStop) {
+  CompressedAllReduceOptions options;
+  options.vendor_type = type;
+  options.on_nonfinite = on_nonfinite;
+  return options;
 }
 
-TEST(VendorAllReduce, GivesTheMeanToEveryRank) {
+TEST(VendorRound, GivesTheMeanToEveryRank) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, kNumWorkers);
   for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16, ElementType::kFloat16}) {
     for (const int size : {1, 2, 3, 5}) {
       const auto errors = run_ranks(size, [&](const std::shared_ptr<Communicator>& communicator) {
         const WorkerGroup group = make_worker_group(kNumWorkers, communicator);
-        VendorAllReduce exchange(layout, group, {.type = type});
+        CompressedAllReduce exchange(layout, group, vendor(type));
         Tensors mean = blank_tensors(layout);
         const auto gradients = tables(workers, group.first_local_worker, group.num_local_workers);
         for (int step = 0; step < 2; ++step) {  // the second time with used buffers
@@ -89,11 +88,11 @@ TEST(VendorAllReduce, GivesTheMeanToEveryRank) {
   }
 }
 
-TEST(VendorAllReduce, DecodesWhatAWorkerGives) {
+TEST(VendorRound, DecodesWhatAWorkerGives) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, 2);
   for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16, ElementType::kFloat16}) {
-    VendorAllReduce exchange(layout, make_worker_group(2, make_self_communicator()), {.type = type});
+    CompressedAllReduce exchange(layout, make_worker_group(2, make_self_communicator()), vendor(type));
     std::vector<float> out(7);
     EXPECT_THROW(exchange.decode_local(0, 1, out), InvalidArgument);  // before the first step
     Tensors mean = blank_tensors(layout);
@@ -106,7 +105,7 @@ TEST(VendorAllReduce, DecodesWhatAWorkerGives) {
   }
 }
 
-TEST(VendorAllReduce, FindsWhatIsNotFiniteInTheMean) {
+TEST(VendorRound, FindsWhatIsNotFiniteInTheMean) {
   const Layout layout = mixed_layout();
   for (const bool skips : {false, true}) {
     std::mutex mutex;
@@ -115,7 +114,8 @@ TEST(VendorAllReduce, FindsWhatIsNotFiniteInTheMean) {
       std::vector<Tensors> workers = worker_gradients(layout, 2);
       if (communicator->rank() == 1) workers[1].values[3].back() = std::numeric_limits<float>::quiet_NaN();
       const WorkerGroup group = make_worker_group(2, communicator);
-      VendorAllReduce exchange(layout, group, {.on_nonfinite = skips ? OnNonfinite::kSkip : OnNonfinite::kStop});
+      CompressedAllReduce exchange(layout, group,
+                                   vendor(ElementType::kFloat32, skips ? OnNonfinite::kSkip : OnNonfinite::kStop));
       Tensors mean = blank_tensors(layout);
       std::string message;
       try {
@@ -136,14 +136,14 @@ TEST(VendorAllReduce, FindsWhatIsNotFiniteInTheMean) {
   }
 }
 
-TEST(VendorAllReduce, ScalesBeforeItRounds) {
+TEST(VendorRound, ScalesBeforeItRounds) {
   // The sum of the gradients overflows float16, their mean does not.
   Layout layout;
   layout.add("w", {1});
   const auto errors = run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
     std::vector<Tensors> workers = worker_gradients(layout, 2);
     for (Tensors& worker : workers) worker.values[0][0] = 60000;
-    VendorAllReduce exchange(layout, make_worker_group(2, communicator), {.type = ElementType::kFloat16});
+    CompressedAllReduce exchange(layout, make_worker_group(2, communicator), vendor(ElementType::kFloat16));
     Tensors mean = blank_tensors(layout);
     exchange.exchange(tables(workers, communicator->rank(), 1), mean.table, 0);
     EXPECT_NEAR(mean.values[0][0], 60000, 32);
@@ -151,11 +151,11 @@ TEST(VendorAllReduce, ScalesBeforeItRounds) {
   for (const auto& error : errors) EXPECT_FALSE(error);
 }
 
-TEST(VendorAllReduce, RefusesToCountAsZero) {
-  EXPECT_THROW(VendorAllReduce(mixed_layout(), make_worker_group(1, make_self_communicator()),
-                               {.on_nonfinite = OnNonfinite::kZero}),
+TEST(VendorRound, RefusesToCountAsZero) {
+  EXPECT_THROW(CompressedAllReduce(mixed_layout(), make_worker_group(1, make_self_communicator()),
+                                   vendor(ElementType::kFloat32, OnNonfinite::kZero)),
                InvalidArgument);
 }
 
 }  // namespace
-}  // namespace terngrad::vendor_all_reduce_test
+}  // namespace terngrad::vendor_round_test

@@ -1,6 +1,4 @@
-// Bucketed exchanges on a GPU, in one stream and overlapped, compared with one exchange of all tensors.
-#include "compress/exchange/device/device_bucketed_all_reduce.h"
-
+// Exchanges in parts on a GPU, in one stream and in a branch of it, compared with the CPU's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,9 +12,10 @@
 
 #include "compress/codecs/ternary_spec.h"
 #include "compress/comm/nccl/nccl_communicator.h"
-#include "compress/exchange/round.h"
+#include "compress/exchange/compressed_all_reduce.h"
 #include "kernels/runtime/captured_graph.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/runtime/stream_fork.h"
 #include "support/cuda_device.h"
 #include "support/device_exchange.h"
 #include "support/device_ranks.h"
@@ -24,23 +23,25 @@
 #include "support/recorded_nccl.h"
 #include "support/sanitized.h"
 
-namespace terngrad::device_bucketed_all_reduce_test {
+namespace terngrad::device_compressed_all_reduce_parts_test {
 namespace {
 
 using testing::bits_of;
 using testing::blank_tensors;
 using testing::DeviceTensors;
 using ::testing::ElementsAre;
+using testing::exchange_in;
 using ::testing::HasSubstr;
 using testing::kDownlinkCodecs;
 using testing::mixed_layout;
 using testing::options_of;
 using testing::options_text;
 using testing::same_bits;
+using testing::tables;
 using testing::Tensors;
 using testing::to_host;
 using testing::worker_gradients;
-class CudaDeviceBucketedAllReduce : public testing::CudaTest {};
+class CudaCompressedAllReduceParts : public testing::CudaTest {};
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -48,25 +49,27 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 const Buckets kBuckets[] = {
     {{6}, {5}, {4}, {2, 3}, {1}, {0}}, {{5, 6}, {2, 3, 4}, {0, 1}}, {{0, 3, 6}, {1, 2, 4, 5}}, {{0, 1, 2, 3, 4, 5, 6}}};
 
-/// A rank's bucketed exchange. Gradients arrive bucket by bucket, as from a backward pass, and are overwritten after a
-/// step.
+/// A rank's exchange in buckets. Gradients arrive bucket by bucket, as from a backward pass, and are overwritten after
+/// a step.
 struct InBuckets {
   Layout layout;
+  Buckets buckets;
   Stream stream{Device::cuda()};
   std::shared_ptr<StreamFork> fork;
   WorkerRange workers;
-  DeviceBucketedAllReduce exchange;
+  CompressedAllReduce exchange;
   std::vector<DeviceTensors> sources, gradients;
   std::vector<TensorTable> tables;
   DeviceTensors mean, result;
 
   InBuckets(const Layout& shapes, const std::vector<Tensors>& of_all, const CompressedAllReduceOptions& options,
-            const Buckets& buckets, bool overlaps,
+            Buckets parts, bool overlaps,
             const std::shared_ptr<DeviceCommunicator>& communicator = make_self_device_communicator())
       : layout(shapes),
+        buckets(std::move(parts)),
         fork(overlaps ? std::make_shared<StreamFork>(stream, 1) : nullptr),
         workers(worker_range(static_cast<int>(of_all.size()), communicator->rank(), communicator->size())),
-        exchange(layout, workers, options, buckets, stream, communicator, fork),
+        exchange(layout, {workers, communicator}, options, overlaps ? fork->branch(0) : stream),
         mean(layout, blank_tensors(layout), stream),
         result(layout, blank_tensors(layout), stream) {
     for (int w = 0; w < workers.num_local_workers; ++w) {
@@ -77,13 +80,26 @@ struct InBuckets {
     for (const DeviceTensors& worker : gradients) tables.push_back(worker.table);
   }
 
+  void fork_begins() const {
+    if (fork != nullptr) fork->begin();
+  }
+  void join() const {
+    if (fork != nullptr) fork->join();
+  }
+  void begin(const DeviceStep& step) {
+    fork_begins();
+    exchange.begin(step);
+  }
+  void submit_bucket(std::size_t bucket) {
+    for (const int segment : buckets[bucket]) bring(static_cast<std::size_t>(segment));
+    fork_begins();
+    exchange.exchange(buckets[bucket], tables, mean.table);
+  }
   void submit(const DeviceStep& step) {
-    exchange.begin(tables, mean.table, step);
-    for (std::size_t bucket = 0; bucket < exchange.buckets().size(); ++bucket) {
-      for (const int segment : exchange.buckets()[bucket]) bring(static_cast<std::size_t>(segment));
-      exchange.submit_bucket(static_cast<int>(bucket));
-    }
+    begin(step);
+    for (std::size_t bucket = 0; bucket < buckets.size(); ++bucket) submit_bucket(bucket);
     exchange.finish();
+    join();
     for (std::size_t t = 0; t < mean.buffers.size(); ++t) {
       copy<float>(mean.buffers[t].span(), result.buffers[t].span(), stream);
       for (DeviceTensors& worker : gradients) fill_zero(worker.buffers[t].span(), stream);
@@ -123,24 +139,24 @@ std::vector<CompressedAllReduceOptions> all_options() {
 }
 
 // Contracts B1 and B2.
-TEST_F(CudaDeviceBucketedAllReduce, NeedsNoHostForCodecsWithKernels) {
+TEST_F(CudaCompressedAllReduceParts, NeedsNoHostForCodecsWithKernels) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, 1);
   for (const char* codec : {"fp32", "ternary", "qsgd", "fp8"}) {
     CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAuto);
     options.codecs.codec = codec;
-    const InBuckets cuda(layout, workers, options, whole_bucket(layout), /*overlaps=*/false);
-    EXPECT_TRUE(cuda.exchange.codecs_through_host().empty()) << codec;
+    InBuckets cuda(layout, workers, options, whole_bucket(layout), /*overlaps=*/false);
+    EXPECT_TRUE(cuda.exchange.codecs_through_host(cuda.buckets).empty()) << codec;
   }
 }
 
-TEST_F(CudaDeviceBucketedAllReduce, HasTheCpusBitsForAnyBuckets) {
+TEST_F(CudaCompressedAllReduceParts, HasTheCpusBitsForAnyBuckets) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, 3);
   for (const CompressedAllReduceOptions& options : all_options()) {
     CompressedAllReduce cpu = testing::local_exchange(layout, 3, options);
     Tensors expected = blank_tensors(layout);
-    cpu.exchange(testing::tables(workers, 0, 3), expected.table, 5);
+    cpu.exchange(tables(workers, 0, 3), expected.table, 5);
     for (const Buckets& buckets : kBuckets) {
       for (const bool overlaps : {false, true}) {
         if (testing::kIsSanitized && !overlaps && options.downlink_codec != DownlinkCodec::kFloat32) continue;
@@ -163,47 +179,35 @@ TEST_F(CudaDeviceBucketedAllReduce, HasTheCpusBitsForAnyBuckets) {
   }
 }
 
-TEST_F(CudaDeviceBucketedAllReduce, ExchangesWithAHostThatWaits) {
-  const Layout layout = mixed_layout();
-  const std::vector<Tensors> workers = worker_gradients(layout, 3);
-  testing::DeviceExchange whole(layout, workers, options_of(ExchangeAlgorithm::kAllGather));
-  const ExchangeReport expected = whole.exchange.exchange(whole.tables, whole.mean.table, 5);
-  InBuckets cuda(layout, workers, options_of(ExchangeAlgorithm::kAllGather), kBuckets[1], true);
-  for (std::size_t t = 0; t < 7; ++t) cuda.bring(t);
-  const ExchangeReport report = cuda.exchange.exchange(cuda.tables, cuda.mean.table, 5);
-  EXPECT_TRUE(same_bits(whole.mean.read(layout, whole.stream).values, cuda.mean.read(layout, cuda.stream)));
-  EXPECT_GE(report.encode_seconds, 0);
-  EXPECT_EQ(report.sent_bytes(), expected.sent_bytes());
-  EXPECT_EQ(report.received_bytes(), expected.received_bytes());
-}
-
-TEST_F(CudaDeviceBucketedAllReduce, BytesDependOnTheBucketsAlone) {
+TEST_F(CudaCompressedAllReduceParts, BytesDependOnTheBucketsAlone) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, 3);
   for (const ExchangeAlgorithm algorithm : testing::kAlgorithms) {
     testing::DeviceExchange whole(layout, workers, options_of(algorithm));
+    const ExchangeBytes of_whole = whole.exchange.exchange(whole.tables, whole.mean.table, 5);
     for (const Buckets& buckets : kBuckets) {
       InBuckets beside(layout, workers, options_of(algorithm), buckets, true);
       InBuckets after(layout, workers, options_of(algorithm), buckets, false);
+      beside.submit({.step = 5});
+      after.submit({.step = 5});
       EXPECT_EQ(beside.exchange.bytes().sent_bytes(), after.exchange.bytes().sent_bytes());
       EXPECT_EQ(beside.exchange.bytes().received_bytes(), after.exchange.bytes().received_bytes());
-      EXPECT_EQ(beside.exchange.bytes().scalers.sent, whole.exchange.round().bytes().scalers.sent);
+      EXPECT_EQ(beside.exchange.bytes().scalers.sent, of_whole.scalers.sent);
       if (buckets.size() > 1 && algorithm != ExchangeAlgorithm::kAllGather) continue;
-      EXPECT_EQ(beside.exchange.bytes().sent_bytes(), whole.exchange.round().bytes().sent_bytes())
-          << to_string(algorithm);
-      EXPECT_EQ(beside.exchange.bytes().received_bytes(), whole.exchange.round().bytes().received_bytes());
+      EXPECT_EQ(beside.exchange.bytes().sent_bytes(), of_whole.sent_bytes()) << to_string(algorithm);
+      EXPECT_EQ(beside.exchange.bytes().received_bytes(), of_whole.received_bytes());
     }
   }
 }
 
-TEST_F(CudaDeviceBucketedAllReduce, HasTheSameBitsAndBytesOnAnyNumberOfRanks) {
+TEST_F(CudaCompressedAllReduceParts, HasTheSameBitsAndBytesOnAnyNumberOfRanks) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, 4);
   for (const CompressedAllReduceOptions& options : all_options()) {
     InBuckets alone(layout, workers, options, kBuckets[1], false);
     alone.submit({.step = 9});
     const Tensors expected = alone.read();
-    const ExchangeReport all = alone.exchange.bytes();
+    const ExchangeBytes all = alone.exchange.bytes();
     for (const int size : {2, 3}) {
       std::vector<ExchangeReport> reports(static_cast<std::size_t>(size));
       const auto errors = testing::run_device_ranks(size, [&](const std::shared_ptr<DeviceCommunicator>& communicator) {
@@ -250,7 +254,7 @@ ExchangeReport told(const std::function<ExchangeReport()>& report) {
   }
 }
 
-TEST_F(CudaDeviceBucketedAllReduce, AStepIsDroppedAsAWholeWhicheverBucketWasNotFinite) {
+TEST_F(CudaCompressedAllReduceParts, AStepIsDroppedAsAWholeWhicheverBucketWasNotFinite) {
   const Layout layout = mixed_layout();
   for (const std::vector<Tensors>& workers : damaged_gradients(layout)) {
     for (const OnNonfinite policy : {OnNonfinite::kStop, OnNonfinite::kSkip, OnNonfinite::kZero}) {
@@ -258,8 +262,7 @@ TEST_F(CudaDeviceBucketedAllReduce, AStepIsDroppedAsAWholeWhicheverBucketWasNotF
       options.on_nonfinite = policy;
       CompressedAllReduce cpu = testing::local_exchange(layout, 3, options);
       Tensors expected = blank_tensors(layout);
-      const ExchangeReport on_cpu =
-          told([&] { return cpu.exchange(testing::tables(workers, 0, 3), expected.table, 4); });
+      const ExchangeReport on_cpu = told([&] { return cpu.exchange(tables(workers, 0, 3), expected.table, 4); });
       ASSERT_FALSE(on_cpu.nonfinite.empty());
       for (const Buckets& buckets : kBuckets) {
         InBuckets cuda(layout, workers, options, buckets, true);
@@ -275,7 +278,7 @@ TEST_F(CudaDeviceBucketedAllReduce, AStepIsDroppedAsAWholeWhicheverBucketWasNotF
   }
 }
 
-TEST_F(CudaDeviceBucketedAllReduce, AStopIsKeptByLaterStepsAndASkipIsNot) {
+TEST_F(CudaCompressedAllReduceParts, AStopIsKeptByLaterStepsAndASkipIsNot) {
   const Layout layout = mixed_layout();
   for (const OnNonfinite policy : {OnNonfinite::kStop, OnNonfinite::kSkip}) {
     CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
@@ -316,13 +319,13 @@ void expect_the_cpus_means_from_a_graph(const CompressedAllReduceOptions& option
     copy<std::uint64_t>(std::vector<std::uint64_t>{now}, step.span(), cuda.stream);
     graph.launch(cuda.stream);
     Tensors expected = blank_tensors(layout);
-    cpu.exchange(testing::tables(gradients, 0, 4), expected.table, now);
+    cpu.exchange(tables(gradients, 0, 4), expected.table, now);
     EXPECT_EQ(cuda.exchange.report(now).nonfinite, "");
     ASSERT_TRUE(same_bits(expected.values, cuda.read())) << options.codecs.codec << ", " << options_text(options);
   }
 }
 
-TEST_F(CudaDeviceBucketedAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
+TEST_F(CudaCompressedAllReduceParts, RunsFromAGraphWithTheStepOnTheDevice) {
   for (const bool overlaps : {false, true}) {
     for (const DownlinkCodec codec : {DownlinkCodec::kFloat32, DownlinkCodec::kTernary}) {
       expect_the_cpus_means_from_a_graph(options_of(ExchangeAlgorithm::kScatterReduce, codec), overlaps);
@@ -330,7 +333,7 @@ TEST_F(CudaDeviceBucketedAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
   }
 }
 
-TEST_F(CudaDeviceBucketedAllReduce, SparseCodecsRunFromAGraph) {
+TEST_F(CudaCompressedAllReduceParts, SparseCodecsRunFromAGraph) {
   for (const char* spec : {"topk:density=0.05", "topk:scope=block,block=256,density=0.1", "randomk:density=0.1"}) {
     CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kScatterReduce);
     options.codecs.codec = spec;
@@ -338,7 +341,7 @@ TEST_F(CudaDeviceBucketedAllReduce, SparseCodecsRunFromAGraph) {
   }
 }
 
-TEST_F(CudaDeviceBucketedAllReduce, RefusesASparseDownlink) {
+TEST_F(CudaCompressedAllReduceParts, RefusesASparseDownlink) {
   const Layout layout = mixed_layout();
   CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kSparse);
   options.codecs.codec = "topk";
@@ -346,36 +349,18 @@ TEST_F(CudaDeviceBucketedAllReduce, RefusesASparseDownlink) {
               ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("[downlink] sparse has no kernels for GPUs")));
 }
 
-TEST_F(CudaDeviceBucketedAllReduce, RefusesBucketsOutOfOrder) {
-  const Layout layout = mixed_layout();
-  InBuckets cuda(layout, worker_gradients(layout, 2), options_of(ExchangeAlgorithm::kAuto), kBuckets[2], true);
-  DeviceBucketedAllReduce& exchange = cuda.exchange;
-  EXPECT_TRUE(exchange.overlaps());
-  EXPECT_THROW(exchange.submit_bucket(0), InvalidArgument);
-  EXPECT_THROW(exchange.begin({cuda.tables.data(), 1}, cuda.mean.table, {}), InvalidArgument);
-  exchange.begin(cuda.tables, cuda.mean.table, {});
-  EXPECT_THROW(exchange.submit_bucket(1), InvalidArgument);
-  exchange.submit_bucket(0);
-  EXPECT_THROW(exchange.submit_bucket(0), InvalidArgument);
-  EXPECT_THROW(exchange.finish(), InvalidArgument);
-  exchange.submit_bucket(1);
-  EXPECT_THROW(exchange.submit_bucket(2), InvalidArgument);
-  EXPECT_NO_THROW(exchange.finish());
-  EXPECT_THROW(exchange.finish(), InvalidArgument);
-}
-
-TEST_F(CudaDeviceBucketedAllReduce, ContinuesAfterAStepThatWasGivenUp) {
+TEST_F(CudaCompressedAllReduceParts, ContinuesAfterAStepThatWasGivenUp) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, 2);
   InBuckets cuda(layout, workers, options_of(ExchangeAlgorithm::kAuto), kBuckets[0], true);
   cuda.submit({.step = 1});
-  for (const int submitted : {0, 1, 6}) {
+  for (const std::size_t submitted : {0u, 1u, 6u}) {
     // Also during capture: a branch that does not join would invalidate it.
     for (const bool captures : {false, true}) {
       const auto give_up = [&] {
-        cuda.exchange.begin(cuda.tables, cuda.mean.table, {.step = 2});
-        for (int bucket = 0; bucket < submitted; ++bucket) cuda.exchange.submit_bucket(bucket);
-        cuda.exchange.cancel();
+        cuda.begin({.step = 2});
+        for (std::size_t bucket = 0; bucket < submitted; ++bucket) cuda.submit_bucket(bucket);
+        cuda.join();
         throw DataError("the step is lost");
       };
       if (captures) {
@@ -388,23 +373,8 @@ TEST_F(CudaDeviceBucketedAllReduce, ContinuesAfterAStepThatWasGivenUp) {
   cuda.submit({.step = 3});
   CompressedAllReduce cpu = testing::local_exchange(layout, 2, options_of(ExchangeAlgorithm::kAuto));
   Tensors expected = blank_tensors(layout);
-  cpu.exchange(testing::tables(workers, 0, 2), expected.table, 3);
+  cpu.exchange(tables(workers, 0, 2), expected.table, 3);
   EXPECT_TRUE(same_bits(expected.values, cuda.read()));
-}
-
-TEST_F(CudaDeviceBucketedAllReduce, RefusesWhatItCannotHonour) {
-  const Layout layout = mixed_layout();
-  const std::vector<Tensors> workers = worker_gradients(layout, 2);
-  CompressedAllReduceOptions of_model = options_of(ExchangeAlgorithm::kAuto);
-  of_model.codecs.codec = "ternary:scope=model";
-  EXPECT_NO_THROW(InBuckets(layout, workers, of_model, kBuckets[3], true));
-  EXPECT_THROW(InBuckets(layout, workers, of_model, kBuckets[2], true), InvalidArgument);
-  EXPECT_THROW(InBuckets(layout, workers, options_of(ExchangeAlgorithm::kAuto), {{0, 1}}, true), InvalidArgument);
-  CompressedAllReduceOptions sums = options_of(ExchangeAlgorithm::kIntegerSum);
-  sums.codecs.rules = {};
-  sums.codecs.codec = "fp32";
-  for (const Buckets& buckets : kBuckets)
-    EXPECT_THROW(InBuckets(layout, workers, sums, buckets, true), InvalidArgument);
 }
 
 /// Two ternary tensors, of two chunks and of one, and one fp32 tensor.
@@ -439,7 +409,7 @@ std::vector<std::string> nccl_calls(ExchangeAlgorithm algorithm, const Buckets& 
   return calls;
 }
 
-TEST_F(CudaDeviceBucketedAllReduce, AsksNcclForBucketAfterBucketInTheBranch) {
+TEST_F(CudaCompressedAllReduceParts, AsksNcclForBucketAfterBucketInTheBranch) {
   for (const bool overlaps : {true, false}) {
     EXPECT_THAT(nccl_calls(ExchangeAlgorithm::kAllGather, {{1, 2}, {0}}, overlaps),
                 ElementsAre("group_start", "all_gather 4", "all_gather 4", "group_end",  // scalers of b, of plain
@@ -455,5 +425,115 @@ TEST_F(CudaDeviceBucketedAllReduce, AsksNcclForBucketAfterBucketInTheBranch) {
   }
 }
 
+constexpr int kWorkers = 4;
+constexpr std::uint64_t kSteps = 3;
+
+/// Parts of a step: they differ between steps, in any order; the last step leaves out some tensors.
+Buckets parts_of(std::uint64_t step) {
+  if (step == 0) return {{6, 5}, {4, 3}, {2, 1, 0}};
+  if (step == 1) return {{0, 3}, {6, 1, 5}, {2}, {4}};
+  return {{3}, {1, 0}};
+}
+
+/// Means of all steps, and the final memory state of each local worker and tensor.
+struct Result {
+  std::vector<Tensors> means;
+  std::vector<std::vector<float>> states;
+};
+
+Result on_cpu(const CompressedAllReduceOptions& options, const MemoryOptions& memory) {
+  const Layout layout = mixed_layout();
+  const std::vector<Tensors> gradients = worker_gradients(layout, kWorkers);
+  CompressedAllReduce exchange(layout, make_worker_group(kWorkers, make_self_communicator()), options, memory);
+  Result result;
+  for (std::uint64_t step = 0; step < kSteps; ++step) {
+    result.means.push_back(blank_tensors(layout));
+    exchange_in(parts_of(step), exchange, tables(gradients, 0, kWorkers), result.means.back().table, step);
+  }
+  for (int worker = 0; memory.kind != MemoryKind::kNone && worker < kWorkers; ++worker) {
+    const std::span<const float> state = exchange.memory()->state(worker);
+    result.states.emplace_back(state.begin(), state.end());
+  }
+  return result;
+}
+
+Result on_gpu(const CompressedAllReduceOptions& options, const MemoryOptions& memory,
+              const std::shared_ptr<DeviceCommunicator>& communicator) {
+  const Layout layout = mixed_layout();
+  const std::vector<Tensors> gradients = worker_gradients(layout, kWorkers);
+  const WorkerRange workers = worker_range(kWorkers, communicator->rank(), communicator->size());
+  const Stream owned(Device::cuda());
+  Stream stream = Stream::borrow(owned.device(), owned.native());
+  CompressedAllReduce exchange(layout, {workers, communicator}, options, stream, memory);
+  Result result;
+  for (std::uint64_t step = 0; step < kSteps; ++step) {
+    std::vector<DeviceTensors> local;
+    for (int w = 0; w < workers.num_local_workers; ++w) {
+      local.emplace_back(layout, gradients[static_cast<std::size_t>(workers.first_local_worker + w)], stream);
+    }
+    DeviceTensors mean(layout, blank_tensors(layout), stream);
+    std::vector<TensorTable> local_tables;
+    for (const DeviceTensors& worker : local) local_tables.push_back(worker.table);
+    EXPECT_GT(exchange_in(parts_of(step), exchange, local_tables, mean.table, step).sent_bytes(), 0);
+    EXPECT_FALSE(exchange.report(step).skipped);
+    result.means.push_back(mean.read(layout, stream));
+  }
+  for (int worker = 0; memory.kind != MemoryKind::kNone && worker < workers.num_local_workers; ++worker) {
+    result.states.push_back(to_host<float>(exchange.memory()->state(worker), stream));
+  }
+  return result;
+}
+
+// Contracts B1 and B2.
+TEST_F(CudaCompressedAllReduceParts, HaveTheCpusBitsWhateverThePartsAreInEachStep) {
+  const std::pair<const char*, const char*> cases[] = {{"ternary:clip_factor=2.5", "ef"},
+                                                       {"qsgd:bits=4,sharing=max", "none"},
+                                                       {"sign", "ef:decay=0.5"},
+                                                       {"fp32", "none"}};
+  for (const auto& [codec, memory] : cases) {
+    CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto);
+    options.codecs.codec = codec;
+    const Result expected = on_cpu(options, parse_memory(memory));
+    for (const int size : {1, 2}) {
+      std::vector<Result> results(static_cast<std::size_t>(size));
+      const auto errors = testing::run_device_ranks(size, [&](const std::shared_ptr<DeviceCommunicator>& communicator) {
+        results[static_cast<std::size_t>(communicator->rank())] = on_gpu(options, parse_memory(memory), communicator);
+      });
+      for (const auto& error : errors) {
+        if (error) std::rethrow_exception(error);
+      }
+      std::vector<std::vector<float>> states;
+      for (const Result& of_rank : results) {
+        for (std::uint64_t step = 0; step < kSteps; ++step) {
+          EXPECT_TRUE(same_bits(expected.means[step].values, of_rank.means[step]))
+              << codec << ", step " << step << ", " << size << " ranks";
+        }
+        states.insert(states.end(), of_rank.states.begin(), of_rank.states.end());
+      }
+      EXPECT_EQ(states, expected.states) << codec << ", " << size << " ranks";
+    }
+  }
+}
+
+TEST_F(CudaCompressedAllReduceParts, WhatIsNotFiniteDropsTheStep) {
+  const Layout layout = mixed_layout();
+  std::vector<Tensors> gradients = worker_gradients(layout, 1);
+  gradients[0].values[1][3] = std::numeric_limits<float>::infinity();
+  CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
+  options.codecs.codec = "ternary:sharing=none";
+  options.on_nonfinite = OnNonfinite::kSkip;
+  Stream stream(Device::cuda());
+  CompressedAllReduce exchange(layout, {worker_range(1, 0, 1), make_self_device_communicator()}, options, stream,
+                               parse_memory("ef"));
+  const DeviceTensors local(layout, gradients[0], stream);
+  const DeviceTensors mean(layout, blank_tensors(layout), stream);
+  exchange_in(parts_of(0), exchange, std::vector{local.table}, mean.table, 0);
+  EXPECT_EQ(to_host<std::uint32_t>({exchange.skip(), 1}, stream)[0], 1u);
+  const ExchangeReport report = exchange.report(0);
+  EXPECT_TRUE(report.skipped);
+  EXPECT_NE(report.nonfinite.find("'conv/biases' of worker 0"), std::string::npos) << report.nonfinite;
+  for (const float value : to_host<float>(exchange.memory()->state(0), stream)) ASSERT_EQ(value, 0);
+}
+
 }  // namespace
-}  // namespace terngrad::device_bucketed_all_reduce_test
+}  // namespace terngrad::device_compressed_all_reduce_parts_test
