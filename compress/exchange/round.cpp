@@ -102,6 +102,14 @@ std::vector<std::unique_ptr<Coder>> coders_of(const CodecPlan& plan, const Coder
   return coders;
 }
 
+/// Tensors whose mean can overflow. That of one worker is its gradient, which has been found to be finite.
+std::vector<int> checked_tensors(std::span<const std::unique_ptr<Coder>> coders, const CoderSetup& setup,
+                                 const CompressedAllReduceOptions& options) {
+  const bool is_unchanged = setup.workers.num_workers == 1 && options.downlink_codec == DownlinkCodec::kFloat32;
+  if (is_unchanged && options.mean_factor <= 1) return {};
+  return overflowing_tensors(coders, options.mean_factor);
+}
+
 }  // namespace
 
 void require_supported(const Layout& layout, const CodecPlan& plan, const PartContext& context) {
@@ -131,7 +139,7 @@ Round::Round(const Layout& layout, CodecPlan plan, const PartContext& context, s
       downlink_(std::make_unique<Downlink>(setup_, plan_, coders_, transport_->forms(), transport_->mean_parts(),
                                            transport_->others_read_mean())),
       max_mean_(max_mean(options_.mean_factor)),
-      mean_check_(std::make_unique<MeanCheck>(setup_, overflowing_tensors(coders_, options_.mean_factor), max_mean_)),
+      mean_check_(std::make_unique<MeanCheck>(setup_, checked_tensors(coders_, setup_, options_), max_mean_)),
       whole_(whole_segments(setup_.layout)),
       wire_time_(transport_->reaches_others() ? &ExchangeReport::wire_seconds : &ExchangeReport::decode_seconds),
       flags_(context.flags) {

@@ -26,8 +26,7 @@ struct ExchangeTensors {
 /// @param selection  layout of the part's tensors. @param gradients  [local workers] lists of tensors in that order.
 /// @param out  list of tensors for the mean, likewise. @throws InvalidArgument as read_tensor, naming worker and tensor
 ExchangeTensors read_exchange_tensors(const Plan& plan, const Layout& selection, const WorkerRange& workers,
-                                      const nanobind::list& gradients, const nanobind::list& out,
-                                      const Device& device = Device::cpu());
+                                      const nanobind::list& gradients, const nanobind::list& out, const Device& device);
 
 /// (name, worker, shape) of each state array; see saved_states.
 std::vector<std::tuple<std::string, int, std::vector<std::int64_t>>> describe_states(

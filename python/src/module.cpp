@@ -15,5 +15,4 @@ NB_MODULE(_core, module) {
   terngrad::python::bind_codecs(module);
   terngrad::python::bind_analysis(module);
   terngrad::python::bind_exchange(module);
-  terngrad::python::bind_device_exchange(module);
 }

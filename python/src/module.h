@@ -13,7 +13,5 @@ void bind_codecs(nanobind::module_& module);
 void bind_analysis(nanobind::module_& module);
 /// Layouts and exchanges.
 void bind_exchange(nanobind::module_& module);
-/// Exchanges of gradients on GPUs.
-void bind_device_exchange(nanobind::module_& module);
 
 }  // namespace terngrad::python

@@ -130,22 +130,19 @@ class Exchange:
         self.fingerprint: int = self._plan.fingerprint
         self.memory: str = self._plan.memory if memory == "auto" else _arguments.text("memory", memory)
         num_threads, run_id = _arguments.integer("num_threads", num_threads, 1, 4096), _arguments.run_id(run_id)
-        common = (self._plan, _arguments.text("algorithm", algorithm), _arguments.text("downlink_codec", downlink_codec),
-                  _arguments.text("on_nonfinite", on_nonfinite), self.memory, _arguments.seed(seed))
         if not isinstance(communicator, (Communicator, DeviceCommunicator, type(None))):
             raise _core.InvalidArgument(f"communicator must be derived from Communicator or DeviceCommunicator, got {communicator!r:.80}")
         #: Index of the GPU, or None.
         self.device = device
-        self._core: Any
-        if device is None:
-            if stream != 0:
-                raise _core.InvalidArgument("stream is of a GPU: device says of which")
-            self._core = _core.Exchange(*common, run_id, num_threads, communicator)
-        else:
-            for option, value, default in (("num_threads", num_threads, 1), ("run_id", run_id, 0)):
-                if value != default:
-                    raise _core.InvalidArgument(f"{option} is of exchanges on the CPU, it does nothing on device {device}")
-            self._core = _core.DeviceExchange(*common, communicator, _arguments.integer("device", device, 0, 1023), stream)
+        if device is None and stream != 0:
+            raise _core.InvalidArgument("stream is of a GPU: device says of which")
+        for option, value, default in (("num_threads", num_threads, 1), ("run_id", run_id, 0)):
+            if device is not None and value != default:
+                raise _core.InvalidArgument(f"{option} is of exchanges on the CPU, it does nothing on device {device}")
+        self._core: Any = _core.Exchange(
+            self._plan, _arguments.text("algorithm", algorithm), _arguments.text("downlink_codec", downlink_codec),
+            _arguments.text("on_nonfinite", on_nonfinite), self.memory, _arguments.seed(seed), run_id, num_threads, communicator,
+            device if device is None else _arguments.integer("device", device, 0, 1023), stream)
         self._numbers = {name: number for number, name in enumerate(layout.names)}
 
     @property
