@@ -20,7 +20,7 @@ struct CompressedAllReduceOptions {
   ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;
   DownlinkCodec downlink_codec = DownlinkCodec::kFloat32;
   /// If set, the communication library adds the gradients as elements of this type (compress/exchange/vendor_round.h),
-  /// whatever codecs and algorithm are.
+  /// whatever codecs and algorithm are; without a memory.
   std::optional<ElementType> vendor_type = std::nullopt;
   OnNonfinite on_nonfinite = OnNonfinite::kStop;
   ShardOwners owners = ShardOwners::kWorkers;  // kServers requires scatter_reduce, which kAuto then is

@@ -17,7 +17,7 @@ struct CompressedAllReduce::Part {
   std::vector<int> segments;
   Layout layout;
   std::unique_ptr<PartExchange> exchange;
-  bool is_used = true;                    // in the current step
+  bool is_used = false;                   // in the current step
   std::vector<TensorTable> encoded = {};  // compensated gradients of the current step, if workers have a memory
 };
 
@@ -36,6 +36,7 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, c
   // Refuses unsupported options now, not in the first step.
   require_supported(layout_, plan_, {peers_, options_, stream_, *flags_, *factors_});
   if (memory.kind == MemoryKind::kNone) return;
+  TERNGRAD_REQUIRE(!options.vendor_type.has_value(), "[vendor] keeps no memory of gradients; accepted: none");
   memory_ = std::make_unique<WorkerMemory>(layout_, plan_, memory, workers().num_local_workers, stream_.device());
 }
 
@@ -69,7 +70,8 @@ std::unique_ptr<CompressedAllReduce::Part> CompressedAllReduce::make_part(const 
                      " needs all of its tensors at once (scaler_scope model), this part has ", layout.num_segments(),
                      " of ", layout_.num_segments());
   }
-  TERNGRAD_REQUIRE(options_.update == nullptr || has_all, "[parts] an update of shards needs all tensors at once");
+  TERNGRAD_REQUIRE(options_.update == nullptr || is_whole(segments),
+                   "[parts] an update of shards needs all tensors at once, in the order of the layout");
   CodecPlan plan = is_whole(segments) ? plan_ : CodecPlan(plan_, layout, segments);
   CompressedAllReduceOptions options = options_;
   options.algorithm = algorithm_of_part(options_.algorithm, plan_, plan);
@@ -208,6 +210,8 @@ float CompressedAllReduce::decode_local(int local_worker, int segment, std::span
 std::span<const float> CompressedAllReduce::encoded(int local_worker, int segment) const {
   if (memory_ == nullptr || !memory_->covers(segment)) return {};
   const Place& place = place_of(segment);
+  TERNGRAD_REQUIRE(local_worker >= 0 && local_worker < workers().num_local_workers, "[exchange] no local worker ",
+                   local_worker);
   return {place.part->encoded.at(static_cast<std::size_t>(local_worker)).tensor(place.segment),
           static_cast<std::size_t>(layout_.segment(segment).num_elements)};
 }

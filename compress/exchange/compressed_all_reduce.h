@@ -30,10 +30,10 @@ class WorkerMemory;
 /// Exchanges the gradient of a step whole, by one call, or in parts (sets of tensors) while others are still being
 /// computed: begin, exchange once for each part, finish. The mean, messages' payloads and state have the same bits for
 /// every algorithm, any number of processes and whatever the parts are, because tensors keep their codecs and random
-/// draws (contract B2). Byte counts differ: each part has messages with headers of its own, scatter_reduce cuts shards
-/// within parts, and kAuto chooses per part. A part of all tensors, in the order of the layout, is the whole gradient.
-/// Parts may change from step to step; a part is kept as long as every step uses it. Tensors need not be exchanged in
-/// every step.
+/// draws (contract B2), except with options.vendor_type. Byte counts differ: each part has messages with headers of its
+/// own, scatter_reduce cuts shards within parts, and kAuto chooses per part. A part of all tensors, in the order of the
+/// layout, is the whole gradient. Parts may change from step to step; a part is kept as long as every step uses it.
+/// Tensors need not be exchanged in every step.
 ///
 /// State from step to step lies above the parts and is updated by finish, only if the step is not dropped: the workers'
 /// memory (compress/memory/worker_memory.h), and the factors of low-rank tensors (compress/memory/factor_state.h).
@@ -46,13 +46,18 @@ class WorkerMemory;
 /// a step can be captured into a graph. A step whose parts differ from those of the step before allocates memory, and
 /// frees that of unused parts, which waits for the GPU. Not thread-safe, but successive calls may come from different
 /// threads.
+///
+/// The stream may be a branch (StreamFork) of another one: begin the fork before begin and before each part, and join
+/// it after finish. Where steps are replayed from a graph of the other stream, wait for that one before report and
+/// decode_local.
 class CompressedAllReduce {
  public:
   /// @param peers   the workers and what connects them: a WorkerGroup for gradients in host memory, or the workers of
   ///                this rank and a DeviceCommunicator for gradients in the memory of the stream's device
   /// @param stream  of the gradients' memory; default: the CPU with options.num_threads threads
   /// @param memory  of the workers; default: none
-  /// @throws InvalidArgument for unsupported combinations, as Round and WorkerMemory do
+  /// @throws InvalidArgument for unsupported combinations, as require_supported and WorkerMemory do; what depends on
+  /// the tensors of a part is refused when that is made
   CompressedAllReduce(const Layout& layout, const ExchangePeers& peers, const CompressedAllReduceOptions& options,
                       const MemoryOptions& memory = {});
   CompressedAllReduce(const Layout& layout, const ExchangePeers& peers, const CompressedAllReduceOptions& options,
@@ -90,7 +95,7 @@ class CompressedAllReduce {
   /// The same with a step number that a GPU reads. Errors name `step.step`.
   void begin(const DeviceStep& step);
   /// Exchanges some tensors, whose gradients are final in all local workers. All ranks must exchange the same parts in
-  /// the same order; messages of other parts are refused by their fingerprint.
+  /// the same order; messages of other parts are refused by their fingerprint, sums with options.vendor_type are not.
   /// @param segments   indices of the tensors in the layout, in any order
   /// @param gradients  one table of all tensors per local worker, of which those of this part are read
   /// @param mean       out: float32 table of all tensors, of which those of this part are written; may be the gradients
@@ -99,8 +104,8 @@ class CompressedAllReduce {
   /// @returns bytes of this part, and on the CPU its times and in `nonfinite` the non-finite tensors found in it
   /// @throws InvalidArgument outside of a step; for an empty list, an unknown or repeated tensor, or one that was
   /// exchanged before in this step; for only some of the tensors of a codec that needs all of its tensors at once
-  /// (CodecTraits::per_tensor), or of an exchange with an update; CommunicationError for a damaged or foreign message.
-  /// The step then cannot be finished, and memories keep their state
+  /// (CodecTraits::per_tensor), or of an exchange with an update: these leave the step as it was. CommunicationError
+  /// for a damaged or foreign message: the step then cannot be finished, and memories keep their state
   ExchangeReport exchange(std::span<const int> segments, std::span<const TensorTable> gradients,
                           const TensorTable& mean);
   /// The same with tables of these tensors alone, in the order of `segments`: for layout_of(segments).
@@ -115,7 +120,7 @@ class CompressedAllReduce {
   ExchangeReport finish();
 
   /// On a GPU, after finish: waits for the stream and returns the report of a step with the parts of the last one,
-  /// whose work was submitted or replayed, without times. @param step  number of that step, for errors
+  /// whose work was submitted or replayed; in parts without times. @param step  number of that step, for errors
   /// @throws NonFiniteError with OnNonfinite::kStop if any step since the first held NaN or infinity
   ExchangeReport report(std::uint64_t step);
   /// Bytes of the parts of the last step.
@@ -136,9 +141,11 @@ class CompressedAllReduce {
   float decode_local(int local_worker, int segment, std::span<float> out);
   /// The tensor that a local worker encoded in the last step: its gradient, compensated by the memory. On the stream's
   /// device. Empty if no memory covers the tensor, so that the gradient itself was encoded.
+  /// @throws InvalidArgument as decode_local, except that a skipped step has it
   std::span<const float> encoded(int local_worker, int segment) const;
 
-  /// Makes the exchange of a part before its first step. @throws as exchange does
+  /// Makes the exchange of a part before its first step. Valid until the end of a step that does not use the part.
+  /// @throws as exchange does; InvalidArgument and NotSupported as Round
   const PartExchange& part(std::span<const int> segments);
   /// The part with all tensors.
   const PartExchange& whole() { return part(all_); }

@@ -56,7 +56,10 @@ LowRankRound::LowRankRound(const Layout& layout, const CodecPlan& plan, const Pa
 
 LowRankRound::~LowRankRound() = default;
 
-void LowRankRound::commit(Stream& stream) { factors_.commit(flags_.skip(), stream); }
+void LowRankRound::commit(Stream& stream) {
+  TERNGRAD_REQUIRE(has_run_, "[exchange] no step has run that could be kept");
+  factors_.commit(flags_.skip(), stream);
+}
 
 void LowRankRound::run(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step,
                        Stream& stream, PartClock& clock) {

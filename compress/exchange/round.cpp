@@ -102,11 +102,12 @@ std::vector<std::unique_ptr<Coder>> coders_of(const CodecPlan& plan, const Coder
   return coders;
 }
 
-/// Tensors whose mean can overflow. That of one worker is its gradient, which has been found to be finite.
+/// Tensors whose mean can overflow. That of one worker with a lossless codec is its gradient, found to be finite.
 std::vector<int> checked_tensors(std::span<const std::unique_ptr<Coder>> coders, const CoderSetup& setup,
                                  const CompressedAllReduceOptions& options) {
-  const bool is_unchanged = setup.workers.num_workers == 1 && options.downlink_codec == DownlinkCodec::kFloat32;
-  if (is_unchanged && options.mean_factor <= 1) return {};
+  const bool is_alone = setup.workers.num_workers == 1 && options.downlink_codec == DownlinkCodec::kFloat32;
+  const bool is_exact = std::ranges::all_of(coders, [](const auto& c) { return c->codec().traits().is_exact; });
+  if (is_alone && is_exact && options.mean_factor <= 1) return {};
   return overflowing_tensors(coders, options.mean_factor);
 }
 
@@ -114,7 +115,7 @@ std::vector<int> checked_tensors(std::span<const std::unique_ptr<Coder>> coders,
 
 void require_supported(const Layout& layout, const CodecPlan& plan, const PartContext& context) {
   const CompressedAllReduceOptions& options = context.options;
-  if (options.vendor_type.has_value()) return require_vendor(options);
+  if (options.vendor_type.has_value()) return require_vendor(context);
   if (context.peers.device != nullptr) require_device_downlink(options.downlink_codec);
   require_downlink(plan, options.downlink_codec, options.algorithm);
   require_update(plan, context);

@@ -18,7 +18,7 @@ namespace terngrad {
 namespace {
 
 CoderSetup vendor_setup(const Layout& layout, const PartContext& context, std::vector<int> numbers) {
-  require_vendor(context.options);
+  require_vendor(context);
   return {.layout = layout,
           .workers = context.peers.group,
           .device = context.stream.device(),
@@ -35,10 +35,13 @@ ExchangeBytes bytes_of(const WorkerGroup& workers, std::int64_t num_bytes) {
 
 }  // namespace
 
-void require_vendor(const CompressedAllReduceOptions& options) {
-  TERNGRAD_REQUIRE(options.on_nonfinite != OnNonfinite::kZero,
+void require_vendor(const PartContext& context) {
+  TERNGRAD_REQUIRE(context.options.on_nonfinite != OnNonfinite::kZero,
                    "[vendor] on_nonfinite zero: a sum does not tell whose tensor was not finite; accepted: stop, skip");
-  TERNGRAD_REQUIRE(options.update == nullptr, "[vendor] an update of shards needs servers that own them");
+  TERNGRAD_REQUIRE(context.options.owners == ShardOwners::kWorkers && context.options.update == nullptr &&
+                       context.peers.group.num_servers == 0,
+                   "[vendor] an all-reduce has no servers");
+  if (context.peers.device != nullptr) TERNGRAD_THROW(NotSupported, "[vendor] adds gradients in host memory");
 }
 
 VendorRound::VendorRound(const Layout& layout, const PartContext& context, std::vector<int> numbers)
@@ -64,6 +67,10 @@ VendorRound::VendorRound(const Layout& layout, const PartContext& context, std::
 
 void VendorRound::add_local(std::span<const TensorTable> gradients, Stream& stream) {
   const ElementType type = gradients[0].type();
+  for (const TensorTable& table : gradients) {
+    TERNGRAD_REQUIRE(table.type() == type, "[vendor] the gradients of all local workers have one type, got ",
+                     element_type_name(type), " and ", element_type_name(table.type()));
+  }
   const bool widens = type == ElementType::kFloat16;
   while (widens && widened_.size() < gradients.size()) widened_.emplace_back(sum_.num_elements(), setup_.device);
   std::vector<MeanLeaf> leaves;

@@ -14,9 +14,9 @@
 
 namespace terngrad {
 
-/// @throws InvalidArgument for OnNonfinite::kZero, since a sum does not tell whose tensor was not finite, and for an
-/// update of shards
-void require_vendor(const CompressedAllReduceOptions& options);
+/// @throws InvalidArgument for OnNonfinite::kZero, since a sum does not tell whose tensor was not finite, for servers
+/// and for an update of shards; NotSupported for gradients on GPUs
+void require_vendor(const PartContext& context);
 
 /// Uncompressed baseline. The gradients of the local workers are added (in the order of aggregate_tree), scaled by
 /// fl(1 / N), rounded to the element type, and summed over ranks by Communicator::vendor_sum. The library determines
@@ -27,7 +27,7 @@ void require_vendor(const CompressedAllReduceOptions& options);
 /// of processes; the library's own algorithms move as much for gradients that are not small.
 class VendorRound final : public PartExchange {
  public:
-  /// @param context  its options have a vendor_type. @throws InvalidArgument as require_vendor
+  /// @param context  its options have a vendor_type. @throws InvalidArgument and NotSupported as require_vendor
   VendorRound(const Layout& layout, const PartContext& context, std::vector<int> numbers);
 
   void run(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step, Stream& stream,

@@ -80,7 +80,11 @@ float* TensorTable::tensor(int segment) const {
 TensorTable TensorTable::select(const Layout& part, std::span<const int> segments) const {
   std::vector<void*> tensors;
   tensors.reserve(segments.size());
-  for (const int segment : segments) tensors.push_back(tensors_.at(static_cast<std::size_t>(segment)));
+  for (const int segment : segments) {
+    TERNGRAD_REQUIRE(segment >= 0 && segment < num_segments(), "[TensorTable] tensor ", segment, " of a table of ",
+                     num_segments());
+    tensors.push_back(tensors_[static_cast<std::size_t>(segment)]);
+  }
   return {part, type_, tensors};
 }
 

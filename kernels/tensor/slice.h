@@ -57,6 +57,7 @@ class TensorTable {
   float* slice(const Slice& slice) const { return tensor(slice.segment) + slice.first; }
 
   /// The table of some tensors. @param part  layout with the tensors `segments` of this table's layout, in this order
+  /// @throws InvalidArgument for a tensor that the table does not have
   TensorTable select(const Layout& part, std::span<const int> segments) const;
 
  private:

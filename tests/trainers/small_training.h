@@ -118,7 +118,7 @@ inline std::string spec_of(const std::string& codec, const std::string& ternary_
 /// Configuration of a training run on small images.
 struct SmallRun {
   int num_workers = 1;
-  bool simple = false;  // simple strategy, else replicated
+  bool simple = false;  // one worker whose gradient is applied as it is
   std::string codec = "fp32";
   OnNonfinite on_nonfinite = OnNonfinite::kStop;
   std::uint64_t total_steps = 6;

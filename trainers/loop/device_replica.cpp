@@ -73,7 +73,10 @@ WorkerMemory* DeviceReplica::memory() { return parts_.exchanges[0]->memory(); }
 FactorState& DeviceReplica::factors() { return parts_.exchanges[0]->factors(); }
 
 void DeviceReplica::load(const ReplicaState& state) {
+  // In the exchanges' stream, which steps that are replayed do not wait for.
+  if (parts_.fork != nullptr) parts_.fork->begin();
   for (const auto& exchange : parts_.exchanges) exchange->forget_nonfinite();
+  if (parts_.fork != nullptr) parts_.fork->join();
   copy<float>(state.state_ema, state_ema_.span(), stream_);
   const auto per_worker = static_cast<std::size_t>(state_elements_);
   for (std::size_t worker = 0; worker < state.states.size(); ++worker) {
@@ -274,12 +277,15 @@ void DeviceReplica::give_up() noexcept {
 }
 
 ExchangeReport DeviceReplica::report(std::size_t exchange, std::uint64_t step) {
+  // The exchange may have a branch of the stream, which does not wait for graphs of the stream.
+  stream_.synchronize();
   return parts_.exchanges.at(exchange)->report(step);
 }
 
 ExchangeBytes DeviceReplica::bytes(std::size_t exchange) const { return parts_.exchanges.at(exchange)->bytes(); }
 
 float DeviceReplica::decode_sent(std::size_t exchange, int segment, std::span<float> out) {
+  stream_.synchronize();
   return parts_.exchanges.at(exchange)->decode_local(0, segment, out);
 }
 

@@ -50,6 +50,8 @@ std::uint64_t add_host_exchanges(const TrainOptions& o, const HostExchangeContex
   const auto add = [&](CompressedAllReduceOptions options, const std::string& memory) {
     options.update = parts.served.get();
     parts.exchanges.push_back(std::make_unique<CompressedAllReduce>(layout, group, options, parse_memory(memory)));
+    // Now rather than in the first step, for its memory and what it refuses.
+    for (const std::vector<int>& bucket : parts.buckets) parts.exchanges.back()->part(bucket);
     if (context.dump != nullptr) context.dump->add_layouts(*parts.exchanges.back(), parts.buckets);
   };
   try {

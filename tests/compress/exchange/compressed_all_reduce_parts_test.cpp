@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
 #include <numeric>
 #include <random>
 #include <string>
@@ -235,6 +236,56 @@ TEST(CompressedAllReduceParts, RefuseWhatIsNoStep) {
   EXPECT_THROW(exchange.layout_of(std::vector<int>{}), InvalidArgument);
   EXPECT_THROW(exchange.layout_of(std::vector<int>{3, 3}), InvalidArgument);
   EXPECT_THROW(exchange.layout_of(std::vector<int>{7}), InvalidArgument);
+}
+
+// A part that is refused is none of the step, also if it was the first to have these tensors.
+TEST(CompressedAllReduceParts, AStepGoesOnAfterAPartThatWasRefused) {
+  const Layout layout = mixed_layout();
+  for (const char* codec : {"ternary", "powersgd"}) {
+    CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
+    options.codecs.codec = codec;
+    options.codecs.rules = {};
+    CompressedAllReduce refused = parts_for(layout, options, "ef");
+    CompressedAllReduce expected = parts_for(layout, options, "ef");
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      const std::vector<Tensors> gradients = worker_gradients(layout, kWorkers, step);
+      const Tensors mean = blank_tensors(layout);
+      const Tensors whole = blank_tensors(layout);
+      exchange_step(expected, gradients, whole.table, step, {{0}, {1, 2, 3, 4, 5, 6}});
+      refused.begin(step);
+      exchange_part(refused, std::vector<int>{0}, gradients, mean.table);
+      EXPECT_THROW(exchange_part(refused, std::vector<int>{0, 1}, gradients, mean.table), InvalidArgument);
+      EXPECT_GT(refused.layout_of(std::vector<int>{3, 1}).num_segments(), 0);
+      exchange_part(refused, std::vector<int>{1, 2, 3, 4, 5, 6}, gradients, mean.table);
+      refused.finish();
+      EXPECT_TRUE(same_bits(whole.values, mean)) << codec << ", step " << step;
+    }
+  }
+}
+
+TEST(CompressedAllReduceParts, HaveTheSameBytesOnAnyNumberOfRanks) {
+  const Layout layout = mixed_layout();
+  const std::vector<Tensors> workers = worker_gradients(layout, kWorkers);
+  for (const ExchangeAlgorithm algorithm : kAlgorithms) {
+    const CompressedAllReduceOptions options = options_of(algorithm);
+    CompressedAllReduce alone = parts_for(layout, options);
+    const Tensors mean = blank_tensors(layout);
+    const ExchangeReport all = exchange_step(alone, workers, mean.table, 9, kBuckets[1]);
+    for (const int size : {2, 3, 4}) {
+      ExchangeReport sum;
+      std::mutex mutex;
+      const auto errors = run_ranks(size, [&](const std::shared_ptr<Communicator>& communicator) {
+        CompressedAllReduce exchange = parts_for(layout, options, "none", communicator);
+        const Tensors of_rank = blank_tensors(layout);
+        const ExchangeReport report = exchange_step(exchange, workers, of_rank.table, 9, kBuckets[1]);
+        const std::lock_guard lock(mutex);
+        sum += report;
+      });
+      for (const auto& error : errors) ASSERT_EQ(error, nullptr);
+      EXPECT_EQ(sum.sent_bytes(), all.sent_bytes()) << to_string(algorithm) << ", ranks " << size;
+      EXPECT_EQ(sum.received_bytes(), all.received_bytes());
+    }
+  }
 }
 
 /// One of two ranks; the other is gone.

@@ -260,6 +260,7 @@ TEST_F(ShardUpdates, AndServersRefuseWhatTheyCannotDo) {
   const WorkerGroup group = make_worker_group(2, make_self_communicator());
   CompressedAllReduce exchange(layout_, group, options);
   EXPECT_THROW(exchange.part(std::vector{0, 1, 2}), InvalidArgument);
+  EXPECT_THROW(exchange.part(std::vector{1, 0, 2, 3, 4, 5, 6}), InvalidArgument);
   EXPECT_NO_THROW(exchange.part(std::vector{0, 1, 2, 3, 4, 5, 6}));
   const auto meeting = std::make_shared<testing::Meeting>(2);
   const WorkerGroup served = make_worker_group(2, std::make_shared<testing::ThreadCommunicator>(meeting, 0), 1);

@@ -359,6 +359,28 @@ TEST(CompressedAllReduce, RefusesAnotherNumberOfGradients) {
   EXPECT_THROW(exchange.exchange(tables(workers, 0, 3), mean.table, 0), InvalidArgument);
 }
 
+TEST(CompressedAllReduce, GivesOneUncompressedWorkerItsGradientToTheBit) {
+  Layout layout;
+  layout.add("a", {4});
+  layout.add("b", {2});
+  CompressedAllReduceOptions options;
+  options.codecs.codec = "fp32";
+  CompressedAllReduce exchange = local_exchange(layout, 1, options);
+  const Tensors gradient(layout, {{1.5f, -0.0f, 1e-42f, 3e38f}, {-2.0f, 3.0f}});
+  std::vector<float> flat(static_cast<std::size_t>(layout.flat_elements()), 99.0f);
+  const ExchangeReport report = exchange.exchange({&gradient.table, 1}, TensorTable(layout, flat.data()), 7);
+  EXPECT_EQ(report.sent_bytes() + report.received_bytes(), 0);
+  for (const int segment : {0, 1}) {
+    const std::vector<float>& expected = gradient.values[static_cast<std::size_t>(segment)];
+    const auto first = flat.begin() + layout.segment(segment).offset;
+    EXPECT_EQ(testing::bits_of(std::vector<float>(first, first + std::ssize(expected))), testing::bits_of(expected));
+    std::vector<float> sent(expected.size());
+    EXPECT_EQ(exchange.decode_local(0, segment, sent), 0);
+    EXPECT_EQ(testing::bits_of(sent), testing::bits_of(expected));
+  }
+  EXPECT_EQ(std::ranges::count(flat, 99.0f), layout.flat_elements() - 6) << "padding stays";
+}
+
 TEST(ExchangeAuto, SendsSumsBackWhereTheyAreAskedFor) {
   CompressedAllReduce exchange =
       local_exchange(mixed_layout(), 8, options_of(ExchangeAlgorithm::kAuto, DownlinkCodec::kSums));

@@ -27,6 +27,7 @@ TEST(PartExchange, OfTensorsOfLowRankHasTwoRoundsAndOfOthersOne) {
       FactorState factors(layout, plan);
       const auto part = make_part_exchange(layout, plan, {peers, options, stream, flags, factors}, {});
       EXPECT_EQ(part->rounds().size(), plan.codec_of(0).low_rank() ? 2u : 1u) << spec;
+      if (peers.device != nullptr) continue;
       options.vendor_type = ElementType::kBfloat16;
       EXPECT_TRUE(make_part_exchange(layout, plan, {peers, options, stream, flags, factors}, {})->rounds().empty());
     }

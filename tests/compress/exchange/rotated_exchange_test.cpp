@@ -253,6 +253,19 @@ TEST(RotatedExchange, ReportsWhatOverflows) {
       EXPECT_EQ(is_zero, value == 0x1p124f) << codec;
     }
   }
+  // The rotation of one large element is finite, and what is turned back overflows.
+  for (const char* codec : {"sign:rotate=4096", "ternary:rotate=4096"}) {
+    CompressedAllReduceOptions options = options_for(codec, ExchangeAlgorithm::kAllGather);
+    options.codecs.rules.clear();
+    options.on_nonfinite = OnNonfinite::kSkip;
+    CompressedAllReduce exchange = testing::local_exchange(layout, 1, options);
+    const Tensors mean = blank_tensors(layout);
+    std::ranges::fill(workers[0].values[0], 0.0f);
+    workers[0].values[0][0] = 1e37f;
+    const ExchangeReport report = exchange.exchange(tables(workers, 0, 1), mean.table, kStep);
+    EXPECT_TRUE(report.skipped || std::ranges::all_of(mean.values[0], [](float x) { return std::isfinite(x); }))
+        << codec;
+  }
 }
 
 TEST(RotatedExchange, RefusesVotesAndRunsOfOtherLengths) {

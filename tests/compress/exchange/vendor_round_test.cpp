@@ -151,10 +151,50 @@ TEST(VendorRound, ScalesBeforeItRounds) {
   for (const auto& error : errors) EXPECT_FALSE(error);
 }
 
-TEST(VendorRound, RefusesToCountAsZero) {
-  EXPECT_THROW(CompressedAllReduce(mixed_layout(), make_worker_group(1, make_self_communicator()),
-                                   vendor(ElementType::kFloat32, OnNonfinite::kZero)),
+TEST(VendorRound, RefusesToCountAsZeroAndServersAndGpus) {
+  const auto alone = make_worker_group(1, make_self_communicator());
+  EXPECT_THROW(CompressedAllReduce(mixed_layout(), alone, vendor(ElementType::kFloat32, OnNonfinite::kZero)),
                InvalidArgument);
+  const auto meeting = std::make_shared<testing::Meeting>(2);
+  const auto served = make_worker_group(1, std::make_shared<testing::ThreadCommunicator>(meeting, 0), 1);
+  EXPECT_THROW(CompressedAllReduce(mixed_layout(), served, vendor(ElementType::kFloat32)), InvalidArgument);
+  const ExchangePeers in_places(worker_range(1, 0, 1), make_self_device_communicator());
+  EXPECT_THROW(CompressedAllReduce(mixed_layout(), in_places, vendor(ElementType::kFloat32)), NotSupported);
+  EXPECT_THROW(CompressedAllReduce(mixed_layout(), alone, vendor(ElementType::kFloat32), parse_memory("momentum")),
+               InvalidArgument);
+}
+
+TEST(VendorRound, AddsNarrowGradientsOfOneType) {
+  Layout layout;
+  layout.add("w", {3});
+  const std::vector<std::uint16_t> halves = {to_float16(1.5f), to_float16(-2.0f), to_float16(0.25f)};
+  const std::vector<std::uint16_t> brains = {to_bfloat16(1.5f), to_bfloat16(-2.0f), to_bfloat16(0.25f)};
+  const auto table_of = [&](const std::vector<std::uint16_t>& values, ElementType type) {
+    return TensorTable(layout, type, const_cast<std::uint16_t*>(values.data()));
+  };
+  CompressedAllReduce exchange(layout, make_worker_group(2, make_self_communicator()), vendor(ElementType::kFloat32));
+  const TensorTable half = table_of(halves, ElementType::kFloat16);
+  const TensorTable brain = table_of(brains, ElementType::kBfloat16);
+  Tensors mean = blank_tensors(layout);
+  for (const TensorTable& table : {half, brain}) {
+    exchange.exchange(std::vector{table, table}, mean.table, 0);
+    EXPECT_EQ(mean.values[0], (std::vector<float>{1.5f, -2.0f, 0.25f}));
+  }
+  EXPECT_THROW(exchange.exchange(std::vector{half, brain}, mean.table, 1), InvalidArgument);
+}
+
+TEST(VendorRound, ExchangesInPartsAndNothing) {
+  const Layout layout = mixed_layout();
+  const std::vector<Tensors> workers = worker_gradients(layout, 2);
+  CompressedAllReduce exchange(layout, make_worker_group(2, make_self_communicator()), vendor(ElementType::kFloat32));
+  Tensors whole = blank_tensors(layout);
+  Tensors mean = blank_tensors(layout);
+  const ExchangeReport of_whole = exchange.exchange(tables(workers, 0, 2), whole.table, 0);
+  // Tensor 2 is empty.
+  const ExchangeReport of_parts =
+      testing::exchange_in({{6, 5}, {2}, {4, 3, 1, 0}}, exchange, tables(workers, 0, 2), mean.table, 1);
+  EXPECT_EQ(mean.values, whole.values);
+  EXPECT_EQ(of_parts.sent_bytes(), of_whole.sent_bytes());
 }
 
 }  // namespace

@@ -140,11 +140,22 @@ TEST(HostTrainer, HooksChangeNoBit) {
   std::fclose(null_device);
 }
 
-TEST(HostTrainer, OneWorkerWithoutExchangeEqualsAnExchangeOfOne) {
-  SmallRun run{.simple = true};
-  const std::vector<std::uint32_t> bits = bits_after(run);
-  run.simple = false;
-  EXPECT_EQ(bits_after(run), bits);
+TEST(HostTrainer, RefusesBucketsThatAreNotAllTensorsAndNoExchange) {
+  const auto with = [](Buckets buckets, bool has_exchange) {
+    TrainerParts parts;
+    parts.net = make_net("lenet", {28, 28, 1}, 10, {.num_local_workers = 1, .examples_per_worker = 2});
+    parts.workers = make_worker_group(1, make_self_communicator());
+    parts.optimizer = make_optimizer("gd", {}, parts.net->layout().flat_elements());
+    parts.buckets = std::move(buckets);
+    if (has_exchange) {
+      parts.exchanges.push_back(
+          std::make_unique<CompressedAllReduce>(parts.net->layout(), parts.workers, CompressedAllReduceOptions{}));
+    }
+    return HostTrainer(std::move(parts), {.batch_size = 2, .total_steps = 1});
+  };
+  EXPECT_NO_THROW(with({}, true));
+  EXPECT_THROW(with({}, false), InvalidArgument);
+  EXPECT_THROW(with({{0, 1}}, true), InvalidArgument);
 }
 
 TEST(HostTrainer, FourWorkersWithoutCompressionDoWhatOneDoes) {

@@ -318,6 +318,7 @@ void expect_the_cpus_means_from_a_graph(const CompressedAllReduceOptions& option
     for (std::size_t w = 0; w < 4; ++w) cuda.sources[w].write(gradients[w], cuda.stream);
     copy<std::uint64_t>(std::vector<std::uint64_t>{now}, step.span(), cuda.stream);
     graph.launch(cuda.stream);
+    cuda.stream.synchronize();
     Tensors expected = blank_tensors(layout);
     cpu.exchange(tables(gradients, 0, 4), expected.table, now);
     EXPECT_EQ(cuda.exchange.report(now).nonfinite, "");
