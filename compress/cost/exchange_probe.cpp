@@ -97,7 +97,7 @@ std::unique_ptr<CompressedAllReduce> Process::make_exchange(const std::shared_pt
 /// The exchange of a run's first step, with random factors of low-rank tensors: it is never finished.
 ExchangeReport Process::run(CompressedAllReduce& exchange, std::span<const TensorTable> gradients) const {
   exchange.begin(kStep);
-  return exchange.exchange(exchange.all(), gradients, mean_);
+  return exchange.exchange(exchange.all_tensors(), gradients, mean_);
 }
 
 std::vector<TensorTable> Process::gradients_of(int rank) const {

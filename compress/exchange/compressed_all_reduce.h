@@ -74,7 +74,7 @@ class CompressedAllReduce {
   const CodecPlan& plan() const { return plan_; }
   const WorkerGroup& workers() const { return peers_.group; }
   /// Indices of all tensors.
-  std::span<const int> all() const { return all_; }
+  std::span<const int> all_tensors() const { return all_; }
   /// Memory of this process's workers, on the stream's device; nullptr if there is none.
   WorkerMemory* memory() { return memory_.get(); }
   /// State of low-rank tensors, equal on all ranks, on the stream's device.

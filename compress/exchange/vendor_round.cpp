@@ -40,8 +40,9 @@ void require_vendor(const PartContext& context) {
                    "[vendor] on_nonfinite zero: a sum does not tell whose tensor was not finite; accepted: stop, skip");
   TERNGRAD_REQUIRE(context.options.owners == ShardOwners::kWorkers && context.options.update == nullptr &&
                        context.peers.group.num_servers == 0,
-                   "[vendor] an all-reduce has no servers");
-  if (context.peers.device != nullptr) TERNGRAD_THROW(NotSupported, "[vendor] adds gradients in host memory");
+                   "[vendor] an all-reduce has no servers: leave out owners kServers, update and ranks that serve");
+  if (context.peers.device != nullptr)
+    TERNGRAD_THROW(NotSupported, "[vendor] adds gradients in host memory: copy them there and pass a WorkerGroup");
 }
 
 VendorRound::VendorRound(const Layout& layout, const PartContext& context, std::vector<int> numbers)

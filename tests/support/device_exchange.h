@@ -35,7 +35,7 @@ struct DeviceExchange {
   /// Submits a step of all tensors.
   void submit(const DeviceStep& step) {
     exchange.begin(step);
-    exchange.exchange(exchange.all(), tables, mean.table);
+    exchange.exchange(exchange.all_tensors(), tables, mean.table);
     exchange.finish();
   }
 

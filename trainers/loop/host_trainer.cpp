@@ -60,7 +60,8 @@ HostTrainer::HostTrainer(TrainerParts parts, const TrainerOptions& options)
   const WorkerGradients gradients = worker_gradients();
   for (int w = 0; w < gradients.num_workers; ++w) gradient_pointers_.push_back(gradients.buffers.of(w));
   gradient_tables_ = tables_of(parts_.net->layout(), gradients);
-  TERNGRAD_REQUIRE(!parts_.exchanges.empty(), "[HostTrainer] needs an exchange");
+  TERNGRAD_REQUIRE(!parts_.exchanges.empty(),
+                   "[HostTrainer] TrainerParts::exchanges is empty: add a CompressedAllReduce");
   if (parts_.buckets.empty()) parts_.buckets = whole_bucket(parts_.net->layout());
   check_buckets(parts_.net->layout(), parts_.buckets);
   // A server computes nothing to overlap with: it exchanges the buckets one after the other.

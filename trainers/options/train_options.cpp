@@ -174,17 +174,11 @@ CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t
   return result;
 }
 
-std::function<bool(std::uint64_t step)> floating_steps(const TrainOptions& o, std::int64_t num_examples) {
+std::function<std::size_t(std::uint64_t step)> exchange_of_steps(const TrainOptions& o, std::int64_t num_examples) {
   return [=, from = static_cast<std::uint64_t>(o.compress_from), batch_size = o.batch_size,
           period = o.floating_grad_epoch](std::uint64_t step) {
-    return step < from || (period > 0 && is_floating_step(step, batch_size, num_examples, period));
-  };
-}
-
-std::function<std::size_t(std::uint64_t step)> exchange_of_steps(const TrainOptions& o, std::int64_t num_examples) {
-  if (!o.has_floating_steps()) return [](std::uint64_t) { return std::size_t{0}; };
-  return [is_floating = floating_steps(o, num_examples)](std::uint64_t step) {
-    return is_floating(step) ? std::size_t{1} : std::size_t{0};
+    const bool is_floating = step < from || (period > 0 && is_floating_step(step, batch_size, num_examples, period));
+    return is_floating ? std::size_t{1} : std::size_t{0};
   };
 }
 

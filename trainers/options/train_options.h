@@ -189,10 +189,7 @@ CompressedAllReduceOptions floating_exchange_options(const TrainOptions& o, std:
 /// cannot be hidden (README of bench/results).
 inline constexpr double kDefaultBucketMb = 1;
 
-/// A predicate for floating steps. @param num_examples  examples per epoch
-std::function<bool(std::uint64_t step)> floating_steps(const TrainOptions& o, std::int64_t num_examples);
-
-/// Index of a step's exchange: 1 for floating steps if there are any, else 0.
+/// Index of a step's exchange: 1 for floating steps, else 0. @param num_examples  examples per epoch
 std::function<std::size_t(std::uint64_t step)> exchange_of_steps(const TrainOptions& o, std::int64_t num_examples);
 
 /// The Buckets (bucket_plan.h) that the options select, the same with or without overlap.

@@ -263,8 +263,7 @@ TEST(RotatedExchange, ReportsWhatOverflows) {
     std::ranges::fill(workers[0].values[0], 0.0f);
     workers[0].values[0][0] = 1e37f;
     const ExchangeReport report = exchange.exchange(tables(workers, 0, 1), mean.table, kStep);
-    EXPECT_TRUE(report.skipped || std::ranges::all_of(mean.values[0], [](float x) { return std::isfinite(x); }))
-        << codec;
+    EXPECT_TRUE(report.skipped) << codec;
   }
 }
 

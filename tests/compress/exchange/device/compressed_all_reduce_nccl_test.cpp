@@ -59,7 +59,7 @@ struct RecordedExchange {
   }
   void submit() {
     exchange->begin(5);
-    exchange->exchange(exchange->all(), tables, mean.table);
+    exchange->exchange(exchange->all_tensors(), tables, mean.table);
     exchange->finish();
   }
   /// NCCL calls of a step, without addresses.
