@@ -44,13 +44,6 @@ constexpr std::int64_t parcel_bytes(std::uint64_t message_bytes) {
   return static_cast<std::int64_t>((message_bytes + 7) / 8 * 8);
 }
 
-/// Mutable array of floating-point numbers.
-struct FloatSpan {
-  void* values = nullptr;  // [count], aligned to their size
-  std::int64_t count = 0;
-  ElementType type = ElementType::kFloat32;
-};
-
 /// Collective operations in a group of processes ("ranks"). Every rank must call the same operations in the same order.
 /// Failures throw CommunicationError and leave the group unusable.
 class Communicator {

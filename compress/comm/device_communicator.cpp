@@ -47,6 +47,7 @@ class SelfDeviceCommunicator final : public DeviceCommunicator {
                        stream);
   }
   void submit_broadcast(std::span<std::uint8_t>, int, Stream&) override {}
+  void submit_vendor_sum(const FloatSpan&, Stream&) override {}
 };
 
 }  // namespace
@@ -93,6 +94,14 @@ void DeviceCommunicator::all_to_all(const std::uint8_t* outgoing, std::span<cons
 void DeviceCommunicator::broadcast(std::span<std::uint8_t> bytes, int root, Stream& stream) {
   TERNGRAD_REQUIRE(root >= 0 && root < size(), "[broadcast] root ", root, " is not in a group of ", size());
   if (!rehearses_ && !bytes.empty()) submit_broadcast(bytes, root, stream);
+}
+
+void DeviceCommunicator::vendor_sum(const FloatSpan& values, Stream& stream) {
+  if (!rehearses_ && values.count > 0) submit_vendor_sum(values, stream);
+}
+
+void DeviceCommunicator::submit_vendor_sum(const FloatSpan&, Stream&) {
+  throw NotSupported("[vendor_sum] this communicator has no library that adds floating-point numbers");
 }
 
 std::unique_ptr<DeviceCommunicator> make_self_device_communicator() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/runtime/device.h"
+#include "kernels/tensor/element_type.h"
 
 namespace terngrad {
 
@@ -26,9 +27,10 @@ struct DeviceGather {
 
 /// A group of processes or threads ("ranks") with one device each. Every rank must call the same operations in the same
 /// order. All memory is on the stream's device; operations are submitted to the stream and may run after the call
-/// returns, so memory must stay valid until then. They move bytes and combine integers, so their results do not depend
-/// on the order of execution (contracts B1, B2). Errors: InvalidArgument if the call is wrong on this rank, before
-/// anything is submitted; CommunicationError if the transport failed, which leaves the group unusable.
+/// returns, so memory must stay valid until then. Except for vendor_sum they move bytes and combine integers, so their
+/// results do not depend on the order of execution (contracts B1, B2). Errors: InvalidArgument if the call is wrong on
+/// this rank, before anything is submitted; CommunicationError if the transport failed, which leaves the group
+/// unusable.
 class DeviceCommunicator {
  public:
   DeviceCommunicator() = default;
@@ -55,6 +57,8 @@ class DeviceCommunicator {
                   std::span<const ByteRange> from, Stream& stream);
   /// Copies rank `root`'s bytes to all ranks, in place. @throws InvalidArgument if there is no such rank
   void broadcast(std::span<std::uint8_t> bytes, int root, Stream& stream);
+  /// Element-wise sum over ranks, in place, by the all-reduce of the underlying library, as Communicator::vendor_sum.
+  void vendor_sum(const FloatSpan& values, Stream& stream);
 
   /// Rehearsal mode, until called with false: operations reach no other rank, and every rank seems to have the same
   /// data as this one. Data from others are a copy of this rank's, cut or padded with zeros; reductions leave values
@@ -79,6 +83,8 @@ class DeviceCommunicator {
   virtual void submit_all_to_all(const std::uint8_t* outgoing, std::span<const ByteRange> to, std::uint8_t* incoming,
                                  std::span<const ByteRange> from, Stream& stream) = 0;
   virtual void submit_broadcast(std::span<std::uint8_t> bytes, int root, Stream& stream) = 0;
+  /// @throws NotSupported if there is no such library, which is the default
+  virtual void submit_vendor_sum(const FloatSpan& values, Stream& stream);
 
  private:
   bool rehearses_ = false;

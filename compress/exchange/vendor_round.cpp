@@ -41,14 +41,12 @@ void require_vendor(const PartContext& context) {
   TERNGRAD_REQUIRE(context.options.owners == ShardOwners::kWorkers && context.options.update == nullptr &&
                        context.peers.group.num_servers == 0,
                    "[vendor] an all-reduce has no servers: leave out owners kServers, update and ranks that serve");
-  if (context.peers.device != nullptr)
-    TERNGRAD_THROW(NotSupported, "[vendor] adds gradients in host memory: copy them there and pass a WorkerGroup");
 }
 
 VendorRound::VendorRound(const Layout& layout, const PartContext& context, std::vector<int> numbers)
     : setup_(vendor_setup(layout, context, std::move(numbers))),
       type_(context.options.vendor_type.value()),
-      communicator_(context.peers.group.communicator),
+      peers_(context.peers),
       flags_(context.flags),
       sum_(layout.num_elements(), setup_.device),
       rounded_(type_ == ElementType::kFloat32 ? 0 : layout.num_elements(), setup_.device),
@@ -98,6 +96,8 @@ void VendorRound::add_local(std::span<const TensorTable> gradients, Stream& stre
                      .out = sum_.data() + tensor.first});
   }
   summer_.run(tasks, stream);
+  if (type_ == ElementType::kBfloat16) encode_bfloat16(sum_.span(), rounded_.span(), stream);
+  if (type_ == ElementType::kFloat16) encode_float16(sum_.span(), rounded_.span(), stream);
 }
 
 void VendorRound::write_mean(const TensorTable& mean, Stream& stream) {
@@ -114,16 +114,22 @@ void VendorRound::write_mean(const TensorTable& mean, Stream& stream) {
       mean, {.report = flags_.means(), .skip = flags_.skip_flag(), .stop_latched = flags_.stop_latched()}, stream);
 }
 
+void VendorRound::add_ranks(Stream& stream) {
+  if (peers_.device != nullptr) {
+    peers_.device->vendor_sum(travelling_, stream);
+  } else {
+    peers_.group.communicator->vendor_sum(travelling_);
+  }
+}
+
 void VendorRound::run(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& /*step*/,
                       Stream& stream, PartClock& clock) {
   require_tables(gradients, mean, setup_.workers);
   last_.clear();
   clock.start(stream);
   add_local(gradients, stream);
-  if (type_ == ElementType::kBfloat16) encode_bfloat16(sum_.span(), rounded_.span(), stream);
-  if (type_ == ElementType::kFloat16) encode_float16(sum_.span(), rounded_.span(), stream);
   clock.lap(&ExchangeReport::encode_seconds, stream);
-  communicator_->vendor_sum(travelling_);
+  add_ranks(stream);
   clock.lap(&ExchangeReport::wire_seconds, stream);
   write_mean(mean, stream);
   clock.lap(&ExchangeReport::decode_seconds, stream);

@@ -7,6 +7,7 @@
 #include "compress/codec/coder.h"
 #include "compress/exchange/mean_check.h"
 #include "compress/exchange/part_exchange.h"
+#include "compress/transport/exchange_peers.h"
 #include "kernels/codes/float_payload.h"
 #include "kernels/codes/tree_sum.h"
 #include "kernels/runtime/buffer.h"
@@ -15,19 +16,20 @@
 namespace terngrad {
 
 /// @throws InvalidArgument for OnNonfinite::kZero, since a sum does not tell whose tensor was not finite, for servers
-/// and for an update of shards; NotSupported for gradients on GPUs
+/// and for an update of shards
 void require_vendor(const PartContext& context);
 
 /// Uncompressed baseline. The gradients of the local workers are added (in the order of aggregate_tree), scaled by
-/// fl(1 / N), rounded to the element type, and summed over ranks by Communicator::vendor_sum. The library determines
-/// the order and rounding of that sum, so results may depend on the number of processes, and neither contract B2 nor B3
-/// holds. NaN and infinity are found in the mean, so an error names the tensor but not the worker.
+/// fl(1 / N), rounded to the element type, and summed over ranks by vendor_sum: by MPI, or on GPUs by NCCL. The library
+/// determines the order and rounding of that sum, so results may depend on the number of ranks and on the parts that a
+/// step is exchanged in, and neither contract B2 nor B3 holds. NaN and infinity are found in the mean, so an error
+/// names the tensor but not the worker.
 ///
 /// The report counts the bytes of an all-reduce by shards between the N workers (all_reduce_bytes), whatever the number
 /// of processes; the library's own algorithms move as much for gradients that are not small.
 class VendorRound final : public PartExchange {
  public:
-  /// @param context  its options have a vendor_type. @throws InvalidArgument and NotSupported as require_vendor
+  /// @param context  its options have a vendor_type. @throws InvalidArgument as require_vendor
   VendorRound(const Layout& layout, const PartContext& context, std::vector<int> numbers);
 
   void run(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step, Stream& stream,
@@ -41,7 +43,9 @@ class VendorRound final : public PartExchange {
   std::vector<const Round*> rounds() const override { return {}; }
 
  private:
+  /// Writes the scaled sum of the local workers to `travelling_`.
   void add_local(std::span<const TensorTable> gradients, Stream& stream);
+  void add_ranks(Stream& stream);
   void write_mean(const TensorTable& mean, Stream& stream);
   /// A tensor that is not empty, and its place among all tensors without gaps.
   struct Tensor {
@@ -53,7 +57,7 @@ class VendorRound final : public PartExchange {
   CoderSetup setup_;
   std::vector<Tensor> tensors_;
   ElementType type_;
-  std::shared_ptr<Communicator> communicator_;
+  ExchangePeers peers_;
   NonfiniteFlags& flags_;
   Buffer<float> sum_;                   // all tensors without gaps
   Buffer<std::uint16_t> rounded_;       // sum_ rounded, if 16-bit elements travel

@@ -12,6 +12,13 @@ namespace terngrad {
 /// IEEE 754 binary32; its upper half (kernels/tensor/bfloat16.h); IEEE 754 binary16 (kernels/tensor/float16.h).
 enum class ElementType : std::uint8_t { kFloat32, kBfloat16, kFloat16 };
 
+/// Mutable array of elements of a type.
+struct FloatSpan {
+  void* values = nullptr;  // [count], aligned to their size
+  std::int64_t count = 0;
+  ElementType type = ElementType::kFloat32;
+};
+
 /// Size of an element in bytes: 4 or 2.
 std::size_t element_bytes(ElementType type);
 /// "fp32", "bf16" or "fp16".

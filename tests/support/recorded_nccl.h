@@ -99,7 +99,8 @@ class RecordedNccl final : public NcclApi {
   std::string where(void* on) const { return on == stream && on != nullptr ? " stream" : " ANOTHER STREAM"; }
   std::string of(Handle handle) const { return " as " + std::to_string(static_cast<const char*>(handle) - handles_); }
   static std::string text(Type type) {
-    return type == Type::kUint8 ? "uint8" : type == Type::kUint32 ? "uint32" : "uint64";
+    constexpr const char* kNames[] = {"uint8", "uint32", "uint64", "float16", "bfloat16", "float32"};
+    return kNames[static_cast<int>(type)];
   }
   char handles_[8] = {};
 };

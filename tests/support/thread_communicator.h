@@ -63,6 +63,33 @@ class Meeting {
   std::vector<void*> places_;
 };
 
+/// Element-wise sum of arrays in host memory, in float32, with one final rounding.
+class FloatSum {
+ public:
+  explicit FloatSum(const FloatSpan& shape)
+      : FloatSum(shape.type, std::vector<float>(static_cast<std::size_t>(shape.count))) {}
+  FloatSum(ElementType type, std::vector<float> first) : type_(type), sum_(std::move(first)) {}
+  const std::vector<float>& values() const { return sum_; }
+  void add(const void* values) {
+    std::vector<float> summand(sum_.size());
+    widen(values, type_, summand, stream_);
+    for (std::size_t i = 0; i < sum_.size(); ++i) sum_[i] += summand[i];
+  }
+  void write(void* out) {
+    if (type_ == ElementType::kFloat32) {
+      std::copy(sum_.begin(), sum_.end(), static_cast<float*>(out));
+      return;
+    }
+    const std::span<std::uint16_t> narrow(static_cast<std::uint16_t*>(out), sum_.size());
+    (type_ == ElementType::kBfloat16 ? encode_bfloat16 : encode_float16)(sum_, narrow, stream_);
+  }
+
+ private:
+  Stream stream_{Device::cpu(), 1};
+  ElementType type_;
+  std::vector<float> sum_;
+};
+
 class ThreadCommunicator final : public Communicator {
  public:
   ThreadCommunicator(std::shared_ptr<Meeting> meeting, int rank) : meeting_(std::move(meeting)), rank_(rank) {}
@@ -91,21 +118,10 @@ class ThreadCommunicator final : public Communicator {
   }
   void barrier() override { meeting_->wait(timeout_seconds_); }
   void set_timeout(double seconds) override { timeout_seconds_ = seconds; }
-  /// Sums in order of ranks, in float32, with one final rounding.
   void vendor_sum(const FloatSpan& values) override {
-    Stream stream(Device::cpu(), 1);
-    std::vector<float> sum(static_cast<std::size_t>(values.count));
-    exchange(values.values, [&](int, void* theirs) {
-      std::vector<float> summand(sum.size());
-      widen(theirs, values.type, summand, stream);
-      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += summand[i];
-    });
-    if (values.type == ElementType::kFloat32) {
-      std::copy(sum.begin(), sum.end(), static_cast<float*>(values.values));
-      return;
-    }
-    const std::span<std::uint16_t> out(static_cast<std::uint16_t*>(values.values), sum.size());
-    (values.type == ElementType::kBfloat16 ? encode_bfloat16 : encode_float16)(sum, out, stream);
+    FloatSum sum(values);
+    exchange(values.values, [&](int, void* theirs) { sum.add(theirs); });
+    sum.write(values.values);
   }
 
  private:

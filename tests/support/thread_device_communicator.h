@@ -55,6 +55,20 @@ class ThreadDeviceCommunicator final : public DeviceCommunicator {
     });
   }
 
+  void submit_vendor_sum(const FloatSpan& values, Stream& stream) override {
+    const auto num_bytes = static_cast<std::int64_t>(element_bytes(values.type)) * values.count;
+    std::vector<std::uint8_t> host(static_cast<std::size_t>(num_bytes));
+    FloatSum sum(values);
+    exchange(static_cast<std::uint8_t*>(values.values), stream, [&](int, std::uint8_t* theirs) {
+      move_bytes(theirs, host.data(), num_bytes, stream);
+      stream.synchronize();
+      sum.add(host.data());
+    });
+    sum.write(host.data());
+    move_bytes(host.data(), static_cast<std::uint8_t*>(values.values), num_bytes, stream);
+    stream.synchronize();
+  }
+
  private:
   struct Outgoing {
     const std::uint8_t* bytes;

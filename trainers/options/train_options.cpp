@@ -72,7 +72,7 @@ TrainStrategy TrainOptions::chosen_strategy() const {
 bool TrainOptions::exchanges_on_host() const {
   const bool servers_do_more =
       strategy == TrainStrategy::kParameterServers && (num_servers > 0 || pull == Pull::kParameters);
-  return is_async(*this) || servers_do_more || exchange == TrainExchange::kVendor;
+  return is_async(*this) || servers_do_more;
 }
 
 bool TrainOptions::encodes_gradients() const {
@@ -90,7 +90,6 @@ bool host_waits_for_sizes(const TrainOptions& o) {
 std::string buckets_unsupported_reason(const TrainOptions& o) {
   if (o.chosen_strategy() == TrainStrategy::kSimple) return "--strategy replicated: simple exchanges nothing";
   if (is_async(o)) return "--strategy replicated or ps: async pushes whole gradients";
-  if (o.exchange == TrainExchange::kVendor) return "an --exchange other than vendor, which takes the whole gradient";
   if (!std::ranges::all_of(chosen_codecs(o), [](const ChosenCodec& c) { return c.codec->traits().per_tensor; })) {
     return "another --scaler_scope than model, whose scaler takes all tensors";
   }

@@ -131,7 +131,7 @@ struct TrainOptions {
   /// True if servers update the parameters and send these instead of the mean gradient.
   bool pulls_parameters() const { return strategy == TrainStrategy::kParameterServers && pull == Pull::kParameters; }
   /// True if gradients are encoded, exchanged and applied in host memory even if GPUs compute them: with asynchronous
-  /// servers, servers that update parameters or are separate processes, and MPI's own all-reduce.
+  /// servers, and with servers that update parameters or are separate processes.
   bool exchanges_on_host() const;
   /// False if gradients are applied as they are, by one worker or as the sum that the communication library makes.
   bool encodes_gradients() const;

@@ -93,8 +93,7 @@ void declare_worker_options(OptionSet& options, TrainOptions& o) {
       options, "exchange", &o.exchange,
       "how messages travel; the result has the same bits with each. auto: the one that moves the fewest bytes over "
       "a worker's link; it may add codes up on the way, which no --ternary_format shortens. vendor: the baseline, "
-      "an "
-      "all-reduce of the library between processes, with bits of its own")
+      "the all-reduce of MPI, or between GPUs of NCCL, whose sum also depends on processes and --bucket_mb")
       .identity({.value = [&o] { return o.exchange == TrainExchange::kVendor ? word_of(o.exchange) : kAnyExchange; }})
       .needs(exchanging_strategy(o))
       .needs("--num_nodes 2 or more: one worker shares and sends nothing",
@@ -120,7 +119,8 @@ void declare_worker_options(OptionSet& options, TrainOptions& o) {
              "on NaN or infinity in a gradient or their mean: stop, skip the step, or count it as zero")
       .identity({.is_same = [](const std::string&, const std::string& recorded) { return recorded == "stop"; }});
   add_choice(options, "overlap", &o.overlap,
-             "exchange gradients of some tensors while others are still being computed (the result has the same bits); "
+             "exchange gradients of some tensors while others are still being computed (same bits, except with "
+             "--exchange vendor); "
              "auto: with several processes or GPUs")
       .role(OptionRole::kSpeed)
       .needs(

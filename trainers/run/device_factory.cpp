@@ -70,8 +70,7 @@ DeviceSetup make_device_setup(const TrainOptions& o, const TrainDevices& choice,
     parts.replicas.push_back(make_device_replica(o, choice, place, dataset, options));
   }
   DeviceReplica& chief = *parts.replicas[0];
-  setup.plan_fingerprint =
-      o.chosen_strategy() == TrainStrategy::kSimple ? chief.net().layout().fingerprint() : chief.plan_fingerprint();
+  setup.plan_fingerprint = o.encodes_gradients() ? chief.plan_fingerprint() : chief.net().layout().fingerprint();
   setup.notes = chief.net().notes();
   if (chief.examples_placement() == ExamplesPlacement::kStreamed) {
     setup.notes.emplace_back("examples are prepared by the CPU and uploaded step by step");

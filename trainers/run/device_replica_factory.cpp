@@ -14,16 +14,16 @@
 #include "trainers/loop/device_replica.h"
 #include "trainers/loop/trainer_options.h"
 #include "trainers/optim/gradient_transform.h"
-#include "trainers/options/compression_option_checks.h"
 #include "trainers/options/gradient_handling.h"
 #include "trainers/options/train_devices.h"
 #include "trainers/options/train_options.h"
+#include "trainers/run/exchange_factory.h"
 
 namespace terngrad {
 namespace {
 
-/// Creates the exchange of compressed steps, and that of floating steps if there are any, and their buckets.
-void make_exchanges(const TrainOptions& o, const WorkerRange& workers, bool overlaps, DeviceReplicaParts& parts) {
+/// Creates the exchanges and their buckets.
+void add_exchanges(const TrainOptions& o, const WorkerRange& workers, bool overlaps, DeviceReplicaParts& parts) {
   const Stream& stream = parts.net->stream();
   const Layout& layout = parts.net->layout();
   // Without overlap buckets would only add launches to a step.
@@ -31,14 +31,8 @@ void make_exchanges(const TrainOptions& o, const WorkerRange& workers, bool over
   parts.buckets = exchange_buckets(o, layout, parts.net->gradient_order(),
                                    is_alone ? std::numeric_limits<double>::infinity() : kDefaultBucketMb);
   if (overlaps) parts.fork = std::make_shared<StreamFork>(stream, 1);
-  const auto add = [&](const CompressedAllReduceOptions& options, const std::string& memory) {
-    parts.exchanges.push_back(std::make_unique<CompressedAllReduce>(layout, ExchangePeers{workers, parts.communicator},
-                                                                    options, overlaps ? parts.fork->branch(0) : stream,
-                                                                    parse_memory(memory)));
-  };
-  add(exchange_options(o, o.seed, 1), memory_spec(o));
-  check_codec_plan(o, parts.exchanges[0]->plan());
-  if (o.has_floating_steps()) add(floating_exchange_options(o, o.seed, 1), "none");
+  parts.exchanges =
+      make_exchanges(o, layout, {workers, parts.communicator}, overlaps ? parts.fork->branch(0) : stream, o.seed);
 }
 
 /// Maximum number of steps in a burst, such that a ring with the batches of two bursts fits kMaxRingBytes.
@@ -70,7 +64,7 @@ std::unique_ptr<DeviceReplica> make_device_replica(const TrainOptions& o, const 
   parts.examples = make_device_examples(dataset, examples, max_burst(*dataset, place.workers, options), stream);
   const Layout& layout = parts.net->layout();
   parts.communicator = place.communicator;
-  make_exchanges(o, place.workers, options.overlap, parts);
+  add_exchanges(o, place.workers, options.overlap, parts);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, layout.flat_elements(), stream.device());
   parts.transforms = make_transforms(o, *parts.net, parts.num_workers, stream.device());
   parts.mean_factor = options.mean_factor;

@@ -42,23 +42,33 @@ std::unique_ptr<ServedParameters> make_served_parameters(const TrainOptions& o, 
   return std::make_unique<ServedParameters>(net.layout(), workers, served);
 }
 
+std::vector<std::unique_ptr<CompressedAllReduce>> make_exchanges(const TrainOptions& o, const Layout& layout,
+                                                                 const ExchangePeers& peers, const Stream& stream,
+                                                                 std::uint64_t run_id, ShardUpdate* update) {
+  std::vector<std::unique_ptr<CompressedAllReduce>> exchanges;
+  const auto add = [&](CompressedAllReduceOptions options, const std::string& memory) {
+    options.update = update;
+    exchanges.push_back(std::make_unique<CompressedAllReduce>(layout, peers, options, stream, parse_memory(memory)));
+  };
+  add(exchange_options(o, run_id, num_threads(o)), o.encodes_gradients() ? memory_spec(o) : "none");
+  if (o.encodes_gradients()) check_codec_plan(o, exchanges[0]->plan());
+  if (o.has_floating_steps()) add(floating_exchange_options(o, run_id, num_threads(o)), "none");
+  return exchanges;
+}
+
 std::uint64_t add_host_exchanges(const TrainOptions& o, const HostExchangeContext& context, TrainerParts& parts) {
   const Layout& layout = parts.net->layout();
   const WorkerGroup group = with_dump(parts.workers, context.dump);
   parts.buckets = exchange_buckets(o, layout, parts.net->gradient_order());
   parts.exchange_of = exchange_of_steps(o, context.num_examples);
-  const auto add = [&](CompressedAllReduceOptions options, const std::string& memory) {
-    options.update = parts.served.get();
-    parts.exchanges.push_back(std::make_unique<CompressedAllReduce>(layout, group, options, parse_memory(memory)));
-    // Now rather than in the first step, for its memory and what it refuses.
-    for (const std::vector<int>& bucket : parts.buckets) parts.exchanges.back()->part(bucket);
-    if (context.dump != nullptr) context.dump->add_layouts(*parts.exchanges.back(), parts.buckets);
-  };
   try {
-    const CompressedAllReduceOptions options = exchange_options(o, context.run_id, num_threads(o));
-    if (o.encodes_gradients()) check_codec_plan(o, {layout, with_workers(options.codecs, group.num_workers)});
-    add(options, o.encodes_gradients() ? memory_spec(o) : "none");
-    if (o.has_floating_steps()) add(floating_exchange_options(o, context.run_id, num_threads(o)), "none");
+    parts.exchanges =
+        make_exchanges(o, layout, group, Stream(Device::cpu(), num_threads(o)), context.run_id, parts.served.get());
+    for (const auto& exchange : parts.exchanges) {
+      // Now rather than in the first step, for its memory and what it refuses.
+      for (const std::vector<int>& bucket : parts.buckets) exchange->part(bucket);
+      if (context.dump != nullptr) context.dump->add_layouts(*exchange, parts.buckets);
+    }
   } catch (const InvalidArgument& error) {
     throw UsageError(error.what());
   }

@@ -29,6 +29,12 @@ ncclDataType_t native(NcclApi::Type type) {
       return ncclUint32;
     case NcclApi::Type::kUint64:
       return ncclUint64;
+    case NcclApi::Type::kFloat16:
+      return ncclFloat16;
+    case NcclApi::Type::kBfloat16:
+      return ncclBfloat16;
+    case NcclApi::Type::kFloat32:
+      return ncclFloat32;
   }
   TERNGRAD_THROW(InvalidArgument, "[nccl] unknown type ", static_cast<int>(type));
 }

@@ -24,7 +24,7 @@ class NcclApi {
   using Result = int;    // ncclResult_t
   static constexpr Result kSuccess = 0;
   static constexpr Result kInProgress = 7;
-  enum class Type { kUint8, kUint32, kUint64 };
+  enum class Type { kUint8, kUint32, kUint64, kFloat16, kBfloat16, kFloat32 };
   enum class Reduction { kSum, kMax };
 
   NcclApi() = default;

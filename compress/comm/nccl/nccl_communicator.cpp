@@ -49,6 +49,18 @@ bool are_equal_and_touch(std::span<const ByteRange> parts) {
 
 std::size_t bytes_of(const ByteRange& range) { return static_cast<std::size_t>(range.count); }
 
+Type type_of(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat32:
+      return Type::kFloat32;
+    case ElementType::kBfloat16:
+      return Type::kBfloat16;
+    case ElementType::kFloat16:
+      return Type::kFloat16;
+  }
+  TERNGRAD_THROW(InvalidArgument, "[nccl] unknown element type ", static_cast<int>(type));
+}
+
 /// Indices of the GPUs. @throws InvalidArgument unless they are at least one, and all different
 std::vector<int> indices_of(std::span<const Device> devices) {
   TERNGRAD_REQUIRE(!devices.empty(), "[nccl] a group needs at least one GPU");
@@ -200,6 +212,13 @@ void NcclCommunicator::submit_broadcast(std::span<std::uint8_t> bytes, int root,
   submit_group("broadcast", stream, [&] {
     return api().broadcast(bytes.data(), bytes.data(), bytes.size(), Type::kUint8, root, handle_.get(),
                            stream.native());
+  });
+}
+
+void NcclCommunicator::submit_vendor_sum(const FloatSpan& values, Stream& stream) {
+  submit_group("vendor_sum", stream, [&] {
+    return api().all_reduce(values.values, values.values, static_cast<std::size_t>(values.count), type_of(values.type),
+                            NcclApi::Reduction::kSum, handle_.get(), stream.native());
   });
 }
 

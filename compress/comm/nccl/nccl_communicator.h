@@ -66,6 +66,7 @@ class NcclCommunicator final : public DeviceCommunicator {
   void submit_all_to_all(const std::uint8_t* outgoing, std::span<const ByteRange> to, std::uint8_t* incoming,
                          std::span<const ByteRange> from, Stream& stream) override;
   void submit_broadcast(std::span<std::uint8_t> bytes, int root, Stream& stream) override;
+  void submit_vendor_sum(const FloatSpan& values, Stream& stream) override;
 
  private:
   using Group = std::vector<std::unique_ptr<NcclCommunicator>>;

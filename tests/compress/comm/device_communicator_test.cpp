@@ -114,6 +114,24 @@ TEST_P(EveryDeviceCommunicator, AddsAndComparesIntegersExactly) {
   });
 }
 
+TEST_P(EveryDeviceCommunicator, AddsFloatsOfEveryType) {
+  for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16, ElementType::kFloat16}) {
+    run_group(GetParam(), [&](DeviceCommunicator& c, Stream& stream) {
+      // Small integers have exact sums in every order and type.
+      const std::vector<float> values = {static_cast<float>(c.rank()), -1, 3};
+      Bytes bytes(values.size() * element_bytes(type));
+      testing::FloatSum(type, values).write(bytes.data());
+      Buffer<std::uint8_t> there = to_device<std::uint8_t>(bytes, stream);
+      c.vendor_sum({there.data(), 3, type}, stream);
+      bytes = to_host<std::uint8_t>(there.span(), stream);
+      testing::FloatSum sum(type, std::vector<float>(values.size()));
+      sum.add(bytes.data());
+      const auto n = static_cast<float>(c.size());
+      EXPECT_EQ(sum.values(), (std::vector<float>{n * (n - 1) / 2, -n, 3 * n})) << element_type_name(type);
+    });
+  }
+}
+
 TEST_P(EveryDeviceCommunicator, SendsEachRankItsPart) {
   run_group(GetParam(), [&](DeviceCommunicator& c, Stream& stream) {
     std::vector<std::int64_t> to_counts;
@@ -154,6 +172,7 @@ TEST_P(EveryDeviceCommunicator, TakesNothingAtAll) {
     EXPECT_NO_THROW(c.all_reduce_max({}, stream));
     EXPECT_NO_THROW(c.all_to_all(nullptr, none, nullptr, none, stream));
     EXPECT_NO_THROW(c.broadcast({}, 0, stream));
+    EXPECT_NO_THROW(c.vendor_sum({}, stream));
   });
 }
 
@@ -213,6 +232,9 @@ TEST(RehearsedDeviceCommunicator, ReachesNoOtherRank) {
   c.all_reduce_sum(sums, stream);
   c.all_reduce_max(maxima, stream);
   c.broadcast(buffer, 0, stream);
+  float number = 2;
+  c.vendor_sum({&number, 1, ElementType::kFloat32}, stream);
+  EXPECT_EQ(number, 2);
   EXPECT_EQ(sums[0], 3u);
   EXPECT_EQ(maxima[0], 4u);
   EXPECT_EQ(buffer, (Bytes{1, 1, 2, 1, 2, 0, 0}));

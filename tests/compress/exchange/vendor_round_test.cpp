@@ -15,6 +15,7 @@
 #include "kernels/tensor/float16.h"
 #include "support/exchanges.h"
 #include "support/thread_communicator.h"
+#include "support/thread_device_communicator.h"
 
 namespace terngrad::vendor_round_test {
 namespace {
@@ -49,14 +50,28 @@ CompressedAllReduceOptions vendor(ElementType type, OnNonfinite on_nonfinite = O
   return options;
 }
 
+/// Runs body(peers) on ranks in host memory, then on ranks with a DeviceCommunicator.
+template <class Body>
+void run_both(int num_workers, int size, const Body& body) {
+  const auto in_host_memory = run_ranks(size, [&](const std::shared_ptr<Communicator>& communicator) {
+    body(ExchangePeers(make_worker_group(num_workers, communicator)));
+  });
+  const auto on_device = testing::run_device_ranks(size, [&](const std::shared_ptr<DeviceCommunicator>& communicator) {
+    body(ExchangePeers(worker_range(num_workers, communicator->rank(), size), communicator));
+  });
+  for (const auto* const errors : {&in_host_memory, &on_device}) {
+    for (const auto& error : *errors) EXPECT_FALSE(error);
+  }
+}
+
 TEST(VendorRound, GivesTheMeanToEveryRank) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, kNumWorkers);
   for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16, ElementType::kFloat16}) {
     for (const int size : {1, 2, 3, 5}) {
-      const auto errors = run_ranks(size, [&](const std::shared_ptr<Communicator>& communicator) {
-        const WorkerGroup group = make_worker_group(kNumWorkers, communicator);
-        CompressedAllReduce exchange(layout, group, vendor(type));
+      run_both(kNumWorkers, size, [&](const ExchangePeers& peers) {
+        const WorkerGroup& group = peers.group;
+        CompressedAllReduce exchange(layout, peers, vendor(type));
         Tensors mean = blank_tensors(layout);
         const auto gradients = tables(workers, group.first_local_worker, group.num_local_workers);
         for (int step = 0; step < 2; ++step) {  // the second time with used buffers
@@ -83,7 +98,6 @@ TEST(VendorRound, GivesTheMeanToEveryRank) {
           }
         }
       });
-      for (const auto& error : errors) EXPECT_FALSE(error);
     }
   }
 }
@@ -110,16 +124,16 @@ TEST(VendorRound, FindsWhatIsNotFiniteInTheMean) {
   for (const bool skips : {false, true}) {
     std::mutex mutex;
     int met = 0;
-    run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
+    run_both(2, 2, [&](const ExchangePeers& peers) {
+      const int rank = peers.group.first_local_worker;
       std::vector<Tensors> workers = worker_gradients(layout, 2);
-      if (communicator->rank() == 1) workers[1].values[3].back() = std::numeric_limits<float>::quiet_NaN();
-      const WorkerGroup group = make_worker_group(2, communicator);
-      CompressedAllReduce exchange(layout, group,
+      if (rank == 1) workers[1].values[3].back() = std::numeric_limits<float>::quiet_NaN();
+      CompressedAllReduce exchange(layout, peers,
                                    vendor(ElementType::kFloat32, skips ? OnNonfinite::kSkip : OnNonfinite::kStop));
       Tensors mean = blank_tensors(layout);
       std::string message;
       try {
-        const ExchangeReport report = exchange.exchange(tables(workers, communicator->rank(), 1), mean.table, 12);
+        const ExchangeReport report = exchange.exchange(tables(workers, rank, 1), mean.table, 12);
         EXPECT_TRUE(skips && report.skipped);
         message = report.nonfinite;
         std::vector<float> out(7);
@@ -132,7 +146,7 @@ TEST(VendorRound, FindsWhatIsNotFiniteInTheMean) {
       EXPECT_THAT(message, AllOf(HasSubstr("step 12"), HasSubstr("fc/weights")));
       ++met;
     });
-    EXPECT_EQ(met, 2);
+    EXPECT_EQ(met, 4);
   }
 }
 
@@ -140,26 +154,23 @@ TEST(VendorRound, ScalesBeforeItRounds) {
   // The sum of the gradients overflows float16, their mean does not.
   Layout layout;
   layout.add("w", {1});
-  const auto errors = run_ranks(2, [&](const std::shared_ptr<Communicator>& communicator) {
+  run_both(2, 2, [&](const ExchangePeers& peers) {
     std::vector<Tensors> workers = worker_gradients(layout, 2);
     for (Tensors& worker : workers) worker.values[0][0] = 60000;
-    CompressedAllReduce exchange(layout, make_worker_group(2, communicator), vendor(ElementType::kFloat16));
+    CompressedAllReduce exchange(layout, peers, vendor(ElementType::kFloat16));
     Tensors mean = blank_tensors(layout);
-    exchange.exchange(tables(workers, communicator->rank(), 1), mean.table, 0);
+    exchange.exchange(tables(workers, peers.group.first_local_worker, 1), mean.table, 0);
     EXPECT_NEAR(mean.values[0][0], 60000, 32);
   });
-  for (const auto& error : errors) EXPECT_FALSE(error);
 }
 
-TEST(VendorRound, RefusesToCountAsZeroAndServersAndGpus) {
+TEST(VendorRound, RefusesToCountAsZeroServersAndMemories) {
   const auto alone = make_worker_group(1, make_self_communicator());
   EXPECT_THROW(CompressedAllReduce(mixed_layout(), alone, vendor(ElementType::kFloat32, OnNonfinite::kZero)),
                InvalidArgument);
   const auto meeting = std::make_shared<testing::Meeting>(2);
   const auto served = make_worker_group(1, std::make_shared<testing::ThreadCommunicator>(meeting, 0), 1);
   EXPECT_THROW(CompressedAllReduce(mixed_layout(), served, vendor(ElementType::kFloat32)), InvalidArgument);
-  const ExchangePeers in_places(worker_range(1, 0, 1), make_self_device_communicator());
-  EXPECT_THROW(CompressedAllReduce(mixed_layout(), in_places, vendor(ElementType::kFloat32)), NotSupported);
   EXPECT_THROW(CompressedAllReduce(mixed_layout(), alone, vendor(ElementType::kFloat32), parse_memory("momentum")),
                InvalidArgument);
 }

@@ -46,13 +46,15 @@ class Gpus(SignalledTraining):
             self.assertIn("GPUs compute gradients, which are encoded, exchanged and applied by the CPU", result.stderr)
             self.assertEqual(self.checkpoint(name), self.checkpoint("alone"), name)
 
-    def test_the_librarys_all_reduce_serves_gradients_of_gpus(self):
+    def test_gpus_add_gradients_by_the_librarys_all_reduce(self):
         options = small(device="cuda", image_size=8, batch_size=8, num_nodes=4, benchmark_mode="true", max_steps=2, log_steps=2)
         self.trained(0, "alone", *options)
-        self.trained(2, "vendor", *options, "--exchange=vendor", env=on(1))
-        # The library sums in its own order, which changes the last digits.
-        for ours, of_library in zip(self.metrics("alone"), self.metrics("vendor"), strict=True):
-            self.assertAlmostEqual(ours["loss"], of_library["loss"], places=4)
+        for name, more in [("whole", ["--overlap=off", "--bucket_mb=100"]), ("buckets", ["--overlap=on", "--bucket_mb=0.1"])]:
+            result = self.trained(2, name, *options, "--exchange=vendor", *more, env=on(2))
+            self.assertNotIn("by the CPU", result.stderr)
+            # The library sums in its own order, which changes the last digits.
+            for ours, of_library in zip(self.metrics("alone"), self.metrics(name), strict=True):
+                self.assertAlmostEqual(ours["loss"], of_library["loss"], places=4)
 
     def test_processes_that_only_serve_need_no_gpu(self):
         self.trained(0, "alone", *self.options(max_steps=2))

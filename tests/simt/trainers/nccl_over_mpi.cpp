@@ -15,8 +15,20 @@
 namespace terngrad {
 namespace {
 
+/// MPI_DATATYPE_NULL for types of 16 bits, which MPI does not add.
 MPI_Datatype native(NcclApi::Type type) {
-  return type == NcclApi::Type::kUint8 ? MPI_UINT8_T : type == NcclApi::Type::kUint32 ? MPI_UINT32_T : MPI_UINT64_T;
+  switch (type) {
+    case NcclApi::Type::kUint8:
+      return MPI_UINT8_T;
+    case NcclApi::Type::kUint32:
+      return MPI_UINT32_T;
+    case NcclApi::Type::kUint64:
+      return MPI_UINT64_T;
+    case NcclApi::Type::kFloat32:
+      return MPI_FLOAT;
+    default:
+      return MPI_DATATYPE_NULL;
+  }
 }
 
 /// Operations run when the stream does, in the emulation immediately: the host waits for them. If one does not finish
@@ -92,6 +104,7 @@ class NcclOverMpi final : public NcclApi {
   }
   Result all_reduce(const void*, void* receive, std::size_t count, Type type, Reduction reduction, Handle,
                     void* stream) override {
+    if (native(type) == MPI_DATATYPE_NULL) return kInvalidUsage;
     return add(stream, [=, this](MPI_Request* request) {
       MPI_Iallreduce(MPI_IN_PLACE, receive, static_cast<int>(count), native(type),
                      reduction == Reduction::kSum ? MPI_SUM : MPI_MAX, group_, request);

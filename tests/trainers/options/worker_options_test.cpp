@@ -22,8 +22,6 @@ TEST(WorkerOptions, OptionsWithoutEffectAreRefused) {
       {{"--pull", "parameters", "--num_nodes", "2"}, {"--pull", "--strategy ps"}},
       {{"--exchange", "all_gather"}, {"--exchange", "--strategy replicated"}},
       {{"--downlink_codec", "bf16"}, {"--downlink_codec", "--strategy replicated"}},
-      {{"--num_nodes", "2", "--exchange", "vendor", "--overlap", "on"}, {"--overlap on", "other than vendor"}},
-      {{"--num_nodes", "2", "--exchange", "vendor", "--bucket_mb", "1"}, {"--bucket_mb", "other than vendor"}},
       {{"--bucket_mb", "1"}, {"--bucket_mb", "--strategy replicated"}},
       {{"--overlap", "on"}, {"--overlap on", "--strategy replicated", "accepted here: auto"}},
       {{"--grad_bits", "1", "--scaler_scope", "model", "--bucket_mb", "1"}, {"--bucket_mb", "--scaler_scope"}},

@@ -151,6 +151,17 @@ TEST_F(CudaNcclCommunicator, ReducesIntegersInPlace) {
                           "all_reduce +64 in place 3 uint32 max as 1 stream", "group_end"));
 }
 
+TEST_F(CudaNcclCommunicator, AddsFloatsInPlace) {
+  EXPECT_THAT(calls_of([&](DeviceCommunicator& c) {
+                c.vendor_sum({bytes_.data() + 4, 5, ElementType::kFloat32}, *stream_);
+                c.vendor_sum({bytes_.data(), 6, ElementType::kBfloat16}, *stream_);
+                c.vendor_sum({bytes_.data(), 7, ElementType::kFloat16}, *stream_);
+              }),
+              ElementsAre("group_start", "all_reduce +4 in place 5 float32 sum as 1 stream", "group_end",  //
+                          "group_start", "all_reduce +0 in place 6 bfloat16 sum as 1 stream", "group_end",
+                          "group_start", "all_reduce +0 in place 7 float16 sum as 1 stream", "group_end"));
+}
+
 TEST_F(CudaNcclCommunicator, SendsAndReceivesInOneGroup) {
   const std::array<ByteRange, 3> to = {ByteRange{0, 4}, {10, 5}, {20, 0}};
   const std::array<ByteRange, 3> from = {ByteRange{100, 0}, {110, 5}, {120, 6}};
@@ -227,6 +238,10 @@ TEST_F(CudaNcclCommunicator, ReportsFailuresOfEveryOperation) {
        }},
       {"all_to_all",
        [&](DeviceCommunicator& c) { c.all_to_all(bytes_.data(), parts, bytes_.data() + 64, parts, *stream_); }},
+      {"vendor_sum",
+       [&](DeviceCommunicator& c) {
+         c.vendor_sum({sums, 1}, *stream_);
+       }},
       {"broadcast", [&](DeviceCommunicator& c) {
          c.broadcast({bytes_.data(), 1}, 0, *stream_);
        }}};

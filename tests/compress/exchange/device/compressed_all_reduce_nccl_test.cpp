@@ -32,6 +32,20 @@ Layout four_chunks() {
   return layout;
 }
 
+CompressedAllReduceOptions options_of(ExchangeAlgorithm algorithm, DownlinkCodec downlink_codec) {
+  CompressedAllReduceOptions options;
+  options.algorithm = algorithm;
+  options.downlink_codec = downlink_codec;
+  options.codecs.rules = {{"plain", "fp32"}};
+  return options;
+}
+
+CompressedAllReduceOptions vendor(ElementType type) {
+  CompressedAllReduceOptions options;
+  options.vendor_type = type;
+  return options;
+}
+
 /// The exchange of rank 1 of 3, with one of `num_workers` workers.
 struct RecordedExchange {
   Layout layout = four_chunks();
@@ -44,13 +58,10 @@ struct RecordedExchange {
   DeviceTensors mean{layout, testing::blank_tensors(layout), stream};
 
   RecordedExchange(int num_workers, ExchangeAlgorithm algorithm, DownlinkCodec downlink_codec)
-      : workers(worker_range(num_workers, 1, 3)) {
+      : RecordedExchange(num_workers, options_of(algorithm, downlink_codec)) {}
+  RecordedExchange(int num_workers, CompressedAllReduceOptions options) : workers(worker_range(num_workers, 1, 3)) {
     nccl.stream = stream.native();
     const auto communicator = std::make_shared<NcclCommunicator>(NcclUniqueId(), 1, 3, Device::cuda(), nccl);
-    CompressedAllReduceOptions options;
-    options.algorithm = algorithm;
-    options.downlink_codec = downlink_codec;
-    options.codecs.rules = {{"plain", "fp32"}};
     exchange = std::make_unique<CompressedAllReduce>(layout, ExchangePeers{workers, communicator}, options, stream);
     for (int w = 0; w < workers.num_local_workers; ++w) {
       gradients.emplace_back(layout, testing::gaussian_tensors(layout, static_cast<std::uint64_t>(w) + 1), stream);
@@ -134,20 +145,33 @@ TEST_F(CudaNcclExchange, RanksOfUnequallyManyWorkersBroadcast) {
                           "group_start", "broadcast 8192 root 1", "broadcast 496 root 2", "group_end"));
 }
 
+TEST_F(CudaNcclExchange, AddsAllTensorsAtOnceByTheLibrary) {
+  RecordedExchange added(5, vendor(ElementType::kBfloat16));
+  EXPECT_THAT(added.calls(), ElementsAre("group_start", "all_reduce 4340 bfloat16 sum", "group_end"));
+}
+
+/// Capture fails if the exchange allocates, copies from the host or waits.
+void expect_captured(RecordedExchange& recorded) {
+  const std::vector<std::string> calls = recorded.calls();
+  recorded.nccl.calls.clear();
+  const CapturedGraph graph(recorded.stream, [&] { recorded.submit(); });
+  EXPECT_EQ(recorded.nccl.calls.size(), calls.size());
+  EXPECT_NO_THROW(graph.launch(recorded.stream));
+  recorded.stream.synchronize();
+}
+
 TEST_F(CudaNcclExchange, CanBeCaptured) {
   for (const ExchangeAlgorithm algorithm :
        {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
     for (const DownlinkCodec codec :
          {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16, DownlinkCodec::kSums, DownlinkCodec::kTernary}) {
       RecordedExchange recorded(4, algorithm, codec);
-      const std::vector<std::string> calls = recorded.calls();
-      // Capture fails if the exchange allocates, copies from the host or waits.
-      recorded.nccl.calls.clear();
-      const CapturedGraph graph(recorded.stream, [&] { recorded.submit(); });
-      EXPECT_EQ(recorded.nccl.calls.size(), calls.size());
-      EXPECT_NO_THROW(graph.launch(recorded.stream));
-      recorded.stream.synchronize();
+      expect_captured(recorded);
     }
+  }
+  for (const ElementType type : {ElementType::kFloat32, ElementType::kBfloat16, ElementType::kFloat16}) {
+    RecordedExchange added(4, vendor(type));
+    expect_captured(added);
   }
 }
 
