@@ -81,12 +81,12 @@ if(TERNGRAD_NCCL STREQUAL "ON" AND NOT TERNGRAD_WITH_CUDA)
   message(FATAL_ERROR "TERNGRAD_NCCL=ON needs the CUDA backend, which is not built (TERNGRAD_CUDA=${TERNGRAD_CUDA}, "
                       "TERNGRAD_SANITIZE=${TERNGRAD_SANITIZE}): choose AUTO or OFF")
 elseif(TERNGRAD_WITH_CUDA AND NOT TERNGRAD_NCCL STREQUAL "OFF")
-  find_package(NCCL 2.13 QUIET)
+  find_package(NCCL 2.18 QUIET)
   if(NCCL_FOUND)
     set(TERNGRAD_WITH_NCCL ON)
     message(STATUS "NCCL ${NCCL_VERSION}: ${NCCL_LIBRARY}")
   elseif(TERNGRAD_NCCL STREQUAL "ON")
-    message(FATAL_ERROR "TERNGRAD_NCCL=ON but no NCCL 2.13 or later: install it beside the CUDA Toolkit, or set "
+    message(FATAL_ERROR "TERNGRAD_NCCL=ON but no NCCL 2.18 or later: install it beside the CUDA Toolkit, or set "
                         "NCCL_INCLUDE_DIR and NCCL_LIBRARY, or configure with -DTERNGRAD_NCCL=OFF")
   endif()
 endif()

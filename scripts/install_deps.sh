@@ -84,7 +84,7 @@ install_deps.sh: this system has no apt-get. Install these with its own package 
   for several processes and hosts, which are optional: Open MPI 4.1 or another MPI 3; for scripts/hosts/slow_link.sh iproute2 and
   iperf3, for scripts/hosts/run_hosts.sh OpenSSH
   GoogleTest with GoogleMock, Thrust, Google Benchmark, Python 3.10 or later; for scripts/download_data.sh curl
-  for GPUs, which are optional: CUDA Toolkit 12.4 or later, and between several of them NCCL 2.13 or later
+  for GPUs, which are optional: CUDA Toolkit 12.4 or later, and between several of them NCCL 2.18 or later
 TEXT
   exit 1
 fi

@@ -24,6 +24,7 @@ struct CoderSetup {
   WorkerRange workers = {};
   std::uint64_t seed = 1;
   bool drops_nonfinite_steps = true;  // else a worker's non-finite tensor counts as zeros
+  bool finds_nonfinite = true;        // else no tensor counts as non-finite, for codec fp32
   Device device = Device::cpu();
   std::vector<int> numbers = {};  // tensor indices for reports; empty: indices in the layout
 

@@ -5,6 +5,7 @@
 #include "compress/codecs/float_codecs.h"
 #include "kernels/codes/float_payload.h"
 #include "kernels/codes/tree_sum.h"
+#include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/statistics/scaler.h"
 
@@ -35,6 +36,7 @@ class FloatCoder final : public Coder {
   bool can_overflow() const override { return true; }
 
   void measure(std::span<const TensorTable> gradients, const DeviceStep&, Stream& stream) override {
+    if (!setup().finds_nonfinite) return fill_zero(local_rows(), stream);
     nonfinite_flags(plan_, gradients, FloatCodec::first_nonfinite(width_), local_rows(), stream);
   }
 

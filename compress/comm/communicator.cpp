@@ -25,6 +25,7 @@ class SelfCommunicator final : public Communicator {
     TERNGRAD_REQUIRE(root == 0, "[broadcast] root ", root, " is not in a group of 1");
   }
   void barrier() override {}
+  std::unique_ptr<Communicator> split(int) override { return make_self_communicator(); }
   void vendor_sum(const FloatSpan&) override {}
 };
 
@@ -32,6 +33,10 @@ class SelfCommunicator final : public Communicator {
 
 void Communicator::set_timeout(double seconds) {
   TERNGRAD_REQUIRE(seconds > 0, "[communicator] a limit must be above 0 seconds, got ", seconds);
+}
+
+std::unique_ptr<Communicator> Communicator::split(int) {
+  throw NotSupported("[communicator] these processes cannot be split into groups");
 }
 
 void Communicator::vendor_sum(const FloatSpan&) {

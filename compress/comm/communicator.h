@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -70,9 +71,15 @@ class Communicator {
   /// Tells ranks that wait for this one that it is busy between two operations, not lost. Call it repeatedly during
   /// work that may exceed their timeout. Does not wait; has no effect if waits have no timeout.
   virtual void send_heartbeat() {}
+  /// Calls `also` now and then while an operation of this rank waits for others: so it can tell ranks of another group,
+  /// who wait for it, that it is alive. No effect if waits have no timeout.
+  virtual void while_waiting(std::function<void()> /*also*/) {}
   /// Sets the timeout of all later operations: a rank that is waited for and stays silent longer has failed. No effect
   /// if the group has no timeouts. @throws InvalidArgument unless seconds > 0
   virtual void set_timeout(double seconds);
+  /// Splits the ranks into groups with equal `part`, in the order of their ranks here; a collective call.
+  /// @returns this rank's group. @throws NotSupported if the group cannot be split, which is the default
+  virtual std::unique_ptr<Communicator> split(int part);
   /// Element-wise sum over ranks, in place, by the all-reduce of the underlying library: a baseline for exchanges. The
   /// library determines order and rounding of the sum; 16-bit sums are rounded at each addition.
   /// @throws NotSupported if there is no such library, which is the default

@@ -100,6 +100,19 @@ void DeviceCommunicator::vendor_sum(const FloatSpan& values, Stream& stream) {
   if (!rehearses_ && values.count > 0) submit_vendor_sum(values, stream);
 }
 
+std::unique_ptr<DeviceCommunicator> DeviceCommunicator::split(std::span<const int> parts) {
+  TERNGRAD_REQUIRE(static_cast<int>(parts.size()) == size(), "[split] one part for each of ", size(), " ranks, got ",
+                   parts.size());
+  if (size() == 1) return make_self_device_communicator();
+  const auto own = static_cast<std::size_t>(rank());
+  return make_part(parts, static_cast<int>(std::ranges::count(parts.first(own), parts[own])),
+                   static_cast<int>(std::ranges::count(parts, parts[own])));
+}
+
+std::unique_ptr<DeviceCommunicator> DeviceCommunicator::make_part(std::span<const int>, int, int) {
+  throw NotSupported("[split] this communicator cannot be split into groups");
+}
+
 void DeviceCommunicator::submit_vendor_sum(const FloatSpan&, Stream&) {
   throw NotSupported("[vendor_sum] this communicator has no library that adds floating-point numbers");
 }

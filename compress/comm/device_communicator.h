@@ -60,6 +60,12 @@ class DeviceCommunicator {
   /// Element-wise sum over ranks, in place, by the all-reduce of the underlying library, as Communicator::vendor_sum.
   void vendor_sum(const FloatSpan& values, Stream& stream);
 
+  /// Splits the ranks into groups with equal part, in the order of their ranks here; every rank calls it, in a thread
+  /// of its own, and waits for the others. @param parts  [size()] part of each rank, the same on all ranks
+  /// @returns this rank's group
+  /// @throws InvalidArgument for another number of parts; NotSupported if the group cannot be split
+  std::unique_ptr<DeviceCommunicator> split(std::span<const int> parts);
+
   /// Rehearsal mode, until called with false: operations reach no other rank, and every rank seems to have the same
   /// data as this one. Data from others are a copy of this rank's, cut or padded with zeros; reductions leave values
   /// unchanged. So a step can run once before any operation between ranks, and allocate and load all that it needs: in
@@ -76,7 +82,7 @@ class DeviceCommunicator {
   virtual void abandon() noexcept {}
 
  protected:
-  // The operations, with checked arguments; not called if there are no bytes to move.
+  // The operations, with checked arguments; not called if there are no bytes to move, or one rank to split.
   virtual void submit_all_gather(std::span<const DeviceGather> gathers, Stream& stream) = 0;
   virtual void submit_all_reduce_sum(std::span<std::uint64_t> values, Stream& stream) = 0;
   virtual void submit_all_reduce_max(std::span<std::uint32_t> values, Stream& stream) = 0;
@@ -85,6 +91,8 @@ class DeviceCommunicator {
   virtual void submit_broadcast(std::span<std::uint8_t> bytes, int root, Stream& stream) = 0;
   /// @throws NotSupported if there is no such library, which is the default
   virtual void submit_vendor_sum(const FloatSpan& values, Stream& stream);
+  /// @param rank, size  of this rank's group. @throws NotSupported if the group cannot be split, which is the default
+  virtual std::unique_ptr<DeviceCommunicator> make_part(std::span<const int> parts, int rank, int size);
 
  private:
   bool rehearses_ = false;

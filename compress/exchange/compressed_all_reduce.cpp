@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compress/exchange/group_means.h"
 #include "compress/exchange/nonfinite.h"
 #include "compress/exchange/part_clock.h"
 #include "compress/exchange/round.h"
@@ -17,8 +18,9 @@ struct CompressedAllReduce::Part {
   std::vector<int> segments;
   Layout layout;
   std::unique_ptr<PartExchange> exchange;
+  std::unique_ptr<GroupMeans> groups;     // null if workers exchange their own gradients
   bool is_used = false;                   // in the current step
-  std::vector<TensorTable> encoded = {};  // compensated gradients of the current step, if workers have a memory
+  std::vector<TensorTable> encoded = {};  // gradients of the current step, if groups or a memory changed them
 };
 
 CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, const ExchangePeers& peers,
@@ -77,8 +79,13 @@ std::unique_ptr<CompressedAllReduce::Part> CompressedAllReduce::make_part(const 
   options.algorithm = algorithm_of_part(options_.algorithm, plan_, plan);
   std::unique_ptr<PartExchange> exchange =
       make_part_exchange(layout, std::move(plan), {peers_, options, stream_, *flags_, *factors_}, segments);
-  return std::make_unique<Part>(
-      Part{.segments = segments, .layout = std::move(layout), .exchange = std::move(exchange)});
+  auto part = std::make_unique<Part>(
+      Part{.segments = segments, .layout = std::move(layout), .exchange = std::move(exchange), .groups = nullptr});
+  if (has_groups()) {
+    part->groups =
+        std::make_unique<GroupMeans>(part->layout, PartContext{peers_, options_, stream_, *flags_, *factors_});
+  }
+  return part;
 }
 
 const Layout& CompressedAllReduce::layout_of(std::span<const int> segments) { return part_of(segments).layout; }
@@ -112,11 +119,18 @@ void CompressedAllReduce::require_step() const {
 
 void CompressedAllReduce::run(Part& part, std::span<const TensorTable> gradients, const TensorTable& mean,
                               PartClock& clock) {
-  if (memory_ == nullptr) return part.exchange->run(gradients, mean, step_, stream_, clock);
-  clock.start(stream_);
-  part.encoded = memory_->compensate(part.layout, part.segments, gradients, stream_);
-  clock.lap(&ExchangeReport::encode_seconds, stream_);
-  part.exchange->run(part.encoded, mean, step_, stream_, clock);
+  if (part.groups != nullptr) {
+    gradients = part.groups->reduce(gradients, step_, stream_, clock);
+    part.encoded.assign(gradients.begin(), gradients.end());
+  }
+  if (memory_ != nullptr) {
+    clock.start(stream_);
+    part.encoded = memory_->compensate(part.layout, part.segments, gradients, stream_);
+    clock.lap(&ExchangeReport::encode_seconds, stream_);
+    gradients = part.encoded;
+  }
+  part.exchange->run(gradients, mean, step_, stream_, clock);
+  if (part.groups != nullptr) part.groups->spread(mean, *flags_, stream_, clock);
 }
 
 ExchangeReport CompressedAllReduce::exchange(std::span<const int> segments, std::span<const TensorTable> gradients,
@@ -145,7 +159,7 @@ ExchangeReport CompressedAllReduce::exchange_part(std::span<const int> segments,
   report_ += report;
   if (is_on_cpu()) {
     // For the report of the part; finish applies the policy.
-    flags_->found(stream_).apply_policy(OnNonfinite::kZero, layout_, workers().num_workers, step_.step, report);
+    apply_policy(OnNonfinite::kZero, step_.step, report);
     flags_->add_on_cpu(before);
   }
   part.is_used = true;
@@ -187,8 +201,20 @@ ExchangeReport CompressedAllReduce::exchange(std::span<const TensorTable> gradie
 
 ExchangeReport CompressedAllReduce::report(std::uint64_t step) {
   ExchangeReport report = report_;
-  flags_->found(stream_).apply_policy(options_.on_nonfinite, layout_, workers().num_workers, step, report);
+  apply_policy(options_.on_nonfinite, step, report);
   return report;
+}
+
+void CompressedAllReduce::apply_policy(OnNonfinite policy, std::uint64_t step, ExchangeReport& report) {
+  flags_->found(stream_).apply_policy(policy, layout_, workers().num_workers, step, report,
+                                      has_groups() ? "group" : "worker");
+}
+
+void CompressedAllReduce::send_heartbeat() {
+  if (workers().communicator != nullptr) workers().communicator->send_heartbeat();
+  for (const WorkerGroup& group : peers_.members.groups) {
+    if (group.communicator != nullptr) group.communicator->send_heartbeat();
+  }
 }
 
 const std::uint32_t* CompressedAllReduce::skip() const { return flags_->skip(); }
@@ -208,7 +234,7 @@ float CompressedAllReduce::decode_local(int local_worker, int segment, std::span
 }
 
 std::span<const float> CompressedAllReduce::encoded(int local_worker, int segment) const {
-  if (memory_ == nullptr || !memory_->covers(segment)) return {};
+  if (!has_groups() && (memory_ == nullptr || !memory_->covers(segment))) return {};
   const Place& place = place_of(segment);
   TERNGRAD_REQUIRE(local_worker >= 0 && local_worker < workers().num_local_workers, "[exchange] no local worker ",
                    local_worker);

@@ -53,7 +53,9 @@ class WorkerMemory;
 class CompressedAllReduce {
  public:
   /// @param peers   the workers and what connects them: a WorkerGroup for gradients in host memory, or the workers of
-  ///                this rank and a DeviceCommunicator for gradients in the memory of the stream's device
+  ///                this rank and a DeviceCommunicator for gradients in the memory of the stream's device. With
+  ///                grouped_peers, groups of workers exchange the mean of their gradients as one worker each, which has
+  ///                the memory and draws of a worker
   /// @param stream  of the gradients' memory; default: the CPU with options.num_threads threads
   /// @param memory  of the workers; default: none
   /// @throws InvalidArgument for unsupported combinations, as require_supported and WorkerMemory do; what depends on
@@ -72,6 +74,7 @@ class CompressedAllReduce {
 
   const Layout& layout() const { return layout_; }
   const CodecPlan& plan() const { return plan_; }
+  /// The workers whose encoded gradients are exchanged; groups, if the peers have members.
   const WorkerGroup& workers() const { return peers_.group; }
   /// Indices of all tensors.
   std::span<const int> all_tensors() const { return all_; }
@@ -128,6 +131,8 @@ class CompressedAllReduce {
   /// [1] on the device, for StepScalars::skip: nonzero once a part of the step was not finite and the step is to be
   /// dropped. On a GPU, with OnNonfinite::kStop it then stays nonzero.
   const std::uint32_t* skip() const;
+  /// Communicator::send_heartbeat on every communicator of the exchange.
+  void send_heartbeat();
   /// Submits the start of a new run: clears the non-finite state of earlier steps.
   void forget_nonfinite();
 
@@ -139,8 +144,8 @@ class CompressedAllReduce {
   /// @throws InvalidArgument if local_worker or segment is out of range, out has another size, the tensor was not
   /// exchanged in the last step, or that step was skipped
   float decode_local(int local_worker, int segment, std::span<float> out);
-  /// The tensor that a local worker encoded in the last step: its gradient, compensated by the memory. On the stream's
-  /// device. Empty if no memory covers the tensor, so that the gradient itself was encoded.
+  /// The tensor that a local worker encoded in the last step: its gradient, or its group's mean, compensated by the
+  /// memory. On the stream's device. Empty if the gradient itself was encoded.
   /// @throws InvalidArgument as decode_local, except that a skipped step has it
   std::span<const float> encoded(int local_worker, int segment) const;
 
@@ -165,6 +170,8 @@ class CompressedAllReduce {
   std::unique_ptr<Part> make_part(const std::vector<int>& segments);
   void run(Part& part, std::span<const TensorTable> gradients, const TensorTable& mean, PartClock& clock);
   void require_step() const;
+  bool has_groups() const { return !peers_.members.groups.empty(); }
+  void apply_policy(OnNonfinite policy, std::uint64_t step, ExchangeReport& report);
   const Place& place_of(int segment) const;
   bool is_on_cpu() const { return stream_.device().is_cpu(); }
 

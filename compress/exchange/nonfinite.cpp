@@ -38,12 +38,12 @@ void NonfiniteTensors::add_gradient(int tensor, int worker, int num_workers) {
 void NonfiniteTensors::add_mean(int tensor) { add(one(tensor), means); }
 
 void NonfiniteTensors::apply_policy(OnNonfinite policy, const Layout& layout, int num_workers, std::uint64_t step,
-                                    ExchangeReport& report) const {
+                                    ExchangeReport& report, const char* sender) const {
   if (empty()) return;
   std::string text;
   if (gradients.count > 0) {
     const auto n = static_cast<std::uint64_t>(num_workers);
-    text = "tensor '" + layout.segment(static_cast<int>(gradients.first() / n)).name + "' of worker " +
+    text = "tensor '" + layout.segment(static_cast<int>(gradients.first() / n)).name + "' of " + sender + " " +
            std::to_string(gradients.first() % n) + kNonfiniteWords + and_more(gradients.count);
   }
   // The mean of gradients that drop the step adds no information.
@@ -86,6 +86,11 @@ bool NonfiniteFlags::is_dropped(Stream& stream) const {
   copy<std::uint32_t>(skip_.span(), std::span(skip), stream);
   stream.synchronize();
   return skip[0] != 0;
+}
+
+void NonfiniteFlags::share(const std::function<void(std::span<std::uint8_t>)>& send) {
+  send({reinterpret_cast<std::uint8_t*>(reports_.data()), reports_.span().size_bytes()});
+  send({reinterpret_cast<std::uint8_t*>(skip_.data()), skip_.span().size_bytes()});
 }
 
 void NonfiniteFlags::add_mean_on_cpu(std::uint32_t tensor) {

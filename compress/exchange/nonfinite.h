@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 
 #include "compress/exchange/on_nonfinite.h"
 #include "compress/route/exchange_report.h"
@@ -29,9 +31,10 @@ struct NonfiniteTensors {
   /// Applies `policy`: fills in `report.nonfinite`, which names the first tensor of the layout and its first worker,
   /// and `report.skipped`. Gradients that drop the step are reported in place of overflowing means.
   /// @param layout  of all tensors
+  /// @param sender  "worker", or "group" if groups exchange as workers
   /// @throws NonFiniteError with kStop if there is any non-finite tensor
   void apply_policy(OnNonfinite policy, const Layout& layout, int num_workers, std::uint64_t step,
-                    ExchangeReport& report) const;
+                    ExchangeReport& report, const char* sender = "worker") const;
 };
 
 /// NonfiniteTensors of the current step in the memory of a device, where kernels add to them, and a flag that drops the
@@ -63,6 +66,9 @@ class NonfiniteFlags {
   NonfiniteTensors found(Stream& stream) const;
   /// Waits for the stream. @returns true if the step is to be dropped
   bool is_dropped(Stream& stream) const;
+
+  /// Overwrites the state of this step by that of another rank. @param send  broadcasts bytes of the device's memory
+  void share(const std::function<void(std::span<std::uint8_t>)>& send);
 
   // In host memory, where results are there when a call returns:
   /// Number of tensors found so far; 0 on a GPU.

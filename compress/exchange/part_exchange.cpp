@@ -10,9 +10,27 @@
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
+namespace {
+
+/// The part of a rank for which another rank of its group exchanges.
+class AbsentExchange final : public PartExchange {
+ public:
+  void run(std::span<const TensorTable>, const TensorTable&, const DeviceStep&, Stream&, PartClock&) override {}
+  ExchangeBytes bytes() const override { return {}; }
+  float decode_local(int local_worker, int, std::span<float>, Stream&) override {
+    TERNGRAD_THROW(InvalidArgument, "[exchange] no local worker ", local_worker,
+                   ": another rank of the group sends its mean");
+  }
+  void update_memory(MemoryUpdate, std::span<const TensorTable>, std::span<const TensorTable>, Stream&) override {}
+  void commit(Stream&) override {}
+  std::vector<const Round*> rounds() const override { return {}; }
+};
+
+}  // namespace
 
 std::unique_ptr<PartExchange> make_part_exchange(const Layout& layout, CodecPlan plan, const PartContext& context,
                                                  std::vector<int> numbers) {
+  if (!context.peers.take_part()) return std::make_unique<AbsentExchange>();
   if (context.options.vendor_type.has_value()) {
     return std::make_unique<VendorRound>(layout, context, std::move(numbers));
   }

@@ -58,9 +58,12 @@ struct PartContext {
   const Stream& stream;   // of the memory of the gradients
   NonfiniteFlags& flags;  // as the state below, of all tensors of the step; must outlive the parts
   FactorState& factors;
+  /// False: NaN and infinity are not looked for, and travel on; for codec fp32.
+  bool finds_nonfinite = true;
 };
 
-/// Makes a Round, a LowRankRound if the plan has low-rank tensors, or a VendorRound if the options have a vendor_type.
+/// Makes a Round, a LowRankRound if the plan has low-rank tensors, or a VendorRound if the options have a vendor_type;
+/// on a rank that takes no part (ExchangePeers::take_part), an exchange that moves nothing.
 /// @param plan     of the layout's tensors
 /// @param numbers  indices of these tensors in the layout of all tensors; empty: all
 /// @throws InvalidArgument and NotSupported as the three classes

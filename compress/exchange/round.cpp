@@ -26,6 +26,7 @@ CoderSetup make_setup(const Layout& layout, const PartContext& context, std::vec
           .workers = context.peers.group,
           .seed = context.options.seed,
           .drops_nonfinite_steps = context.options.on_nonfinite != OnNonfinite::kZero,
+          .finds_nonfinite = context.finds_nonfinite,
           .device = context.stream.device(),
           .numbers = std::move(numbers)};
 }
@@ -80,6 +81,9 @@ std::uint64_t exchange_fingerprint(const Layout& layout, const CodecPlan& plan, 
   Fingerprint hash;
   hash.add(plan.fingerprint()).add(to_string(options.downlink_codec)).add(to_string(algorithm));
   hash.add(static_cast<std::uint64_t>(options.on_nonfinite)).add(options.seed);
+  if (!context.peers.members.groups.empty()) {
+    hash.add("groups").add(static_cast<std::uint64_t>(context.peers.members.groups.front().num_workers));
+  }
   if (options.mean_factor != 1) hash.add(std::uint64_t{std::bit_cast<std::uint32_t>(options.mean_factor)});
   if (options.owners == ShardOwners::kServers) {
     hash.add(to_string(options.owners)).add(std::uint64_t{options.update != nullptr});
@@ -105,6 +109,7 @@ std::vector<std::unique_ptr<Coder>> coders_of(const CodecPlan& plan, const Coder
 /// Tensors whose mean can overflow. That of one worker with a lossless codec is its gradient, found to be finite.
 std::vector<int> checked_tensors(std::span<const std::unique_ptr<Coder>> coders, const CoderSetup& setup,
                                  const CompressedAllReduceOptions& options) {
+  if (!setup.finds_nonfinite) return {};
   const bool is_alone = setup.workers.num_workers == 1 && options.downlink_codec == DownlinkCodec::kFloat32;
   const bool is_exact = std::ranges::all_of(coders, [](const auto& c) { return c->codec().traits().is_exact; });
   if (is_alone && is_exact && options.mean_factor <= 1) return {};

@@ -51,6 +51,10 @@ class RecordedNccl final : public NcclApi {
     for (std::size_t rank = 0; rank < handles.size(); ++rank) handles[rank] = &handles_[rank];
     return result;
   }
+  Result split(Handle handle, int color, int key, int device, Handle& made) override {
+    made = &handles_[static_cast<std::size_t>(color)];
+    return note("split", of(handle), " color ", color, " key ", key, " device ", device);
+  }
   Result destroy(Handle handle) override { return note("destroy", of(handle)); }
   Result abort(Handle handle) override { return note("abort", of(handle)); }
   Result get_async_error(Handle, Result& found) override {

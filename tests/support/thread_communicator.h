@@ -49,6 +49,24 @@ class Meeting {
     const std::lock_guard lock(mutex_);
     aborted_ = true;
     changed_.notify_all();
+    for (const auto& part : parts_) part->abort();
+  }
+  /// Collective: the meeting of the ranks with the same part, which ends with this one.
+  std::shared_ptr<Meeting> split(std::span<const int> parts, int rank) {
+    const int part = parts[static_cast<std::size_t>(rank)];
+    const auto first = std::ranges::find(parts, part) - parts.begin();
+    std::shared_ptr<Meeting> made;
+    if (first == rank) {
+      const std::lock_guard lock(mutex_);
+      made = std::make_shared<Meeting>(static_cast<int>(std::ranges::count(parts, part)));
+      parts_.push_back(made);
+      if (aborted_) made->abort();
+    }
+    place(rank) = &made;
+    wait();
+    std::shared_ptr<Meeting> meeting = *static_cast<std::shared_ptr<Meeting>*>(place(static_cast<int>(first)));
+    wait();
+    return meeting;
   }
   int size() const { return size_; }
   void*& place(int rank) { return places_[static_cast<std::size_t>(rank)]; }
@@ -61,6 +79,7 @@ class Meeting {
   int round_ = 0;
   bool aborted_ = false;
   std::vector<void*> places_;
+  std::vector<std::shared_ptr<Meeting>> parts_;
 };
 
 /// Element-wise sum of arrays in host memory, in float32, with one final rounding.
@@ -118,6 +137,12 @@ class ThreadCommunicator final : public Communicator {
   }
   void barrier() override { meeting_->wait(timeout_seconds_); }
   void set_timeout(double seconds) override { timeout_seconds_ = seconds; }
+  std::unique_ptr<Communicator> split(int part) override {
+    std::vector<int> parts;
+    exchange(&part, [&](int, void* theirs) { parts.push_back(*static_cast<int*>(theirs)); });
+    const auto place = std::count(parts.begin(), parts.begin() + rank_, part);
+    return std::make_unique<ThreadCommunicator>(meeting_->split(parts, rank_), static_cast<int>(place));
+  }
   void vendor_sum(const FloatSpan& values) override {
     FloatSum sum(values);
     exchange(values.values, [&](int, void* theirs) { sum.add(theirs); });

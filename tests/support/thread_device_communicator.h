@@ -25,6 +25,9 @@ class ThreadDeviceCommunicator final : public DeviceCommunicator {
   void abandon() noexcept override { meeting_->abort(); }
 
  protected:
+  std::unique_ptr<DeviceCommunicator> make_part(std::span<const int> parts, int rank, int) override {
+    return std::make_unique<ThreadDeviceCommunicator>(meeting_->split(parts, rank_), rank);
+  }
   void submit_all_gather(std::span<const DeviceGather> gathers, Stream& stream) override {
     exchange(gathers, stream, [&](int other, std::span<const DeviceGather> theirs) {
       if (other == rank_) return;

@@ -94,7 +94,7 @@ void ProcessGroup::use(std::unique_ptr<MpiCommunicator> communicator) {
 void ProcessGroup::split_evaluator_rank() {
   TERNGRAD_REQUIRE(size() > 1, "[launch] there is no other rank than the one to set aside");
   auto launch = std::static_pointer_cast<MpiCommunicator>(communicator_);
-  use(launch->split(launch->rank() == launch->size() - 1 ? 1 : 0));
+  use(launch->split_mpi(launch->rank() == launch->size() - 1 ? 1 : 0));
   launch_ = std::move(launch);
 }
 

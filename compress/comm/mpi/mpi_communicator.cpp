@@ -120,7 +120,7 @@ class Mpi final : public MpiCommunicator {
     return static_cast<int>(std::count(group_.hosts.begin(), group_.hosts.begin() + group_.rank, own_host()));
   }
 
-  std::unique_ptr<MpiCommunicator> split(int part) override {
+  std::unique_ptr<MpiCommunicator> split_mpi(int part) override {
     const MpiOptions options{.timeout_seconds = group_.timeout_seconds, .chunk_bytes = group_.chunk_bytes};
     return std::make_unique<Mpi>(
         options, [&](MPI_Comm* made) { return MPI_Comm_split(group_.communicator, part, group_.rank, made); });
@@ -153,6 +153,7 @@ class Mpi final : public MpiCommunicator {
   }
 
   void send_heartbeat() override { group_.send_heartbeat(); }
+  void while_waiting(std::function<void()> also) override { group_.while_waiting = std::move(also); }
 
   void set_timeout(double seconds) override {
     require_timeout(seconds);

@@ -38,9 +38,9 @@ class MpiCommunicator : public Communicator {
   /// Number of ranks on this rank's host, including itself, and this rank's index among them.
   virtual int local_size() const = 0;
   virtual int local_rank() const = 0;
-  /// Splits the ranks into groups with equal `part`, in the order of their ranks here; a collective call.
-  /// @returns this rank's group, with the same options
-  virtual std::unique_ptr<MpiCommunicator> split(int part) = 0;
+  /// As Communicator::split, with the same options.
+  virtual std::unique_ptr<MpiCommunicator> split_mpi(int part) = 0;
+  std::unique_ptr<Communicator> split(int part) final { return split_mpi(part); }
   /// Makes a mailbox for the same ranks and options; a collective call. Its messages are separate from all others.
   virtual std::unique_ptr<Mailbox> make_mailbox() = 0;
   /// True if the next rank (cyclic) has begun the operation that this rank begins next. Does not wait.

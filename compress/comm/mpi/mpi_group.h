@@ -27,10 +27,11 @@ struct MpiGroup {
   int size = 1;
   std::vector<std::string> hosts;  // [size]
   double timeout_seconds = 600;
-  std::size_t chunk_bytes = 0;       // piece size of long messages
-  std::uint64_t num_operations = 0;  // begun so far
-  bool is_broken = false;            // an operation failed: its messages may still be pending
-  MpiNote heartbeat;                 // last one sent; must stay valid until MPI has taken it
+  std::size_t chunk_bytes = 0;          // piece size of long messages
+  std::uint64_t num_operations = 0;     // begun so far
+  bool is_broken = false;               // an operation failed: its messages may still be pending
+  std::function<void()> while_waiting;  // see Communicator; may be empty
+  MpiNote heartbeat;                    // last one sent; must stay valid until MPI has taken it
 
   std::string name_of(int peer) const;  // "rank 2 (host node3)"
   /// The names of the other ranks for which is_named(peer), in order: "rank 2 (host node3), rank 5 (host node4)".

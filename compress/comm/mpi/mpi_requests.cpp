@@ -120,6 +120,7 @@ void MpiRequests::check_deadline() {
   const std::chrono::duration<double> since = now - last_check_;
   if (since.count() < std::min(1e-3, group_.timeout_seconds / 40)) return;
   last_check_ = now;
+  if (group_.while_waiting) group_.while_waiting();
   silence_.look(now);
   if (silence_.seconds_of_silence(0) < group_.timeout_seconds / 4) return;
   group_.read_notes(kMpiHeartbeatTag, operation_, [this](int, std::uint64_t number) {

@@ -96,6 +96,13 @@ class Nccl final : public NcclApi {
     if (result == ncclSuccess) std::copy(made.begin(), made.end(), handles.begin());
     return result;
   }
+  Result split(Handle handle, int color, int key, int device, Handle& made) override {
+    ncclComm_t part = nullptr;
+    const ncclResult_t result =
+        on_gpu(device, [&] { return ncclCommSplit(native(handle), color, key, &part, nullptr); });
+    made = part;
+    return result;
+  }
   Result destroy(Handle handle) override { return ncclCommDestroy(native(handle)); }
   Result abort(Handle handle) override { return ncclCommAbort(native(handle)); }
   Result get_async_error(Handle handle, Result& error) override {
@@ -159,7 +166,7 @@ bool has_nccl() { return false; }
 
 NcclApi& nccl_api() {
   TERNGRAD_THROW(NotSupported,
-                 "[nccl] this build has no NCCL: install NCCL 2.13 or later beside the CUDA Toolkit and "
+                 "[nccl] this build has no NCCL: install NCCL 2.18 or later beside the CUDA Toolkit and "
                  "configure with -DTERNGRAD_NCCL=ON");
 }
 

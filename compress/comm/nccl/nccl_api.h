@@ -41,6 +41,9 @@ class NcclApi {
                             std::span<const int> devices) = 0;
   /// @param handles  [devices.size()]
   virtual Result init_all(std::span<Handle> handles, std::span<const int> devices) = 0;
+  /// Makes the group of the ranks with the same color, in the order of `key`; waits for the other ranks.
+  /// @param device  that of the rank
+  virtual Result split(Handle handle, int color, int key, int device, Handle& made) = 0;
   virtual Result destroy(Handle handle) = 0;
   virtual Result abort(Handle handle) = 0;
   virtual Result get_async_error(Handle handle, Result& error) = 0;

@@ -133,6 +133,13 @@ void NcclCommunicator::check() {
   if (error != NcclApi::kInProgress) TERNGRAD_NCCL_CHECK(error, "an operation submitted earlier");
 }
 
+std::unique_ptr<DeviceCommunicator> NcclCommunicator::make_part(std::span<const int> parts, int rank, int size) {
+  NcclApi::Handle made = nullptr;
+  TERNGRAD_NCCL_CHECK(api().split(handle_.get(), parts[static_cast<std::size_t>(rank_)], rank_, device_.index(), made),
+                      "split");
+  return std::unique_ptr<DeviceCommunicator>(new NcclCommunicator(NcclHandle(api(), made), rank, size, device_));
+}
+
 template <class Submit>
 void NcclCommunicator::submit_group(const char* operation, const Stream& stream, const Submit& submit) {
   TERNGRAD_REQUIRE(stream.device() == device_, "[nccl] rank ", rank_, " is on ", device_.name(), ", got a stream of ",

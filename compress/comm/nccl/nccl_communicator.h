@@ -67,6 +67,7 @@ class NcclCommunicator final : public DeviceCommunicator {
                          std::span<const ByteRange> from, Stream& stream) override;
   void submit_broadcast(std::span<std::uint8_t> bytes, int root, Stream& stream) override;
   void submit_vendor_sum(const FloatSpan& values, Stream& stream) override;
+  std::unique_ptr<DeviceCommunicator> make_part(std::span<const int> parts, int rank, int size) override;
 
  private:
   using Group = std::vector<std::unique_ptr<NcclCommunicator>>;

@@ -164,6 +164,22 @@ TEST_P(EveryDeviceCommunicator, BroadcastsFromEveryRoot) {
   });
 }
 
+TEST_P(EveryDeviceCommunicator, IsSplitIntoGroups) {
+  run_group(GetParam(), [&](DeviceCommunicator& c, Stream& stream) {
+    // Ranks 0 and 2, ranks 1 and 3.
+    std::vector<int> parts;
+    for (int rank = 0; rank < c.size(); ++rank) parts.push_back(rank % 2);
+    const auto part = c.split(parts);
+    EXPECT_EQ(part->rank(), c.rank() / 2);
+    EXPECT_EQ(part->size(), (c.size() + 1 - c.rank() % 2) / 2);
+    Buffer<std::uint8_t> bytes = to_device<std::uint8_t>(Bytes(9, byte_of(c.rank(), 0)), stream);
+    part->broadcast(bytes.span(), 0, stream);
+    EXPECT_EQ(to_host<std::uint8_t>(bytes.span(), stream), Bytes(9, byte_of(c.rank() % 2, 0)));
+    parts.push_back(0);
+    EXPECT_THROW(c.split(parts), InvalidArgument);
+  });
+}
+
 TEST_P(EveryDeviceCommunicator, TakesNothingAtAll) {
   run_group(GetParam(), [&](DeviceCommunicator& c, Stream& stream) {
     const std::vector<ByteRange> none(static_cast<std::size_t>(c.size()));

@@ -13,6 +13,7 @@
 #include "compress/exchange/vendor_codecs.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/errors.h"
+#include "kernels/tensor/layout.h"
 #include "support/thread_communicator.h"
 
 namespace terngrad::vendor_probe_test {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -55,10 +56,17 @@ class NcclOverMpi final : public NcclApi {
     int range[1][3] = {{0, size - 1, 1}};
     MPI_Comm_group(MPI_COMM_WORLD, &all);
     MPI_Group_range_incl(all, 1, range, &members);
-    MPI_Comm_create_group(MPI_COMM_WORLD, members, 0, &group_);
+    MPI_Comm group = MPI_COMM_NULL;
+    MPI_Comm_create_group(MPI_COMM_WORLD, members, 0, &group);
     MPI_Group_free(&members);
     MPI_Group_free(&all);
-    handles[0] = &group_;
+    handles[0] = keep(group);
+    return kSuccess;
+  }
+  Result split(Handle handle, int color, int key, int, Handle& made) override {
+    MPI_Comm part = MPI_COMM_NULL;
+    MPI_Comm_split(of(handle), color, key, &part);
+    made = keep(part);
     return kSuccess;
   }
   Result init_all(std::span<Handle>, std::span<const int>) override { return kInvalidUsage; }
@@ -86,44 +94,52 @@ class NcclOverMpi final : public NcclApi {
     });
     return kSuccess;
   }
-  Result all_gather(const void* send, void* receive, std::size_t send_count, Type type, Handle, void* stream) override {
-    return add(stream, [=, this](MPI_Request* request) {
+  Result all_gather(const void* send, void* receive, std::size_t send_count, Type type, Handle handle,
+                    void* stream) override {
+    return add(stream, [=](MPI_Request* request) {
       // In place under NCCL's condition: the rank's part lies at its position in the result.
       int rank = 0;
-      MPI_Comm_rank(group_, &rank);
+      MPI_Comm_rank(of(handle), &rank);
       const bool in_place = send == static_cast<std::uint8_t*>(receive) + static_cast<std::size_t>(rank) * send_count;
       const auto count = static_cast<int>(send_count);
-      MPI_Iallgather(in_place ? MPI_IN_PLACE : send, count, native(type), receive, count, native(type), group_,
+      MPI_Iallgather(in_place ? MPI_IN_PLACE : send, count, native(type), receive, count, native(type), of(handle),
                      request);
     });
   }
-  Result broadcast(const void*, void* receive, std::size_t count, Type type, int root, Handle, void* stream) override {
-    return add(stream, [=, this](MPI_Request* request) {
-      MPI_Ibcast(receive, static_cast<int>(count), native(type), root, group_, request);
+  Result broadcast(const void*, void* receive, std::size_t count, Type type, int root, Handle handle,
+                   void* stream) override {
+    return add(stream, [=](MPI_Request* request) {
+      MPI_Ibcast(receive, static_cast<int>(count), native(type), root, of(handle), request);
     });
   }
-  Result all_reduce(const void*, void* receive, std::size_t count, Type type, Reduction reduction, Handle,
+  Result all_reduce(const void*, void* receive, std::size_t count, Type type, Reduction reduction, Handle handle,
                     void* stream) override {
     if (native(type) == MPI_DATATYPE_NULL) return kInvalidUsage;
-    return add(stream, [=, this](MPI_Request* request) {
+    return add(stream, [=](MPI_Request* request) {
       MPI_Iallreduce(MPI_IN_PLACE, receive, static_cast<int>(count), native(type),
-                     reduction == Reduction::kSum ? MPI_SUM : MPI_MAX, group_, request);
+                     reduction == Reduction::kSum ? MPI_SUM : MPI_MAX, of(handle), request);
     });
   }
-  Result send(const void* from, std::size_t count, Type type, int peer, Handle, void* stream) override {
-    return add(stream, [=, this](MPI_Request* request) {
-      MPI_Isend(from, static_cast<int>(count), native(type), peer, 0, group_, request);
+  Result send(const void* from, std::size_t count, Type type, int peer, Handle handle, void* stream) override {
+    return add(stream, [=](MPI_Request* request) {
+      MPI_Isend(from, static_cast<int>(count), native(type), peer, 0, of(handle), request);
     });
   }
-  Result receive(void* to, std::size_t count, Type type, int peer, Handle, void* stream) override {
-    return add(stream, [=, this](MPI_Request* request) {
-      MPI_Irecv(to, static_cast<int>(count), native(type), peer, 0, group_, request);
+  Result receive(void* to, std::size_t count, Type type, int peer, Handle handle, void* stream) override {
+    return add(stream, [=](MPI_Request* request) {
+      MPI_Irecv(to, static_cast<int>(count), native(type), peer, 0, of(handle), request);
     });
   }
 
  private:
   using Start = std::function<MPI_Request()>;
   static constexpr Result kInvalidUsage = 5;
+
+  static MPI_Comm of(Handle handle) { return *static_cast<MPI_Comm*>(handle); }
+  Handle keep(MPI_Comm group) {
+    groups_.push_back(std::make_unique<MPI_Comm>(group));
+    return groups_.back().get();
+  }
 
   template <class Submit>
   Result add(void* stream, const Submit& submit) {
@@ -152,7 +168,7 @@ class NcclOverMpi final : public NcclApi {
     }
   }
 
-  MPI_Comm group_ = MPI_COMM_NULL;
+  std::vector<std::unique_ptr<MPI_Comm>> groups_;
   std::vector<Start> starts_;  // calls of the open group
   cudaStream_t stream_ = nullptr;
   cudaStream_t hanging_ = nullptr;

@@ -57,7 +57,7 @@ TEST(MpiCommunicator, GroupsDoNotMeet) {
 TEST(MpiCommunicator, SplitsIntoGroups) {
   const auto all = make_mpi_communicator();
   const int part = all->rank() % 2;
-  const auto group = all->split(part);
+  const auto group = all->split_mpi(part);
   EXPECT_EQ(group->size(), (all->size() + 1 - part) / 2);
   EXPECT_EQ(group->rank(), all->rank() / 2);
   EXPECT_EQ(group->local_size(), group->size());
@@ -177,6 +177,21 @@ TEST(MpiCommunicator, WaitsForARankThatIsBusyThroughOthers) {
   c->broadcast(bytes, c->size() - 1);
   EXPECT_EQ(bytes, std::vector<std::uint8_t>(300000, static_cast<std::uint8_t>(c->size() - 1)));
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(3000));
+}
+
+// Rank 2 waits for rank 1, which waits for rank 0 in another group.
+TEST(MpiCommunicator, WaitsForARankThatWaitsInAnotherGroup) {
+  const auto c = make_mpi_communicator({.timeout_seconds = 1});
+  if (c->size() < 3) GTEST_SKIP() << "takes three ranks";
+  const auto first = c->split(c->rank() < 2 ? 0 : 1);
+  const auto second = c->split(c->rank() > 0 ? 0 : 1);
+  if (c->rank() == 1) first->while_waiting([&] { second->send_heartbeat(); });
+  for (int i = 0; c->rank() == 0 && i < 25; ++i) {
+    first->send_heartbeat();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  if (c->rank() < 2) first->barrier();
+  second->barrier();
 }
 
 TEST(MpiCommunicator, NamesAllRanksThatDoNotCome) {

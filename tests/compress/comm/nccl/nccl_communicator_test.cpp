@@ -107,6 +107,22 @@ TEST_F(CudaNcclCommunicator, JoinsTheGpusOfAllProcessesByTheIdOfTheFirst) {
   EXPECT_THAT(calls[2], ElementsAre("init_ranks from 2 of 3 id i devices 0", "destroy as 2"));
 }
 
+TEST_F(CudaNcclCommunicator, IsSplitByColorsInTheOrderOfRanks) {
+  NcclCommunicator communicator = join();
+  {
+    const auto part = communicator.split(std::vector<int>{4, 2, 2});
+    EXPECT_EQ(part->rank(), 0);
+    EXPECT_EQ(part->size(), 2);
+  }
+  EXPECT_THAT(nccl_.calls,
+              ElementsAre("init_rank 1 of 3 id x device 0", "split as 1 color 2 key 1 device 0", "destroy as 2"));
+  nccl_.failing = "split";
+  EXPECT_THAT(message_of([&] {
+                communicator.split(std::vector<int>{0, 0, 0});
+              }),
+              HasSubstr("rank 1 of 3 on cuda:0: split failed: error 6"));
+}
+
 TEST_F(CudaNcclCommunicator, AFailureToJoinIsSaidAndNothingIsLeft) {
   const std::array devices = {Device::cuda()};
   const auto processes = make_self_communicator();

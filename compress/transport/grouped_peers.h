@@ -1,0 +1,28 @@
+// Groups of workers that exchange as one worker each: a hierarchical all-reduce in two levels.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "compress/comm/communicator.h"
+#include "compress/comm/device_communicator.h"
+#include "compress/transport/exchange_peers.h"
+
+namespace terngrad {
+
+/// Reason why N workers on this many ranks cannot form groups, with what would do; empty if they can. A group is G
+/// consecutive workers: G divides N, there are at least two groups, and no rank has parts of two groups.
+std::string groups_unsupported_reason(int num_workers, int workers_per_group, int num_ranks);
+
+/// Peers of an exchange in two levels. Within each group of G consecutive workers, say those of one host, the mean of
+/// the gradients is taken in float32, in the order of aggregate_tree; groups then exchange their means in encoded form,
+/// each as one worker; the first rank of a group does that, and sends the result to the group's others. The result has
+/// the same bits for any number of ranks. Collective; returns the plain peers for G = 1.
+/// @throws InvalidArgument with groups_unsupported_reason, and for a group with servers; CommunicationError
+ExchangePeers grouped_peers(const WorkerGroup& workers, int workers_per_group);
+/// The same for gradients in device memory; each rank calls it in a thread of its own.
+/// @throws NotSupported for a group on several ranks of a communicator that cannot be split
+ExchangePeers grouped_peers(const WorkerRange& workers, int workers_per_group,
+                            std::shared_ptr<DeviceCommunicator> communicator);
+
+}  // namespace terngrad
