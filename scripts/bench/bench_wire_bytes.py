@@ -3,8 +3,9 @@
 
     sudo scripts/bench/bench_wire_bytes.py --programs build/release/bin --out bench-wire-bytes
 
-Trains LeNet for --steps steps with N workers, each on its own host (scripts/hosts/slow_link.sh: network namespaces of this
-machine), for each N of --workers, and each codec and exchange of --rows. --out gets results.json, with the machine and the
+Trains LeNet for --steps steps with N workers, --workers_per_host on each host (scripts/hosts/slow_link.sh: network namespaces
+of this machine), for each N of --workers, and each codec and exchange of --rows; those of groups, by default where hosts have
+several workers, make a group of each host's. --out gets results.json, with the machine and the
 commit, and results.md. What interfaces count besides are headers of packets, acknowledgements, the start of the launch, and
 what ranks tell each other of a step. Exit codes: 1 if a run failed, 2 for wrong usage.
 """
@@ -30,15 +31,27 @@ ROWS = {  # options of terngrad_train, number of separate server hosts
     "t2-integer_sum": (["--grad_bits", "1", "--exchange", "integer_sum"], 0),
     "vendor-fp32": (["--exchange", "vendor"], 0),
     "vendor-bf16": (["--exchange", "vendor", "--codec", "bf16"], 0),
+    "fp32-groups": (["--grad_bits", "32", "--workers_per_group", "{workers_per_host}"], 0),
+    "t2-groups": (["--grad_bits", "1", "--workers_per_group", "{workers_per_host}"], 0),
     "ps-t2": (["--grad_bits", "1", "--strategy", "ps"], 0),
     "ps-t2-server": (["--grad_bits", "1", "--strategy", "ps", "--num_servers", "1"], 1),
 }
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
+def has_groups(name):
+    return name.endswith("-groups")
+
+
+def options_of(options, name):
+    return [option.format(workers_per_host=options.workers_per_host) for option in ROWS[name][0]]
+
+
 def command_of(options, workers, name, folder):
-    of_row, servers = ROWS[name]
-    return [str(SCRIPTS / "hosts/slow_link.sh"), "--counters", str(folder / "counters.json"), "none", str(workers + servers), "--",
+    servers = ROWS[name][1]
+    of_row = options_of(options, name)
+    return [str(SCRIPTS / "hosts/slow_link.sh"), "--ranks_per_host", str(options.workers_per_host), "--counters",
+            str(folder / "counters.json"), "none", str(workers // options.workers_per_host + servers), "--",
             str(options.programs / "terngrad_train"), "--num_nodes", str(workers), *of_row, "--max_steps", str(options.steps),
             "--log_steps", str(options.steps), "--eval_steps", "0", "--telemetry_steps", "0", "--tensorboard=false",
             "--save_iter", str(options.steps), "--device", "cpu", "--threads", "1", "--train_dir", str(folder / "run")]
@@ -64,7 +77,7 @@ def counted(counters, steps):
 
 def shown_in(said):
     """The bytes and the ratio of the last progress line."""
-    found = re.findall(r"((?:worker|server) sent .*?/step)(?: ([0-9.]+)x fp32)?", said)
+    found = re.findall(r"((?:worker|server|group) sent .*?/step)(?: ([0-9.]+)x fp32)?", said)
     return found[-1] if found else ("", "")
 
 
@@ -81,7 +94,7 @@ def measure(options, workers, name):
         counters = json.loads((folder / "counters.json").read_text(encoding="utf-8"))
         sent_counted, received_counted = counted(counters, options.steps)
         shown, ratio = shown_in(done.stderr)
-        return {"row": name, "workers": workers, "options": ROWS[name][0], "reported": {"sent": sent, "received": received},
+        return {"row": name, "workers": workers, "options": options_of(options, name), "reported": {"sent": sent, "received": received},
                 "counted": {"sent": sent_counted, "received": received_counted}, "ratio": line["wire_ratio"],
                 "progress": shown, "progress_ratio": ratio, "hosts": counters["hosts"]}
 
@@ -112,11 +125,19 @@ def main():
     parser.add_argument("--programs", type=pathlib.Path, required=True, help="folder of terngrad_train")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder of the results")
     parser.add_argument("--workers", type=int, nargs="+", default=[2, 4, 8])
-    parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS))
+    parser.add_argument("--workers_per_host", type=int, default=1, help="each in a process of its own")
+    parser.add_argument("--rows", nargs="+", choices=list(ROWS), help="default: those without servers, if hosts have several workers")
     parser.add_argument("--steps", type=int, default=20)
     options = parser.parse_args()
     if options.steps < 1 or min(options.workers) < 2:
         parser.error("--steps must be at least 1, and --workers at least 2")
+    per_host = options.workers_per_host
+    if per_host < 1 or any(workers % per_host != 0 or workers == per_host for workers in options.workers):
+        parser.error(f"--workers_per_host {per_host}: must divide --workers, for two hosts or more")
+    if options.rows is None:
+        options.rows = [row for row in ROWS if (not has_groups(row) if per_host == 1 else ROWS[row][1] == 0)]
+    if per_host == 1 and any(map(has_groups, options.rows)):
+        parser.error("--rows: groups need --workers_per_host 2 or more")
     options.programs = options.programs.resolve()
     options.out.mkdir(parents=True, exist_ok=True)
     report = {"command": "bench_wire_bytes.py", "version": version_of(options), "steps": options.steps,

@@ -28,7 +28,7 @@ void write_bytes(const TrainingView& training, const ExchangeBytes& bytes, nlohm
     const NodeBytes server = bytes_per_server(bytes);
     line["wire_bytes_per_server"] = {{"sent", server.sent}, {"received", server.received}};
   }
-  if (const auto ratio = wire_ratio(bytes, training.net.layout().num_elements(), training.num_workers)) {
+  if (const auto ratio = wire_ratio(bytes, training.net.layout().num_elements(), num_senders(training))) {
     line["wire_ratio"] = *ratio;
   }
 }

@@ -65,11 +65,11 @@ void restore_kept(const Checkpoint& checkpoint, Trainer& trainer) {
   // Asynchronous workers in several processes save no memory.
   if (!checkpoint.has_group("memory")) {
     if (trainer.keeps_what_is_saved() && !kept.of_workers.empty()) {
-      checkpoint.check_matches(*kept.layout, memory_group(kept.name, trainer.first_local_worker()));
+      checkpoint.check_matches(*kept.layout, memory_group(kept.name, trainer.first_local_sender()));
     }
     return;
   }
-  int worker = trainer.first_local_worker();
+  int worker = trainer.first_local_sender();
   for (const std::span<float> state : kept.of_workers) {
     checkpoint.read_group(memory_group(kept.name, worker++), *kept.layout, state);
   }

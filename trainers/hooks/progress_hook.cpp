@@ -20,10 +20,11 @@ void show_bytes(const TrainingView& training, const ExchangeBytes& bytes, Progre
   state.sent_bytes_per_step = state.received_bytes_per_step = state.compression_ratio = std::nullopt;
   const NodeBytes busiest = bytes_of_busiest(bytes);
   if (busiest.busier() == 0) return;
-  state.is_server = servers_are_busier(bytes);
+  if (training.workers_per_group > 1) state.sender = "group";
+  if (servers_are_busier(bytes)) state.sender = "server";
   state.sent_bytes_per_step = busiest.sent;
   state.received_bytes_per_step = busiest.received;
-  state.compression_ratio = wire_ratio(bytes, training.net.layout().num_elements(), training.num_workers);
+  state.compression_ratio = wire_ratio(bytes, training.net.layout().num_elements(), num_senders(training));
 }
 
 /// Text about the action for a step with NaN or infinity.

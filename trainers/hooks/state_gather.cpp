@@ -95,7 +95,7 @@ std::vector<Buffer<float>> gather_memories(const TrainingView& training) {
   for (const std::span<const float> state : training.memories.of_workers) append(state, outgoing[0]);
   training.services.communicator->all_to_all(outgoing, all);
   if (training.services.communicator->rank() != 0) return kept;
-  return read_all(all, training.num_workers, static_cast<std::size_t>(training.memories.layout->flat_elements()));
+  return read_all(all, num_senders(training), static_cast<std::size_t>(training.memories.layout->flat_elements()));
 }
 
 std::unique_ptr<Hook> make_state_sender_hook(const StateGatherTimes& times) {

@@ -45,10 +45,9 @@ std::vector<Part> progress_parts(const ProgressState& state) {
   if (state.examples_per_second) parts.push_back({fmt::format("{:.0f} examples/s", *state.examples_per_second), 5});
   if (state.skipped_steps > 0) parts.push_back({fmt::format("skipped {}", state.skipped_steps), 1});
   if (state.sent_bytes_per_step && state.received_bytes_per_step) {
-    parts.push_back(
-        {fmt::format("{} sent {} received {}/step", state.is_server ? "server" : "worker",
-                     format_bytes(*state.sent_bytes_per_step), format_bytes(*state.received_bytes_per_step)),
-         7});
+    parts.push_back({fmt::format("{} sent {} received {}/step", state.sender, format_bytes(*state.sent_bytes_per_step),
+                                 format_bytes(*state.received_bytes_per_step)),
+                     7});
   }
   if (state.compression_ratio) {
     const double ratio = *state.compression_ratio;

@@ -20,7 +20,7 @@ struct ProgressState {
   // Bytes of the busiest node's link (docs/measuring.md):
   std::optional<double> sent_bytes_per_step = {};
   std::optional<double> received_bytes_per_step = {};
-  bool is_server = false;  // true if the busiest node is a server, else a worker
+  std::string sender = "worker";  // the busiest node: "worker", "server", or "group" of workers
   std::optional<double> compression_ratio = {};
   std::int64_t skipped_steps = 0;  // since the last report; shown if there are any
   std::optional<double> seconds_left = {};

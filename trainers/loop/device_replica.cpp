@@ -207,12 +207,12 @@ void DeviceReplica::prepare(std::uint64_t first_step, std::span<const cuda::Step
 }
 
 void DeviceReplica::rehearse(std::uint64_t first_step, std::span<const cuda::StepInput> inputs) {
-  parts_.communicator->rehearse(true);
+  for_each_communicator([](DeviceCommunicator& c) { c.rehearse(true); });
   for (std::size_t index = 0; index < parts_.exchanges.size(); ++index) {
     prepare(first_step, inputs);
     submit_step(index);
   }
-  parts_.communicator->rehearse(false);
+  for_each_communicator([](DeviceCommunicator& c) { c.rehearse(false); });
   stream_.synchronize();
 }
 
@@ -240,7 +240,7 @@ void DeviceReplica::submit_steps(std::uint64_t first_step, int count,
 void DeviceReplica::wait(const std::atomic<bool>& lost) {
   if (parts_.communicator->size() == 1) return stream_.synchronize();
   while (!stream_.is_done()) {
-    parts_.communicator->check();
+    for_each_communicator([](DeviceCommunicator& c) { c.check(); });
     if (lost) TERNGRAD_THROW(CommunicationError, "[DeviceReplica] another GPU of the run has failed");
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - burst_began_;
     if (parts_.timeout_seconds > 0 && waited.count() > parts_.timeout_seconds) {
@@ -273,7 +273,7 @@ std::vector<StepOutcome> DeviceReplica::run(std::uint64_t first_step, int count,
 void DeviceReplica::give_up() noexcept {
   // Graphs first, because the communicator waits for graphs with its operations. Running graphs are freed at their end.
   graphs_.clear();
-  parts_.communicator->abandon();
+  for_each_communicator([](DeviceCommunicator& c) { c.abandon(); });
 }
 
 ExchangeReport DeviceReplica::report(std::size_t exchange, std::uint64_t step) {

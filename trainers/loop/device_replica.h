@@ -51,7 +51,8 @@ struct DeviceReplicaParts {
   std::unique_ptr<Optimizer> optimizer;  // with slots on the GPU
   std::vector<std::unique_ptr<GradientTransform>> transforms;
   std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator();  // communicator of the exchanges
-  float mean_factor = 1;                                                               // as in TrainerOptions
+  std::vector<std::shared_ptr<DeviceCommunicator>> of_groups;  // the others, if groups of workers exchange
+  float mean_factor = 1;                                       // as in TrainerOptions
   /// Timeout of a burst with several GPUs, after which the others count as lost; 0: none.
   double timeout_seconds = 0;
   /// True if steps are captured into CUDA graphs. Must be false if an exchange waits for the host: for payloads of
@@ -65,7 +66,7 @@ struct ReplicaState {
   std::span<float> ema;
   std::span<float> state_ema;
   std::vector<std::span<float>> states;     // one per worker of the replica
-  std::vector<std::span<float>> kept = {};  // state of its memory, one per worker
+  std::vector<std::span<float>> kept = {};  // state of its memory, one per worker or group that exchanges here
   std::span<float> factors = {};            // equal on all ranks; layout: FactorState::layout
   std::vector<Optimizer::Slot> slots = {};  // in the optimizer's order
 };
@@ -142,6 +143,12 @@ class DeviceReplica {
   void compute_then_exchange(CompressedAllReduce& exchange);
   /// Submits the exchange of each bucket as soon as its gradients are computed. Same bits.
   void compute_while_exchanging(CompressedAllReduce& exchange);
+  /// Calls `body` with every communicator.
+  template <class Body>
+  void for_each_communicator(const Body& body) {
+    body(*parts_.communicator);
+    for (const auto& communicator : parts_.of_groups) body(*communicator);
+  }
   /// The stream waits for the work that the branch got so far.
   void join_after_failure() noexcept;
   void submit_gradients(const SegmentSubmitted& on_segment);

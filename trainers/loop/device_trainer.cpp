@@ -84,8 +84,11 @@ DeviceTrainer::DeviceTrainer(DeviceTrainerParts parts, const TrainerOptions& opt
   }
   chief().net().stream().synchronize();
   if (const TrainingView::Memories kept = memories_of(chief().memory()); kept.layout != nullptr) {
-    for (int worker = 0; worker < workers().num_local_workers; ++worker) {
-      kept_.push_back(zeros<float>(kept.layout->flat_elements()));
+    for (const auto& replica : parts_.replicas) {
+      kept_.emplace_back();
+      for (int sender = 0; sender < replica->memory()->num_local_workers(); ++sender) {
+        kept_.back().push_back(zeros<float>(kept.layout->flat_elements()));
+      }
     }
   }
   factors_ = zeros<float>(chief().factors().layout().flat_elements());
@@ -103,7 +106,9 @@ std::vector<Optimizer::Slot> DeviceTrainer::slots() {
 TrainingView::Memories DeviceTrainer::memories() {
   TrainingView::Memories kept = memories_of(chief().memory());
   kept.of_workers.clear();
-  for (Buffer<float>& state : kept_) kept.of_workers.push_back(state.span());
+  for (auto& of_replica : kept_) {
+    for (Buffer<float>& state : of_replica) kept.of_workers.push_back(state.span());
+  }
   return kept;
 }
 
@@ -120,10 +125,10 @@ ReplicaState DeviceTrainer::state_of(std::size_t replica) {
   int first = 0;
   for (std::size_t r = 0; r < replica; ++r) first += parts_.replicas[r]->num_workers();
   for (int w = 0; w < parts_.replicas[replica]->num_workers(); ++w) {
-    const int worker = first + w;
-    state.states.push_back(this->state(worker));
-    if (!kept_.empty()) state.kept.push_back(kept_[static_cast<std::size_t>(worker)].span());
+    state.states.push_back(this->state(first + w));
   }
+  if (kept_.empty()) return state;
+  for (Buffer<float>& kept : kept_[replica]) state.kept.push_back(kept.span());
   return state;
 }
 

@@ -93,7 +93,7 @@ class DeviceTrainer final : public Trainer {
   std::vector<Buffer<float>> slots_;              // optimizer slots, in host memory
   double seconds_per_step_ = 0;                   // measured in the last burst; 0: not known yet
   double prepare_seconds_ = 0;                    // time that the burst waited for examples
-  std::vector<Buffer<float>> kept_;               // state of the workers' memories, in host memory
+  std::vector<std::vector<Buffer<float>>> kept_;  // of each replica: state of its memories, in host memory
   Buffer<float> factors_;                         // equal on all ranks, in host memory
   std::vector<float> gradient_, encoded_, mean_;  // last tensors that hooks requested
   std::unique_ptr<Watchdog> watchdog_;            // null without a timeout

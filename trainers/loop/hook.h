@@ -57,6 +57,7 @@ struct TrainingView {
   bool stops_now = false;
   int num_workers = 1;          // total of all ranks
   int num_local_workers = 1;    // workers of this process
+  int workers_per_group = 1;    // of groups that exchange gradients as one worker each
   std::int64_t batch_size = 0;  // joint batch of all workers
   /// State of the net (Net::state_layout), one buffer per local worker, and its average, which belongs to `ema`.
   /// Buffers are empty if the net has no state.
@@ -69,8 +70,8 @@ struct TrainingView {
   };
   std::map<std::string, std::string> extra_metadata = {};
   std::vector<ExtraTensor> extra_tensors = {};
-  /// State of the local workers' memories (compress/memory), one buffer per worker. The layout has the tensors with
-  /// state; null: no memory.
+  /// State of the local workers' memories (compress/memory), one buffer per worker or group that exchanges here. The
+  /// layout has the tensors with state; null: no memory.
   struct Memories {
     std::string name = {};  // name of the memory
     const Layout* layout = nullptr;
@@ -86,6 +87,9 @@ struct TrainingView {
   Factors factors = {};
   RunServices services = {};
 };
+
+/// Number of workers, or groups of workers, that exchange gradients.
+inline int num_senders(const TrainingView& training) { return training.num_workers / training.workers_per_group; }
 
 /// Results of the step that just ended.
 struct StepView {

@@ -92,6 +92,11 @@ std::vector<Optimizer::Slot> HostTrainer::slots() {
 
 TrainingView::Factors HostTrainer::factors() { return factors_of(parts_.exchanges[0]->factors()); }
 
+void HostTrainer::send_heartbeat() {
+  Trainer::send_heartbeat();
+  if (options().workers_per_group > 1) parts_.exchanges[0]->send_heartbeat();
+}
+
 TrainingView::Memories HostTrainer::memories() { return memories_of(parts_.exchanges[0]->memory()); }
 
 std::function<void()> HostTrainer::slot_gatherer() {

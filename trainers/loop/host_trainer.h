@@ -56,6 +56,7 @@ class HostTrainer final : public Trainer {
   TrainingView::Factors factors() override;
 
  private:
+  void send_heartbeat() override;
   std::function<void()> slot_gatherer() override;
   /// Report and times of combining a step's gradients.
   struct Combined {

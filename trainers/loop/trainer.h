@@ -68,6 +68,8 @@ class Trainer {
   int num_local_workers() const { return workers_.num_local_workers; }
   /// Global number of local worker 0.
   int first_local_worker() const { return workers_.first_local_worker; }
+  /// Number, among those who exchange, of the first worker or group for which this process does.
+  int first_local_sender() const { return first_local_worker() / options_.workers_per_group; }
   /// The optimizer, for name(), state() and restore_state(); its slots may be in device memory.
   Optimizer& optimizer() { return optimizer_; }
   Net& net() { return net_; }
@@ -89,6 +91,8 @@ class Trainer {
   Trainer(Net& net, Optimizer& optimizer, const Schedule& schedule, const WorkerGroup& workers,
           const TrainerOptions& options);
 
+  /// See RunServices.
+  virtual void send_heartbeat() { workers_.communicator->send_heartbeat(); }
   /// The function for RunServices::gather_slots.
   virtual std::function<void()> slot_gatherer() { return {}; }
   TrainingView view();

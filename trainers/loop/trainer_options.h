@@ -19,8 +19,9 @@ struct TrainerOptions {
   double ema_decay = 0.9999;
   /// Factor of the mean gradient before the update, rounded once; the number of workers gives the sum over workers.
   float mean_factor = 1;
-  int num_threads = 1;       // threads of this process
-  int num_data_threads = 1;  // threads that prepare examples
+  int workers_per_group = 1;  // of groups that exchange the mean of their workers' gradients, as one worker each
+  int num_threads = 1;        // threads of this process
+  int num_data_threads = 1;   // threads that prepare examples
   ShuffleOptions shuffle = {};
   /// Every this number of steps, rank 0's parameters, average and slots are broadcast: a guard against replicas that
   /// drift apart (bit-identical exchanges prevent it). 0: never.

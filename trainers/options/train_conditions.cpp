@@ -22,6 +22,7 @@ std::string dump_unsupported_reason(const TrainOptions& o) {
   if (is_async(o)) return "--strategy replicated or ps; pushes to an asynchronous server are not dumped";
   if (o.chosen_strategy() == TrainStrategy::kSimple)
     return "--num_nodes 2 or more, or --strategy replicated; one worker sends nothing";
+  if (o.workers_per_group > 1) return "--workers_per_group 1; messages of groups of workers are not dumped";
   if (o.exchange == TrainExchange::kVendor)
     return "an --exchange other than vendor, which adds numbers and sends no messages";
   if (o.exchange == TrainExchange::kIntegerSum) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "compress/transport/grouped_peers.h"
 #include "datasets/dataset.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/errors.h"
@@ -109,6 +110,14 @@ void check_launch(const TrainOptions& o) {
   }
 }
 
+/// Checks that the processes and GPUs can share groups of workers.
+void check_groups(const TrainOptions& o) {
+  if (o.workers_per_group == 1 || !o.trains) return;
+  const int gpus = computes_on_cpu(o) ? 1 : o.gpus.count;
+  const std::string reason = groups_unsupported_reason(o.num_nodes, o.workers_per_group, o.num_processes * gpus);
+  if (!reason.empty()) TERNGRAD_THROW(UsageError, "--workers_per_group ", o.workers_per_group, ": ", reason);
+}
+
 }  // namespace
 
 void check_train_options(const OptionSet& options, const TrainOptions& o) {
@@ -116,6 +125,7 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
   options.require_needs();
   check_launch(o);
   check_devices(o);
+  check_groups(o);
   check_shares_of_work(o);
   check_required(o);
   check_steps(o);

@@ -71,6 +71,7 @@ struct TrainOptions {
   double async_scale = 0;           // 0: 1 / num_nodes
   std::int64_t max_staleness = -1;  // -1: no limit
   TrainExchange exchange = TrainExchange::kAuto;
+  int workers_per_group = 1;
   DownlinkCodec downlink_codec = DownlinkCodec::kFloat32;
   Reduce reduce = Reduce::kAverage;
   OnNonfinite on_nonfinite = OnNonfinite::kStop;

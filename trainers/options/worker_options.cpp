@@ -100,6 +100,21 @@ void declare_worker_options(OptionSet& options, TrainOptions& o) {
              [&o] { return o.num_nodes > 1 || o.strategy == TrainStrategy::kParameterServers; })
       .needs("--strategy replicated or ps: of async workers push to a server, nothing is exchanged between them",
              [&o] { return !is_async(o); });
+  options
+      .add("workers_per_group", &o.workers_per_group,
+           "consecutive workers, as those of one host, whose gradients are averaged as fp32 before their group "
+           "exchanges "
+           "the mean as one worker (hierarchical all-reduce in two levels); divides --num_nodes",
+           at_least(1))
+      .identity({.value =
+                     [&o] {
+                       return o.workers_per_group > 1 ? std::optional(std::to_string(o.workers_per_group))
+                                                      : std::nullopt;
+                     }})
+      .needs(exchanging_strategy(o))
+      .needs("--strategy replicated: servers take the gradient of each worker",
+             [&o] { return o.chosen_strategy() == TrainStrategy::kReplicated; })
+      .needs(own_exchange(o));
   add_choice(options, "downlink_codec", &o.downlink_codec,
              "what the mean goes through on its way back; sums and sparse change its bytes only, bf16 and ternary its "
              "bits")

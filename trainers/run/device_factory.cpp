@@ -6,7 +6,6 @@
 #include <sstream>
 #include <utility>
 
-#include "compress/comm/nccl/nccl_communicator.h"
 #include "compress/comm/watchdog.h"
 #include "datasets/device_examples.h"
 #include "kernels/runtime/errors.h"
@@ -15,56 +14,26 @@
 #include "trainers/loop/training_data.h"
 #include "trainers/options/choice_words.h"
 #include "trainers/options/train_options.h"
+#include "trainers/run/connect_ranks.h"
 #include "trainers/run/device_replica_factory.h"
+#include "trainers/run/gpu_peers.h"
 
 namespace terngrad {
-namespace {
 
-std::string process_text(const Communicator& processes) {
-  return "terngrad_train: error" + (processes.size() == 1 ? "" : ": rank " + std::to_string(processes.rank()));
-}
-
-std::vector<std::unique_ptr<NcclCommunicator>> join(const TrainDevices& choice, Communicator& processes,
-                                                    double timeout_seconds) {
-  if (timeout_seconds == 0) return join_nccl_communicators(choice.gpus, processes);
-  std::vector<std::unique_ptr<NcclCommunicator>> joined;
-  std::ostringstream doing;
-  doing << "joining the GPUs of " << processes.size() << " processes has not ended in " << timeout_seconds
-        << " seconds; a process that had come is silent, or NCCL cannot reach it";
-  Watchdog watchdog(end_process(process_text(processes)));
-  watchdog.watch(timeout_seconds, doing.str(), [&] { joined = join_nccl_communicators(choice.gpus, processes); });
-  return joined;
-}
-
-}  // namespace
-
-std::vector<std::shared_ptr<DeviceCommunicator>> connect_gpus(const TrainDevices& choice, Communicator& processes,
-                                                              double timeout_seconds) {
-  if (processes.size() == 1 && choice.gpus.size() == 1) return {make_self_device_communicator()};
-  try {
-    auto connected =
-        processes.size() == 1 ? make_nccl_communicators(choice.gpus) : join(choice, processes, timeout_seconds);
-    return {std::make_move_iterator(connected.begin()), std::make_move_iterator(connected.end())};
-  } catch (const NotSupported& error) {
-    TERNGRAD_THROW(UsageError, "--num_gpus ", choice.gpus.size(), ": ", error.what(), "; accepted: 1");
-  }
-}
-
-DeviceSetup make_device_setup(const TrainOptions& o, const TrainDevices& choice,
-                              std::span<const std::shared_ptr<DeviceCommunicator>> communicators,
+DeviceSetup make_device_setup(const TrainOptions& o, const TrainDevices& choice, const std::vector<GpuPeers>& gpus,
                               const TrainingData& data, const WorkerGroup& workers, const Schedule& schedule,
                               const TrainerOptions& options, double timeout_seconds) {
-  TERNGRAD_REQUIRE(communicators.size() == choice.gpus.size(), "[make_device_setup] ", choice.gpus.size(),
-                   " GPUs have ", communicators.size(), " communicators");
+  TERNGRAD_REQUIRE(gpus.size() == choice.gpus.size(), "[make_device_setup] ", choice.gpus.size(),
+                   " GPUs have the connections of ", gpus.size());
   const std::shared_ptr<const Dataset>& dataset = data.dataset;
   DeviceSetup setup;
   DeviceTrainerParts parts;
   for (std::size_t index = 0; index < choice.gpus.size(); ++index) {
-    const DeviceCommunicator& among_all = *communicators[index];
+    const DeviceCommunicator& among_all = *gpus[index].all;
     const ReplicaPlace place{.workers = worker_range(workers.num_workers, among_all.rank(), among_all.size()),
                              .of_process = workers,
                              .device = choice.gpus[index],
-                             .communicator = communicators[index],
+                             .peers = gpus[index],
                              // The second half of the timeout remains to find out which process is lost.
                              .timeout_seconds = timeout_seconds / 2};
     parts.replicas.push_back(make_device_replica(o, choice, place, dataset, options));
@@ -92,7 +61,7 @@ DeviceSetup make_device_setup(const TrainOptions& o, const TrainDevices& choice,
   parts.workers = workers;
   parts.on_nonfinite = o.on_nonfinite;
   parts.timeout_seconds = timeout_seconds;
-  parts.on_hang = end_process(process_text(*workers.communicator));
+  parts.on_hang = end_process(failing_process(*workers.communicator));
   parts.exchange_of = exchange_of_steps(o, data.num_examples);
   setup.trainer = std::make_unique<DeviceTrainer>(std::move(parts), options);
   return setup;

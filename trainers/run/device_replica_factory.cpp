@@ -18,12 +18,13 @@
 #include "trainers/options/train_devices.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/exchange_factory.h"
+#include "trainers/run/gpu_peers.h"
 
 namespace terngrad {
 namespace {
 
 /// Creates the exchanges and their buckets.
-void add_exchanges(const TrainOptions& o, const WorkerRange& workers, bool overlaps, DeviceReplicaParts& parts) {
+void add_exchanges(const TrainOptions& o, const GpuPeers& peers, bool overlaps, DeviceReplicaParts& parts) {
   const Stream& stream = parts.net->stream();
   const Layout& layout = parts.net->layout();
   // Without overlap buckets would only add launches to a step.
@@ -31,8 +32,7 @@ void add_exchanges(const TrainOptions& o, const WorkerRange& workers, bool overl
   parts.buckets = exchange_buckets(o, layout, parts.net->gradient_order(),
                                    is_alone ? std::numeric_limits<double>::infinity() : kDefaultBucketMb);
   if (overlaps) parts.fork = std::make_shared<StreamFork>(stream, 1);
-  parts.exchanges =
-      make_exchanges(o, layout, {workers, parts.communicator}, overlaps ? parts.fork->branch(0) : stream, o.seed);
+  parts.exchanges = make_exchanges(o, layout, peers.exchange, overlaps ? parts.fork->branch(0) : stream, o.seed);
 }
 
 /// Maximum number of steps in a burst, such that a ring with the batches of two bursts fits kMaxRingBytes.
@@ -63,8 +63,12 @@ std::unique_ptr<DeviceReplica> make_device_replica(const TrainOptions& o, const 
   examples.num_threads = std::max(1, options.num_data_threads / static_cast<int>(choice.gpus.size()));
   parts.examples = make_device_examples(dataset, examples, max_burst(*dataset, place.workers, options), stream);
   const Layout& layout = parts.net->layout();
-  parts.communicator = place.communicator;
-  add_exchanges(o, place.workers, options.overlap, parts);
+  parts.communicator = place.peers.all;
+  const ExchangePeers& peers = place.peers.exchange;
+  for (const auto& communicator : {peers.device, peers.members.device}) {
+    if (communicator != nullptr && communicator != parts.communicator) parts.of_groups.push_back(communicator);
+  }
+  add_exchanges(o, place.peers, options.overlap, parts);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, layout.flat_elements(), stream.device());
   parts.transforms = make_transforms(o, *parts.net, parts.num_workers, stream.device());
   parts.mean_factor = options.mean_factor;

@@ -9,8 +9,8 @@
 namespace terngrad {
 
 class Dataset;
-class DeviceCommunicator;
 class DeviceReplica;
+struct GpuPeers;
 struct TrainDevices;
 struct TrainOptions;
 struct TrainerOptions;
@@ -20,7 +20,7 @@ struct ReplicaPlace {
   WorkerRange workers;
   WorkerRange of_process;  // workers of all GPUs of the process
   Device device;
-  std::shared_ptr<DeviceCommunicator> communicator;
+  const GpuPeers& peers;
   double timeout_seconds = 0;  // timeout of a burst; 0: none
 };
 

@@ -58,12 +58,12 @@ std::vector<std::unique_ptr<CompressedAllReduce>> make_exchanges(const TrainOpti
 
 std::uint64_t add_host_exchanges(const TrainOptions& o, const HostExchangeContext& context, TrainerParts& parts) {
   const Layout& layout = parts.net->layout();
-  const WorkerGroup group = with_dump(parts.workers, context.dump);
+  const ExchangePeers peers = context.groups != nullptr ? *context.groups : with_dump(parts.workers, context.dump);
   parts.buckets = exchange_buckets(o, layout, parts.net->gradient_order());
   parts.exchange_of = exchange_of_steps(o, context.num_examples);
   try {
     parts.exchanges =
-        make_exchanges(o, layout, group, Stream(Device::cpu(), num_threads(o)), context.run_id, parts.served.get());
+        make_exchanges(o, layout, peers, Stream(Device::cpu(), num_threads(o)), context.run_id, parts.served.get());
     for (const auto& exchange : parts.exchanges) {
       // Now rather than in the first step, for its memory and what it refuses.
       for (const std::vector<int>& bucket : parts.buckets) exchange->part(bucket);

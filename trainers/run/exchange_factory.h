@@ -35,8 +35,9 @@ std::unique_ptr<ServedParameters> make_served_parameters(const TrainOptions& o, 
 /// Inputs of add_host_exchanges besides options.
 struct HostExchangeContext {
   std::uint64_t run_id = 0;
-  std::int64_t num_examples = 0;                // examples per epoch
-  std::shared_ptr<MessageDump> dump = nullptr;  // dump of the first steps' messages; null for none
+  std::int64_t num_examples = 0;                          // examples per epoch
+  std::shared_ptr<MessageDump> dump = nullptr;            // dump of the first steps' messages; null for none
+  std::shared_ptr<const ExchangePeers> groups = nullptr;  // groups of the workers; null: each exchanges for itself
 };
 
 /// Adds to `parts` the exchange of compressed steps, that of floating steps if there are any, and the buckets of each

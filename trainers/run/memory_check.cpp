@@ -40,6 +40,9 @@ void require_memory_for(const TrainOptions& o, const Dataset& dataset, const Mem
 
 MemoryUse memory_use(const TrainOptions& o, int num_local_workers, bool is_cpu) {
   MemoryUse use{.num_workers = num_local_workers, .examples_per_worker = o.batch_size / o.num_nodes};
+  // The first of several processes with a group encodes; all of them have its mean.
+  use.num_senders = num_local_workers / o.workers_per_group;
+  if (o.workers_per_group > 1) use.num_groups = std::max<std::int64_t>(1, use.num_senders);
   use.has_replicas = is_async(o);
   use.num_slots = num_slots(o.optimizer);
   use.memory_buffers = memory_buffers(parse_memory(memory_spec(o)).kind);

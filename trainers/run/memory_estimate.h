@@ -21,6 +21,8 @@ struct MemoryUse {
   std::int64_t slices_at_once = 0;       // number of workers whose activations are in host memory at the same time
   int batches_at_once = 0;               // number of prepared batches
   std::string data = "";                 // name and folder of the data set, for messages
+  std::int64_t num_senders = 1;          // those of the workers, or of their groups, that encode here
+  std::int64_t num_groups = 0;           // groups of the workers; 0: each exchanges its own gradient
   int memory_buffers = 0;  // buffers of each worker's memory, of the size of the parameters (compress/memory)
 };
 

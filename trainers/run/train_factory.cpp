@@ -19,6 +19,7 @@
 #include "trainers/options/gradient_handling.h"
 #include "trainers/options/train_options.h"
 #include "trainers/run/async_factory.h"
+#include "trainers/run/connect_ranks.h"
 #include "trainers/run/dataset_factory.h"
 #include "trainers/run/device_factory.h"
 #include "trainers/run/exchange_factory.h"
@@ -47,8 +48,9 @@ std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const Training
   parts.net = make_host_net(o, *data.dataset, workers, setup.devices, setup.notes);
   parts.workers = workers;
   parts.served = make_served_parameters(o, *parts.net, workers, schedule);
-  plan_fingerprint =
-      add_host_exchanges(o, {.run_id = context.run_id, .num_examples = data.num_examples, .dump = context.dump}, parts);
+  plan_fingerprint = add_host_exchanges(
+      o, {.run_id = context.run_id, .num_examples = data.num_examples, .dump = context.dump, .groups = context.groups},
+      parts);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, parts.net->layout().flat_elements());
   parts.transforms = make_transforms(o, *parts.net, workers.num_local_workers, Device::cpu());
   parts.schedule = schedule;
@@ -121,6 +123,7 @@ void make_trainer(const TrainOptions& o, const RunContext& context, const Traini
   options.seed = o.seed;
   options.ema_decay = o.ema_decay;
   options.mean_factor = o.mean_factor();
+  options.workers_per_group = o.workers_per_group;
   options.has_data_shard = data.is_shard;
   options.trace = context.trace;
   options.num_threads = num_threads(o);
@@ -150,8 +153,8 @@ void make_trainer(const TrainOptions& o, const RunContext& context, const Traini
     setup.trainer = make_host_trainer(o, data, workers, context, schedule, options, setup, plan_fingerprint);
   } else {
     try {
-      DeviceSetup on_gpus = make_device_setup(o, setup.devices, context.gpu_communicators, data, workers, schedule,
-                                              options, gpu_timeout(o, context));
+      DeviceSetup on_gpus =
+          make_device_setup(o, setup.devices, *context.gpus, data, workers, schedule, options, gpu_timeout(o, context));
       setup.trainer = std::move(on_gpus.trainer);
       std::ranges::move(on_gpus.notes, std::back_inserter(setup.notes));
       plan_fingerprint = on_gpus.plan_fingerprint;
@@ -166,10 +169,12 @@ void make_trainer(const TrainOptions& o, const RunContext& context, const Traini
 }  // namespace
 
 RunContext make_run_context(const TrainOptions& o, std::shared_ptr<Communicator> communicator, std::uint64_t run_id) {
-  RunContext context{
-      .communicator = std::move(communicator), .run_id = run_id, .devices = devices_of(o), .gpu_communicators = {}};
-  if (context.devices.is_cpu() || o.exchanges_on_host()) return context;
-  context.gpu_communicators = connect_gpus(context.devices, *context.communicator, gpu_timeout(o, context));
+  RunContext context{.communicator = std::move(communicator), .run_id = run_id, .devices = devices_of(o)};
+  if (context.devices.is_cpu() || o.exchanges_on_host()) {
+    context.groups = connect_groups(o, context.communicator);
+    return context;
+  }
+  context.gpus = connect_gpus(o, context.devices, *context.communicator, gpu_timeout(o, context));
   return context;
 }
 

@@ -14,11 +14,12 @@
 
 namespace terngrad {
 
-class DeviceCommunicator;
 class Mailbox;
 class MessageDump;
 class Trace;
 class Trainer;
+struct ExchangePeers;
+struct GpuPeers;
 struct TrainOptions;
 
 /// A run that is ready to start or to be restored from a checkpoint.
@@ -45,9 +46,11 @@ struct RunContext {
   TrainingData data = {};  // if already opened, such as shards after join_shards; else opened later
   /// Connects its ranks with --strategy async; nullptr for one rank.
   std::shared_ptr<Mailbox> mailbox = nullptr;
-  /// Devices of this process, and the communicators of its GPUs.
+  /// Devices of this process, and the connections of its GPUs.
   TrainDevices devices = {};
-  std::vector<std::shared_ptr<DeviceCommunicator>> gpu_communicators = {};
+  std::shared_ptr<const std::vector<GpuPeers>> gpus = nullptr;
+  /// The groups of its workers, who exchange in host memory; null without --workers_per_group.
+  std::shared_ptr<const ExchangePeers> groups = nullptr;
 };
 
 /// Collective: chooses devices, and connects the GPUs of all ranks.

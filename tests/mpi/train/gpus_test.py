@@ -23,6 +23,13 @@ class Gpus(SignalledTraining):
         self.assert_same("alone", "ranks2")
         self.assertTrue(self.metrics("ranks2"))
 
+    def test_groups_of_workers_have_the_bits_of_one_gpu(self):
+        options = self.options(workers_per_group=2, codec_memory="ef", bucket_mb=0.01)
+        self.trained(0, "alone", *options)
+        for ranks, overlap in [(2, "off"), (4, "on")]:
+            self.trained(ranks, f"ranks{ranks}", *options, f"--overlap={overlap}", env=on(ranks))
+            self.assert_same("alone", f"ranks{ranks}")
+
     def test_factors_are_those_of_one_gpu_and_continue_with_another_number(self):
         options = self.options(codec_for="*weights=powersgd:rank=1,min_ratio=1", error_feedback="true")
         self.trained(0, "alone", *options)

@@ -26,6 +26,17 @@ class SameBits(LaunchedTraining):
     def test_sums_of_processes_with_several_workers(self):
         self.check([2, 4], *small())
 
+    def test_groups_of_one_process_of_several_and_a_resumed_run(self):
+        options = [*ternary(workers_per_group=4, codec_memory="ef"), "--max_steps", "6", "--log_steps", "3", "--save_iter", "3"]
+        self.trained(0, "alone", *options)
+        for ranks in [2, 4]:
+            self.trained(ranks, f"ranks{ranks}", *options)
+            self.assert_same("alone", f"ranks{ranks}")
+        self.keep_checkpoint("ranks4", 3)
+        self.trained(2, "ranks4", *options, "--resume")
+        self.assert_same("alone", "ranks4")
+        self.assertRegex(self.refused(3, *options), "--workers_per_group 4: 3 ranks cannot share 2 groups evenly")
+
     def test_replicas_are_found_equal(self):
         options = ternary(max_steps=4, log_steps=3)
         self.trained(0, "alone", *options)

@@ -131,6 +131,7 @@ std::map<std::string, Change> changes(const TemporaryDirectory& folder) {
       {"trace_steps", {{"--max_steps", "5"}, {"--trace_steps", "1"}}},
       {"train_dir", {{}, {"--train_dir", (folder / "elsewhere").string()}}},
       {"weight_decay", {{}, {"--weight_decay", "0.01"}}},
+      {"workers_per_group", {{"--num_nodes", "4", "--grad_bits", "1"}, {"--workers_per_group", "2"}}},
   };
 }
 

@@ -65,7 +65,7 @@ TEST(Progress, FullLine) {
 
 TEST(Progress, SaysWhoseBytesTheyAreAndWhatWasSkipped) {
   ProgressState state = full_state();
-  state.is_server = true;
+  state.sender = "server";
   state.skipped_steps = 12;
   EXPECT_THAT(format_progress(state),
               HasSubstr(" skipped 12 server sent 320 kB received 45.0 kB/step 15.9x fp32, 7.9x bf16 "));

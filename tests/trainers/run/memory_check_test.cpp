@@ -48,6 +48,20 @@ TEST(CheckAsyncMemory, IsOfTheRanksThatHaveWorkers) {
   EXPECT_THROW(check_async_memory(huge, *dataset, nullptr, /*is_cpu=*/true), UsageError);
 }
 
+TEST(MemoryUse, HasTheMeansAndMemoriesOfGroups) {
+  TrainOptions o = options_with(8);
+  o.grad_bits = 1;
+  o.codec_memory = "ef";
+  EXPECT_EQ(memory_use(o, 8, /*is_cpu=*/true).num_senders, 8);
+  EXPECT_EQ(memory_use(o, 8, /*is_cpu=*/true).num_groups, 0);
+  o.workers_per_group = 4;
+  EXPECT_EQ(memory_use(o, 8, /*is_cpu=*/true).num_senders, 2);
+  EXPECT_EQ(memory_use(o, 8, /*is_cpu=*/true).num_groups, 2);
+  // Half of a group: only its first process encodes, so a bound from below has no memory.
+  EXPECT_EQ(memory_use(o, 2, /*is_cpu=*/true).num_senders, 0);
+  EXPECT_EQ(memory_use(o, 2, /*is_cpu=*/true).num_groups, 1);
+}
+
 TEST(MemoryUse, IsByOptions) {
   TrainOptions o = options_with(8);
   o.batch_size = 32;
