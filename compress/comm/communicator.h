@@ -73,7 +73,7 @@ class Communicator {
   virtual void send_heartbeat() {}
   /// Calls `also` now and then while an operation of this rank waits for others: so it can tell ranks of another group,
   /// who wait for it, that it is alive. No effect if waits have no timeout.
-  virtual void while_waiting(std::function<void()> /*also*/) {}
+  virtual void while_waiting(const std::function<void()>& /*also*/) {}
   /// Sets the timeout of all later operations: a rank that is waited for and stays silent longer has failed. No effect
   /// if the group has no timeouts. @throws InvalidArgument unless seconds > 0
   virtual void set_timeout(double seconds);

@@ -20,7 +20,7 @@ struct CompressedAllReduce::Part {
   std::unique_ptr<PartExchange> exchange;
   std::unique_ptr<GroupMeans> groups;     // null if workers exchange their own gradients
   bool is_used = false;                   // in the current step
-  std::vector<TensorTable> encoded = {};  // gradients of the current step, if groups or a memory changed them
+  std::vector<TensorTable> encoded = {};  // compensated gradients of the current step, if workers have a memory
 };
 
 CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, const ExchangePeers& peers,
@@ -74,6 +74,7 @@ std::unique_ptr<CompressedAllReduce::Part> CompressedAllReduce::make_part(const 
   }
   TERNGRAD_REQUIRE(options_.update == nullptr || is_whole(segments),
                    "[parts] an update of shards needs all tensors at once, in the order of the layout");
+  TERNGRAD_REQUIRE(options_.update == nullptr || !has_groups(), "[groups] of workers have no servers that update");
   CodecPlan plan = is_whole(segments) ? plan_ : CodecPlan(plan_, layout, segments);
   CompressedAllReduceOptions options = options_;
   options.algorithm = algorithm_of_part(options_.algorithm, plan_, plan);
@@ -93,6 +94,11 @@ const Layout& CompressedAllReduce::layout_of(std::span<const int> segments) { re
 const PartExchange& CompressedAllReduce::part(std::span<const int> segments) { return *part_of(segments).exchange; }
 
 std::set<std::string> CompressedAllReduce::codecs_through_host(const Buckets& parts) {
+  if (!takes_part()) {
+    // The answer is that of the rank which encodes: all ranks of a group capture steps, or none.
+    const ExchangePeers alone(worker_range(workers().num_workers, 0, 1), make_self_device_communicator());
+    return CompressedAllReduce(layout_, plan_, alone, options_, stream_).codecs_through_host(parts);
+  }
   std::set<std::string> names;
   for (const std::vector<int>& segments : parts) {
     for (const Round* const round : part(segments).rounds()) names.merge(round->codecs_through_host());
@@ -119,10 +125,7 @@ void CompressedAllReduce::require_step() const {
 
 void CompressedAllReduce::run(Part& part, std::span<const TensorTable> gradients, const TensorTable& mean,
                               PartClock& clock) {
-  if (part.groups != nullptr) {
-    gradients = part.groups->reduce(gradients, step_, stream_, clock);
-    part.encoded.assign(gradients.begin(), gradients.end());
-  }
+  if (part.groups != nullptr) gradients = part.groups->reduce(gradients, step_, stream_, clock);
   if (memory_ != nullptr) {
     clock.start(stream_);
     part.encoded = memory_->compensate(part.layout, part.segments, gradients, stream_);
@@ -234,11 +237,20 @@ float CompressedAllReduce::decode_local(int local_worker, int segment, std::span
 }
 
 std::span<const float> CompressedAllReduce::encoded(int local_worker, int segment) const {
-  if (!has_groups() && (memory_ == nullptr || !memory_->covers(segment))) return {};
-  const Place& place = place_of(segment);
+  if (memory_ == nullptr || !memory_->covers(segment)) return {};
+  return tensor_of(place_of(segment).part->encoded, local_worker, segment);
+}
+
+std::span<const float> CompressedAllReduce::group_mean(int local_group, int segment) const {
+  if (!has_groups()) return {};
+  return tensor_of(place_of(segment).part->groups->means(), local_group, segment);
+}
+
+std::span<const float> CompressedAllReduce::tensor_of(std::span<const TensorTable> tables, int local_worker,
+                                                      int segment) const {
   TERNGRAD_REQUIRE(local_worker >= 0 && local_worker < workers().num_local_workers, "[exchange] no local worker ",
                    local_worker);
-  return {place.part->encoded.at(static_cast<std::size_t>(local_worker)).tensor(place.segment),
+  return {tables[static_cast<std::size_t>(local_worker)].tensor(place_of(segment).segment),
           static_cast<std::size_t>(layout_.segment(segment).num_elements)};
 }
 

@@ -76,6 +76,8 @@ class CompressedAllReduce {
   const CodecPlan& plan() const { return plan_; }
   /// The workers whose encoded gradients are exchanged; groups, if the peers have members.
   const WorkerGroup& workers() const { return peers_.group; }
+  /// False on a rank for which another one of its group exchanges; its factors are then not updated.
+  bool takes_part() const { return peers_.takes_part(); }
   /// Indices of all tensors.
   std::span<const int> all_tensors() const { return all_; }
   /// Memory of this process's workers, on the stream's device; nullptr if there is none.
@@ -144,10 +146,13 @@ class CompressedAllReduce {
   /// @throws InvalidArgument if local_worker or segment is out of range, out has another size, the tensor was not
   /// exchanged in the last step, or that step was skipped
   float decode_local(int local_worker, int segment, std::span<float> out);
-  /// The tensor that a local worker encoded in the last step: its gradient, or its group's mean, compensated by the
-  /// memory. On the stream's device. Empty if the gradient itself was encoded.
+  /// The tensor that a local worker encoded in the last step: its gradient, compensated by the memory. On the stream's
+  /// device. Empty if no memory covers the tensor, so that the gradient itself was encoded.
   /// @throws InvalidArgument as decode_local, except that a skipped step has it
   std::span<const float> encoded(int local_worker, int segment) const;
+  /// The mean of the workers' gradients of a group for which this rank exchanges, before the memory. On the stream's
+  /// device. Empty if workers exchange themselves. @throws InvalidArgument as encoded
+  std::span<const float> group_mean(int local_group, int segment) const;
 
   /// Makes the exchange of a part before its first step. Valid until the end of a step that does not use the part.
   /// @throws as exchange does; InvalidArgument and NotSupported as Round
@@ -173,6 +178,8 @@ class CompressedAllReduce {
   bool has_groups() const { return !peers_.members.groups.empty(); }
   void apply_policy(OnNonfinite policy, std::uint64_t step, ExchangeReport& report);
   const Place& place_of(int segment) const;
+  /// A tensor of one of the tables of local workers in the last step.
+  std::span<const float> tensor_of(std::span<const TensorTable> tables, int local_worker, int segment) const;
   bool is_on_cpu() const { return stream_.device().is_cpu(); }
 
   Layout layout_;

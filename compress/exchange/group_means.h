@@ -20,7 +20,8 @@ struct PartContext;
 
 /// Takes the mean of the gradients of each group's workers, which the group's first rank exchanges with other groups,
 /// and sends the result of that to the group's other ranks. NaN and infinity travel in the mean, so an error names the
-/// group. Takes 4 bytes per element and group, and as much again on ranks that share a group.
+/// group. Takes 4 bytes per element and worker for what is added, as much per group for the means, and on ranks that
+/// share a group as much again.
 class GroupMeans {
  public:
   /// @param layout   of the tensors of a part
@@ -33,6 +34,8 @@ class GroupMeans {
   /// @throws InvalidArgument for another number of gradients
   std::span<const TensorTable> reduce(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream,
                                       PartClock& clock);
+  /// The last result of reduce.
+  std::span<const TensorTable> means() const { return is_first() ? means_ : std::span<const TensorTable>(); }
   /// Brings the mean of all groups and the non-finite tensors from the group's first rank to its others.
   void spread(const TensorTable& mean, NonfiniteFlags& flags, Stream& stream, PartClock& clock);
 

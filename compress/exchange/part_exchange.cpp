@@ -30,7 +30,7 @@ class AbsentExchange final : public PartExchange {
 
 std::unique_ptr<PartExchange> make_part_exchange(const Layout& layout, CodecPlan plan, const PartContext& context,
                                                  std::vector<int> numbers) {
-  if (!context.peers.take_part()) return std::make_unique<AbsentExchange>();
+  if (!context.peers.takes_part()) return std::make_unique<AbsentExchange>();
   if (context.options.vendor_type.has_value()) {
     return std::make_unique<VendorRound>(layout, context, std::move(numbers));
   }

@@ -63,7 +63,7 @@ struct PartContext {
 };
 
 /// Makes a Round, a LowRankRound if the plan has low-rank tensors, or a VendorRound if the options have a vendor_type;
-/// on a rank that takes no part (ExchangePeers::take_part), an exchange that moves nothing.
+/// on a rank that takes no part (ExchangePeers::takes_part), an exchange that moves nothing.
 /// @param plan     of the layout's tensors
 /// @param numbers  indices of these tensors in the layout of all tensors; empty: all
 /// @throws InvalidArgument and NotSupported as the three classes

@@ -121,7 +121,8 @@ std::vector<int> checked_tensors(std::span<const std::unique_ptr<Coder>> coders,
 void require_supported(const Layout& layout, const CodecPlan& plan, const PartContext& context) {
   const CompressedAllReduceOptions& options = context.options;
   if (options.vendor_type.has_value()) return require_vendor(context);
-  if (context.peers.device != nullptr) require_device_downlink(options.downlink_codec);
+  if (context.peers.device != nullptr || context.peers.members.device != nullptr)
+    require_device_downlink(options.downlink_codec);
   require_downlink(plan, options.downlink_codec, options.algorithm);
   require_update(plan, context);
   algorithm_of(layout, plan, context);

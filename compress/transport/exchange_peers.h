@@ -28,7 +28,7 @@ struct ExchangePeers {
       : group{workers, nullptr}, device(std::move(communicator)) {}
 
   /// False on a rank for which another rank of its group exchanges.
-  bool take_part() const { return group.communicator != nullptr || device != nullptr; }
+  bool takes_part() const { return group.communicator != nullptr || device != nullptr; }
 
   WorkerGroup group;                           // its communicator is null with gradients in device memory
   std::shared_ptr<DeviceCommunicator> device;  // null with gradients in host memory

@@ -57,6 +57,7 @@ ExchangePeers grouped_peers(const WorkerGroup& workers, int workers_per_group) {
     peers.members.groups = local_groups(groups, workers_per_group, make_self_communicator());
     return peers;
   }
+  all.barrier();  // has a timeout, unlike a split
   const int ranks_per_group = all.size() / num_groups;
   const int group = all.rank() / ranks_per_group;
   std::shared_ptr<Communicator> inside = all.split(group);

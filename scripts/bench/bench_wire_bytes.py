@@ -138,6 +138,8 @@ def main():
         options.rows = [row for row in ROWS if (not has_groups(row) if per_host == 1 else ROWS[row][1] == 0)]
     if per_host == 1 and any(map(has_groups, options.rows)):
         parser.error("--rows: groups need --workers_per_host 2 or more")
+    if per_host > 1 and any(ROWS[row][1] > 0 for row in options.rows):
+        parser.error("--rows: servers of their own need --workers_per_host 1")
     options.programs = options.programs.resolve()
     options.out.mkdir(parents=True, exist_ok=True)
     report = {"command": "bench_wire_bytes.py", "version": version_of(options), "steps": options.steps,

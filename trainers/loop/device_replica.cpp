@@ -108,7 +108,7 @@ void DeviceReplica::store(const ReplicaState& state) {
   for (std::size_t worker = 0; worker < state.kept.size(); ++worker) {
     copy<float>(memory()->state(static_cast<int>(worker)), state.kept[worker], stream_);
   }
-  copy<float>(factors().values(), state.factors, stream_);
+  if (parts_.exchanges[0]->takes_part()) copy<float>(factors().values(), state.factors, stream_);
   const std::vector<Optimizer::Slot> slots = parts_.optimizer->slots();
   for (std::size_t i = 0; i < slots.size(); ++i) copy<float>(slots[i].values, state.slots.at(i).values, stream_);
   stream_.synchronize();
@@ -294,20 +294,24 @@ std::vector<float> DeviceReplica::gradient(int worker, int segment) {
   return tensor_on_host(gradients_.span().subspan(static_cast<std::size_t>(worker) * flat, flat), segment);
 }
 
+std::vector<float> DeviceReplica::group_mean(std::size_t exchange, int segment) {
+  return on_host(parts_.exchanges.at(exchange)->group_mean(0, segment));
+}
+
 std::vector<float> DeviceReplica::encoded(std::size_t exchange, int segment) {
-  const std::span<const float> encoded = parts_.exchanges.at(exchange)->encoded(0, segment);
-  std::vector<float> values(encoded.size());
-  copy<float>(encoded, std::span(values), stream_);
-  stream_.synchronize();
-  return values;
+  return on_host(parts_.exchanges.at(exchange)->encoded(0, segment));
 }
 
 std::vector<float> DeviceReplica::mean(int segment) { return tensor_on_host(mean_.span(), segment); }
 
 std::vector<float> DeviceReplica::tensor_on_host(std::span<const float> values, int segment) {
   const Segment& place = parts_.net->layout().segment(segment);
-  std::vector<float> copied(static_cast<std::size_t>(place.num_elements));
-  copy<float>(values.subspan(static_cast<std::size_t>(place.offset), copied.size()), std::span(copied), stream_);
+  return on_host(values.subspan(static_cast<std::size_t>(place.offset), static_cast<std::size_t>(place.num_elements)));
+}
+
+std::vector<float> DeviceReplica::on_host(std::span<const float> values) {
+  std::vector<float> copied(values.size());
+  copy<float>(values, std::span(copied), stream_);
   stream_.synchronize();
   return copied;
 }

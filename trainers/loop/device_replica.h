@@ -51,8 +51,8 @@ struct DeviceReplicaParts {
   std::unique_ptr<Optimizer> optimizer;  // with slots on the GPU
   std::vector<std::unique_ptr<GradientTransform>> transforms;
   std::shared_ptr<DeviceCommunicator> communicator = make_self_device_communicator();  // communicator of the exchanges
-  std::vector<std::shared_ptr<DeviceCommunicator>> of_groups;  // the others, if groups of workers exchange
-  float mean_factor = 1;                                       // as in TrainerOptions
+  std::vector<std::shared_ptr<DeviceCommunicator>> group_communicators;                // the others, if groups exchange
+  float mean_factor = 1;                                                               // as in TrainerOptions
   /// Timeout of a burst with several GPUs, after which the others count as lost; 0: none.
   double timeout_seconds = 0;
   /// True if steps are captured into CUDA graphs. Must be false if an exchange waits for the host: for payloads of
@@ -130,12 +130,15 @@ class DeviceReplica {
   FactorState& factors();
   /// Copies tensor `segment` of a worker's transformed gradient to the host. @param worker  index within this replica
   std::vector<float> gradient(int worker, int segment);
+  /// The same for the mean of worker 0's group (CompressedAllReduce::group_mean); empty without groups.
+  std::vector<float> group_mean(std::size_t exchange, int segment);
   /// The same for the compensated gradient of worker 0, which was encoded; empty if no memory covers the tensor.
   std::vector<float> encoded(std::size_t exchange, int segment);
   /// The same for the mean gradient, as the update used it.
   std::vector<float> mean(int segment);
 
  private:
+  std::vector<float> on_host(std::span<const float> values);
   /// @param values  flat buffer in device memory
   std::vector<float> tensor_on_host(std::span<const float> values, int segment);
   void submit_step(std::size_t exchange);
@@ -147,7 +150,7 @@ class DeviceReplica {
   template <class Body>
   void for_each_communicator(const Body& body) {
     body(*parts_.communicator);
-    for (const auto& communicator : parts_.of_groups) body(*communicator);
+    for (const auto& communicator : parts_.group_communicators) body(*communicator);
   }
   /// The stream waits for the work that the branch got so far.
   void join_after_failure() noexcept;

@@ -357,6 +357,10 @@ void DeviceTrainer::report_step(const StepSummary& summary, ExchangeReport repor
         gradient_ = parts_.replicas[replica]->gradient(local_worker, segment);
         return gradient_;
       },
+      .group_mean = [this, exchange](int segment) -> std::span<const float> {
+        group_mean_ = chief().group_mean(exchange, segment);
+        return group_mean_;
+      },
       .encoded = [this, exchange](int segment) -> std::span<const float> {
         encoded_ = chief().encoded(exchange, segment);
         return encoded_;

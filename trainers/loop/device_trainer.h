@@ -90,13 +90,13 @@ class DeviceTrainer final : public Trainer {
   ExchangeReport report_of(std::size_t exchange, std::uint64_t step);
 
   DeviceTrainerParts parts_;
-  std::vector<Buffer<float>> slots_;              // optimizer slots, in host memory
-  double seconds_per_step_ = 0;                   // measured in the last burst; 0: not known yet
-  double prepare_seconds_ = 0;                    // time that the burst waited for examples
-  std::vector<std::vector<Buffer<float>>> kept_;  // of each replica: state of its memories, in host memory
-  Buffer<float> factors_;                         // equal on all ranks, in host memory
-  std::vector<float> gradient_, encoded_, mean_;  // last tensors that hooks requested
-  std::unique_ptr<Watchdog> watchdog_;            // null without a timeout
+  std::vector<Buffer<float>> slots_;                           // optimizer slots, in host memory
+  double seconds_per_step_ = 0;                                // measured in the last burst; 0: not known yet
+  double prepare_seconds_ = 0;                                 // time that the burst waited for examples
+  std::vector<std::vector<Buffer<float>>> kept_;               // state of the memories by replica, in host memory
+  Buffer<float> factors_;                                      // equal on all ranks, in host memory
+  std::vector<float> gradient_, group_mean_, encoded_, mean_;  // last tensors that hooks requested
+  std::unique_ptr<Watchdog> watchdog_;                         // null without a timeout
   bool has_rehearsed_ = false;
 };
 

@@ -57,7 +57,7 @@ struct TrainingView {
   bool stops_now = false;
   int num_workers = 1;          // total of all ranks
   int num_local_workers = 1;    // workers of this process
-  int workers_per_group = 1;    // of groups that exchange gradients as one worker each
+  int workers_per_group = 1;    // above 1, groups of them exchange as one worker each
   std::int64_t batch_size = 0;  // joint batch of all workers
   /// State of the net (Net::state_layout), one buffer per local worker, and its average, which belongs to `ema`.
   /// Buffers are empty if the net has no state.
@@ -109,7 +109,8 @@ struct StepView {
   const ExchangeReport& report;           // bytes of all workers, times of this process
   /// Telemetry of tensor `segment` of local worker 0. Costs a pass over the tensor.
   std::function<TensorTelemetry(int segment)> telemetry;
-  /// Gradient of tensor `segment` of the same worker: after transforms, before the memory.
+  /// Gradient of tensor `segment` of the same worker, or with groups the mean of its group: after transforms, before
+  /// the memory.
   std::function<std::span<const float>(int segment)> gradient = {};
   /// The same for any local worker; valid until the next call. Empty on an asynchronous server, whose workers push
   /// encoded gradients from other processes.

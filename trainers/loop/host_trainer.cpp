@@ -240,6 +240,7 @@ void HostTrainer::step(Pipeline* pipeline) {
   };
   StepTensors tensors{
       .gradient = gradient,
+      .group_mean = [&](int segment) { return exchange_of(step).group_mean(0, segment); },
       .encoded = [&](int segment) { return exchange_of(step).encoded(0, segment); },
       .decode_sent = [&](int segment, std::span<float> out) { return exchange_of(step).decode_local(0, segment, out); },
   };

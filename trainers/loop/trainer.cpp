@@ -119,7 +119,10 @@ StepView Trainer::step_view(const StepSummary& summary, const ExchangeReport& re
       .mean = tensors.mean,
   };
   if (!tensors.gradient) return view;
-  view.gradient = [gradient = tensors.gradient](int segment) { return gradient(0, segment); };
+  view.gradient = [gradient = tensors.gradient, group_mean = tensors.group_mean](int segment) {
+    const std::span<const float> mean = group_mean ? group_mean(segment) : std::span<const float>{};
+    return mean.empty() ? gradient(0, segment) : mean;
+  };
   view.telemetry = telemetry_of(view.gradient, tensors.encoded, tensors.decode_sent);
   return view;
 }

@@ -69,7 +69,10 @@ class Trainer {
   /// Global number of local worker 0.
   int first_local_worker() const { return workers_.first_local_worker; }
   /// Number, among those who exchange, of the first worker or group for which this process does.
-  int first_local_sender() const { return first_local_worker() / options_.workers_per_group; }
+  int first_local_sender() const {
+    // Rounded up: a process may begin within a group for which the one before exchanges.
+    return (first_local_worker() + options_.workers_per_group - 1) / options_.workers_per_group;
+  }
   /// The optimizer, for name(), state() and restore_state(); its slots may be in device memory.
   Optimizer& optimizer() { return optimizer_; }
   Net& net() { return net_; }
@@ -83,6 +86,7 @@ class Trainer {
   /// Access to a step's tensors for hooks. Returned spans are valid until the next call of the function.
   struct StepTensors {
     std::function<std::span<const float>(int local_worker, int segment)> gradient = {};
+    std::function<std::span<const float>(int segment)> group_mean = {};        // group of local worker 0; may be empty
     std::function<std::span<const float>(int segment)> encoded = {};           // local worker 0
     std::function<float(int segment, std::span<float> out)> decode_sent = {};  // local worker 0
     std::function<std::span<const float>(int segment)> mean = {};

@@ -19,7 +19,7 @@ struct TrainerOptions {
   double ema_decay = 0.9999;
   /// Factor of the mean gradient before the update, rounded once; the number of workers gives the sum over workers.
   float mean_factor = 1;
-  int workers_per_group = 1;  // of groups that exchange the mean of their workers' gradients, as one worker each
+  int workers_per_group = 1;  // above 1, groups of workers exchange the mean of their gradients
   int num_threads = 1;        // threads of this process
   int num_data_threads = 1;   // threads that prepare examples
   ShuffleOptions shuffle = {};

@@ -111,9 +111,9 @@ void declare_worker_options(OptionSet& options, TrainOptions& o) {
                        return o.workers_per_group > 1 ? std::optional(std::to_string(o.workers_per_group))
                                                       : std::nullopt;
                      }})
-      .needs(exchanging_strategy(o))
-      .needs("--strategy replicated: servers take the gradient of each worker",
-             [&o] { return o.chosen_strategy() == TrainStrategy::kReplicated; })
+      .needs(
+          "--strategy replicated with several workers: simple exchanges nothing, servers take each worker's gradient",
+          [&o] { return o.chosen_strategy() == TrainStrategy::kReplicated; })
       .needs(own_exchange(o));
   add_choice(options, "downlink_codec", &o.downlink_codec,
              "what the mean goes through on its way back; sums and sparse change its bytes only, bf16 and ternary its "
@@ -134,8 +134,7 @@ void declare_worker_options(OptionSet& options, TrainOptions& o) {
              "on NaN or infinity in a gradient or their mean: stop, skip the step, or count it as zero")
       .identity({.is_same = [](const std::string&, const std::string& recorded) { return recorded == "stop"; }});
   add_choice(options, "overlap", &o.overlap,
-             "exchange gradients of some tensors while others are still being computed (same bits, except with "
-             "--exchange vendor); "
+             "exchange gradients of some tensors while others are still being computed (the result has the same bits); "
              "auto: with several processes or GPUs")
       .role(OptionRole::kSpeed)
       .needs(
@@ -144,8 +143,8 @@ void declare_worker_options(OptionSet& options, TrainOptions& o) {
           [&o] { return "this needs " + overlap_unsupported_reason(o); });
   options
       .add("bucket_mb", &o.bucket_mb,
-           "MiB of fp32 gradient that are exchanged together, a tensor is never cut; 0: 1, or all where a run has one "
-           "GPU and --overlap is not on",
+           "MiB of fp32 gradient that are exchanged together, a tensor is never cut (it changes bits only with "
+           "--exchange vendor); 0: 1, or all where a run has one GPU and --overlap is not on",
            at_least(0))
       .role(OptionRole::kSpeed)
       .needs(

@@ -49,13 +49,13 @@ std::shared_ptr<const std::vector<GpuPeers>> connect_gpus(const TrainOptions& o,
   const auto peers = std::make_shared<std::vector<GpuPeers>>();
   const auto connect = [&] { *peers = peers_of(o, join_gpus(choice, processes)); };
   try {
-    if (timeout_seconds == 0 || processes.size() == 1) {
+    if (timeout_seconds == 0) {
       connect();
       return peers;
     }
     std::ostringstream doing;
     doing << "joining the GPUs of " << processes.size() << " processes has not ended in " << timeout_seconds
-          << " seconds; a process that had come is silent, or NCCL cannot reach it";
+          << " seconds; a process or GPU that had come is silent, or NCCL cannot reach it";
     Watchdog watchdog(end_process(failing_process(processes)));
     watchdog.watch(timeout_seconds, doing.str(), connect);
     return peers;

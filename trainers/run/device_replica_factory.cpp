@@ -66,7 +66,8 @@ std::unique_ptr<DeviceReplica> make_device_replica(const TrainOptions& o, const 
   parts.communicator = place.peers.all;
   const ExchangePeers& peers = place.peers.exchange;
   for (const auto& communicator : {peers.device, peers.members.device}) {
-    if (communicator != nullptr && communicator != parts.communicator) parts.of_groups.push_back(communicator);
+    if (communicator != nullptr && communicator != parts.communicator)
+      parts.group_communicators.push_back(communicator);
   }
   add_exchanges(o, place.peers, options.overlap, parts);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, layout.flat_elements(), stream.device());

@@ -9,7 +9,7 @@ namespace terngrad {
 
 struct GpuPeers {
   std::shared_ptr<DeviceCommunicator> all;  // ranks are all GPUs in the order of their processes
-  ExchangePeers exchange;                   // of its workers, in groups with --workers_per_group
+  ExchangePeers exchange;                   // its workers, in groups with --workers_per_group
 };
 
 }  // namespace terngrad

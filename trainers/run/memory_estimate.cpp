@@ -45,8 +45,8 @@ std::vector<MemoryPart> estimate_memory(const NetPlan& plan, const MemoryUse& us
   add(use.num_slots * shared, "the slots of the optimizer " + use.optimizer, smaller_net);
   add(num_workers * parameters, fmt::format("the gradients of {} workers, each of the {}", use.num_workers, net),
       fewer_workers);
-  add(as_double(use.num_groups) * parameters, fmt::format("the mean gradients of {} groups of workers", use.num_groups),
-      fewer_workers);
+  add(use.num_groups > 0 ? (num_workers + as_double(use.num_groups)) * parameters : 0,
+      fmt::format("what {} groups of workers add up, and their means", use.num_groups), fewer_workers);
   add(use.memory_buffers * as_double(use.num_senders) * parameters,
       fmt::format("what {} workers keep from step to step and what is encoded with it", use.num_senders),
       fewer_workers);

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <numeric>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -104,6 +105,7 @@ class Mpi final : public MpiCommunicator {
     MPI_Comm_rank(group_.communicator, &group_.rank);
     MPI_Comm_size(group_.communicator, &group_.size);
     find_hosts();
+    find_launch_ranks();
   }
   Mpi(const Mpi&) = delete;
   Mpi& operator=(const Mpi&) = delete;
@@ -131,6 +133,7 @@ class Mpi final : public MpiCommunicator {
     group.rank = group_.rank;
     group.size = group_.size;
     group.hosts = group_.hosts;
+    group.launch_ranks = group_.launch_ranks;
     group.timeout_seconds = group_.timeout_seconds;
     group.chunk_bytes = group_.chunk_bytes;
     group_.require_success(MPI_Comm_dup(group_.communicator, &group.communicator), "start");
@@ -153,7 +156,7 @@ class Mpi final : public MpiCommunicator {
   }
 
   void send_heartbeat() override { group_.send_heartbeat(); }
-  void while_waiting(std::function<void()> also) override { group_.while_waiting = std::move(also); }
+  void while_waiting(const std::function<void()>& also) override { group_.while_waiting = also; }
 
   void set_timeout(double seconds) override {
     require_timeout(seconds);
@@ -251,6 +254,20 @@ class Mpi final : public MpiCommunicator {
     for (std::size_t peer = 0; peer < group_.hosts.size(); ++peer) {
       group_.hosts[peer] = all.data() + peer * own.size();
     }
+  }
+
+  void find_launch_ranks() {
+    std::vector<int> ranks(static_cast<std::size_t>(group_.size));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    group_.launch_ranks.resize(ranks.size());
+    MPI_Group own = MPI_GROUP_NULL;
+    MPI_Group launch = MPI_GROUP_NULL;
+    MPI_Comm_group(group_.communicator, &own);
+    MPI_Comm_group(MPI_COMM_WORLD, &launch);
+    const int result = MPI_Group_translate_ranks(own, group_.size, ranks.data(), launch, group_.launch_ranks.data());
+    MPI_Group_free(&own);
+    MPI_Group_free(&launch);
+    group_.require_success(result, "start");
   }
 
   /// Calls body(peer) for the next rank, and so on cyclically, so that not all ranks begin with the same peer.

@@ -18,7 +18,9 @@ std::uint32_t checksum_of(std::uint64_t value) {
 }  // namespace
 
 std::string MpiGroup::name_of(int peer) const {
-  return "rank " + std::to_string(peer) + " (host " + hosts.at(static_cast<std::size_t>(peer)) + ")";
+  const auto index = static_cast<std::size_t>(peer);
+  return "rank " + std::to_string(launch_ranks.empty() ? peer : launch_ranks.at(index)) + " (host " + hosts.at(index) +
+         ")";
 }
 
 std::string MpiGroup::silence_text(const std::string& peers) const {

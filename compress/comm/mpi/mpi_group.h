@@ -26,6 +26,7 @@ struct MpiGroup {
   int rank = 0;
   int size = 1;
   std::vector<std::string> hosts;  // [size]
+  std::vector<int> launch_ranks;   // [size] ranks in the launch, for messages; empty: the same
   double timeout_seconds = 600;
   std::size_t chunk_bytes = 0;          // piece size of long messages
   std::uint64_t num_operations = 0;     // begun so far
@@ -33,7 +34,7 @@ struct MpiGroup {
   std::function<void()> while_waiting;  // see Communicator; may be empty
   MpiNote heartbeat;                    // last one sent; must stay valid until MPI has taken it
 
-  std::string name_of(int peer) const;  // "rank 2 (host node3)"
+  std::string name_of(int peer) const;  // "rank 2 (host node3)", by its rank in the launch
   /// The names of the other ranks for which is_named(peer), in order: "rank 2 (host node3), rank 5 (host node4)".
   template <class IsNamed>
   std::string names_where(const IsNamed& is_named) const {

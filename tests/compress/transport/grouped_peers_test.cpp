@@ -28,8 +28,8 @@ std::vector<std::string> places(int num_workers, int workers_per_group, int num_
              std::to_string(range.num_workers);
     };
     std::string text = range_text(peers.group);
-    EXPECT_EQ(peers.take_part(), peers.group.num_local_workers > 0);
-    if (peers.take_part()) text += " by " + std::to_string(peers.group.communicator->size());
+    EXPECT_EQ(peers.takes_part(), peers.group.num_local_workers > 0);
+    if (peers.takes_part()) text += " by " + std::to_string(peers.group.communicator->size());
     for (const WorkerGroup& group : peers.members.groups) {
       text += ", " + range_text(group) + " by " + std::to_string(group.communicator->size());
     }
@@ -70,9 +70,9 @@ TEST(GroupedPeers, OnGpusAreWholeGroupsOrGpusOfOne) {
     const ExchangePeers shared = grouped_peers(worker_range(4, all->rank(), 4), 2, all);
     EXPECT_EQ(shared.members.device->size(), 2);
     EXPECT_EQ(shared.members.device->rank(), all->rank() % 2);
-    EXPECT_EQ(shared.take_part(), all->rank() % 2 == 0);
-    ASSERT_EQ(shared.device != nullptr, shared.take_part());
-    EXPECT_TRUE(!shared.take_part() || shared.device->rank() == all->rank() / 2);
+    EXPECT_EQ(shared.takes_part(), all->rank() % 2 == 0);
+    ASSERT_EQ(shared.device != nullptr, shared.takes_part());
+    EXPECT_TRUE(!shared.takes_part() || shared.device->rank() == all->rank() / 2);
   });
   for (const auto& error : errors) EXPECT_FALSE(error);
 }

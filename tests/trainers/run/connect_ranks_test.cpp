@@ -25,7 +25,7 @@ TEST(ConnectGroups, MakesThemOnlyWhereAsked) {
     const auto peers = connect_groups(groups_of(4, 2), communicator);
     EXPECT_EQ(peers->group.num_workers, 2);
     EXPECT_EQ(peers->members.groups.at(0).communicator->size(), 2);
-    EXPECT_EQ(peers->take_part(), communicator->rank() % 2 == 0);
+    EXPECT_EQ(peers->takes_part(), communicator->rank() % 2 == 0);
   });
   for (const auto& error : errors) EXPECT_FALSE(error);
 }
