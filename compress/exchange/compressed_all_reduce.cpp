@@ -37,6 +37,8 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, c
       places_(all_.size()) {
   // Refuses unsupported options now, not in the first step.
   require_supported(layout_, plan_, {peers_, options_, stream_, *flags_, *factors_});
+  TERNGRAD_REQUIRE(!has_groups() || (options.owners == ShardOwners::kWorkers && options.update == nullptr),
+                   "[groups] of workers have no servers: leave out owners kServers and update");
   if (memory.kind == MemoryKind::kNone) return;
   TERNGRAD_REQUIRE(!options.vendor_type.has_value(), "[vendor] keeps no memory of gradients; accepted: none");
   memory_ = std::make_unique<WorkerMemory>(layout_, plan_, memory, workers().num_local_workers, stream_.device());
@@ -74,7 +76,6 @@ std::unique_ptr<CompressedAllReduce::Part> CompressedAllReduce::make_part(const 
   }
   TERNGRAD_REQUIRE(options_.update == nullptr || is_whole(segments),
                    "[parts] an update of shards needs all tensors at once, in the order of the layout");
-  TERNGRAD_REQUIRE(options_.update == nullptr || !has_groups(), "[groups] of workers have no servers that update");
   CodecPlan plan = is_whole(segments) ? plan_ : CodecPlan(plan_, layout, segments);
   CompressedAllReduceOptions options = options_;
   options.algorithm = algorithm_of_part(options_.algorithm, plan_, plan);

@@ -50,8 +50,11 @@ GroupMeans::GroupMeans(const Layout& layout, const PartContext& context)
     rank_ = inside.rank();
     is_shared_ = inside.size() > 1;
   };
-  if (members_.device != nullptr) place(*members_.device);
-  if (members_.device == nullptr) place(*members_.groups.front().communicator);
+  if (members_.device != nullptr) {
+    place(*members_.device);
+  } else {
+    place(*members_.groups.front().communicator);
+  }
   if (is_shared_) travelling_ = Buffer<float>(layout_.num_elements(), context.stream.device());
 }
 

@@ -14,6 +14,11 @@ namespace terngrad {
 /// consecutive workers: G divides N, there are at least two groups, and no rank has parts of two groups.
 std::string groups_unsupported_reason(int num_workers, int workers_per_group, int num_ranks);
 
+/// Number of the first group whose first worker is this one or a later one.
+constexpr int first_group_from(int worker, int workers_per_group) {
+  return (worker + workers_per_group - 1) / workers_per_group;
+}
+
 /// Peers of an exchange in two levels. Within each group of G consecutive workers, say those of one host, the mean of
 /// the gradients is taken in float32, in the order of aggregate_tree; groups then exchange their means in encoded form,
 /// each as one worker; the first rank of a group does that, and sends the result to the group's others. The result has

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compress/transport/grouped_peers.h"
 #include "datasets/pipeline.h"
 #include "trainers/io/xxhash64.h"
 #include "trainers/loop/step_reduction.h"
@@ -40,6 +41,8 @@ Trainer::Trainer(Net& net, Optimizer& optimizer, const Schedule& schedule, const
       state_ema_(options.ema_decay, initial_states(net, 1)[0].span()) {}
 
 Trainer::~Trainer() = default;
+
+int Trainer::first_local_sender() const { return first_group_from(first_local_worker(), options_.workers_per_group); }
 
 void Trainer::add_hook(std::unique_ptr<Hook> hook) { hooks_.push_back(std::move(hook)); }
 

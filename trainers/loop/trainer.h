@@ -69,10 +69,7 @@ class Trainer {
   /// Global number of local worker 0.
   int first_local_worker() const { return workers_.first_local_worker; }
   /// Number, among those who exchange, of the first worker or group for which this process does.
-  int first_local_sender() const {
-    // Rounded up: a process may begin within a group for which the one before exchanges.
-    return (first_local_worker() + options_.workers_per_group - 1) / options_.workers_per_group;
-  }
+  int first_local_sender() const;
   /// The optimizer, for name(), state() and restore_state(); its slots may be in device memory.
   Optimizer& optimizer() { return optimizer_; }
   Net& net() { return net_; }

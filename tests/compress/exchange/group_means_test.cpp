@@ -217,5 +217,12 @@ TEST(GroupMeans, TakeAsManyGradientsAsThereAreWorkers) {
   EXPECT_NO_THROW(exchange.exchange(tables(workers, 0, 4), mean.table, 0));
 }
 
+TEST(GroupMeans, RefuseServers) {
+  CompressedAllReduceOptions served = options_with("ternary");
+  served.owners = ShardOwners::kServers;
+  const ExchangePeers groups = grouped_peers(make_worker_group(4, make_self_communicator()), 2);
+  EXPECT_THROW(CompressedAllReduce(mixed_layout(), groups, served), InvalidArgument);
+}
+
 }  // namespace
 }  // namespace terngrad::group_means_test

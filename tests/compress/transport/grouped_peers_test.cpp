@@ -58,6 +58,14 @@ TEST(GroupedPeers, SayWhatNumbersWouldDo) {
   EXPECT_THROW(grouped_peers(alone, 3), InvalidArgument);
 }
 
+TEST(GroupedPeers, BeginAfterAGroupThatTheRankBeforeHasBegun) {
+  EXPECT_EQ(first_group_from(0, 4), 0);
+  EXPECT_EQ(first_group_from(4, 4), 1);
+  // Worker 3 of groups of 2 belongs to group 1, for which the rank of worker 2 exchanges.
+  EXPECT_EQ(first_group_from(3, 2), 2);
+  EXPECT_EQ(first_group_from(3, 1), 3);
+}
+
 TEST(GroupedPeers, OnGpusAreWholeGroupsOrGpusOfOne) {
   const auto meeting = std::make_shared<testing::Meeting>(2);
   const auto second = std::make_shared<testing::ThreadDeviceCommunicator>(meeting, 1);
