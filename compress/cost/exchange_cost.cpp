@@ -111,7 +111,7 @@ WireVolume wire_volume(ExchangeAlgorithm algorithm, const ExchangeWorld& world, 
 std::optional<Spread> ExchangeCost::spread(const LinkModel& link, const LinkBounds& bounds) const {
   if (samples.size() < 2) return std::nullopt;
   Spread spread = middle_half(samples);
-  if (exchange != kVendorExchange) {
+  if (!is_timed_whole()) {
     spread.low += std::min(link_seconds(bounds.fast), link_seconds(link));
     spread.high += std::max(link_seconds(bounds.slow), link_seconds(link));
   }

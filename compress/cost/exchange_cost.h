@@ -93,14 +93,17 @@ inline constexpr const char* kVendorExchange = "vendor";
 struct ExchangeCost {
   std::string codec = {};
   std::string exchange = to_string(ExchangeAlgorithm::kAllGather);  // name of an algorithm, or kVendorExchange
+  int workers_per_group = 1;  // above 1: groups of so many workers exchange as one worker each
   WireVolume wire = {};
-  double moved_bytes = 0;     // over the busiest process's link in its busier direction; equals V, except for vendor
+  double moved_bytes = 0;     // over the busiest process's link in its busier direction; equals V unless is_timed_whole
   double encode_seconds = 0;  // scalers and codes, including the downlink's
   double check_seconds = 0;   // checksums and parsing of messages; a part of ExchangeReport::wire_seconds
   double decode_seconds = 0;  // aggregation of messages to the mean
-  /// Per repetition, for the slowest process: C; for kVendorExchange T. Empty if nothing was measured.
+  /// Per repetition, for the slowest process: C, or T if is_timed_whole. Empty if nothing was measured.
   std::vector<double> samples = {};
 
+  /// True if V was not counted but follows from the time that a whole exchange took (compress/cost/link_probe.h).
+  bool is_timed_whole() const { return exchange == kVendorExchange || workers_per_group > 1; }
   /// C above.
   double processor_seconds() const { return encode_seconds + check_seconds + decode_seconds; }
   /// rounds latency + V / bandwidth.

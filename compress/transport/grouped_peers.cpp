@@ -1,5 +1,6 @@
 #include "compress/transport/grouped_peers.h"
 
+#include <set>
 #include <utility>
 
 #include "kernels/runtime/errors.h"
@@ -43,6 +44,19 @@ std::string groups_unsupported_reason(int num_workers, int workers_per_group, in
   if (num_groups % num_ranks == 0 || num_ranks % num_groups == 0 || workers_per_group == 1) return "";
   return std::to_string(num_ranks) + " ranks cannot share " + std::to_string(num_groups) +
          " groups evenly: one number must divide the other";
+}
+
+int workers_per_host(int num_workers, std::span<const std::string> host_of_rank) {
+  const int num_ranks = static_cast<int>(host_of_rank.size());
+  const std::set<std::string> hosts(host_of_rank.begin(), host_of_rank.end());
+  const int num_hosts = static_cast<int>(hosts.size());
+  if (num_hosts < 2 || num_ranks % num_hosts != 0 || num_workers % num_hosts != 0) return 1;
+  const int ranks_per_host = num_ranks / num_hosts;
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    const int first = rank - rank % ranks_per_host;
+    if (host_of_rank[static_cast<std::size_t>(rank)] != host_of_rank[static_cast<std::size_t>(first)]) return 1;
+  }
+  return num_workers / num_hosts;
 }
 
 ExchangePeers grouped_peers(const WorkerGroup& workers, int workers_per_group) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "compress/comm/communicator.h"
@@ -13,6 +14,10 @@ namespace terngrad {
 /// Reason why N workers on this many ranks cannot form groups, with what would do; empty if they can. A group is G
 /// consecutive workers: G divides N, there are at least two groups, and no rank has parts of two groups.
 std::string groups_unsupported_reason(int num_workers, int workers_per_group, int num_ranks);
+
+/// Number of workers per host, if each host has as many, by consecutive ranks, and there are two hosts or more; else 1.
+/// @param host_of_rank  host names; the workers are spread over the ranks by worker_range
+int workers_per_host(int num_workers, std::span<const std::string> host_of_rank);
 
 /// Number of the first group whose first worker is this one or a later one.
 constexpr int first_group_from(int worker, int workers_per_group) {

@@ -133,6 +133,20 @@ class Advise(Tool):
         out = self.ran(2, self.NAME, "--image_size", "8", "--repetitions", "1", "--num_nodes", "5")
         self.assertIn("5 workers in 2 processes", out)
 
+    def test_groups_are_measured_beside(self):
+        out = self.ran(4, self.NAME, "--image_size", "8", "--repetitions", "1", "--compute_ms", "0", "--workers_per_group", "2",
+                       "--codec", "t2", "--json", self.json)
+        rows = ["fp32", "bf16", "t2"]
+        self.assertEqual(self.progress[4:], [
+            f"measuring {row} ({i} of 9)" for i, row in
+            enumerate([f"{row} by groups of 2" for row in rows] + ["fp32 by vendor", "bf16 by vendor", "fp16 by vendor"], 4)])
+        self.assertEqual(out.count(" groups of 2 "), 3)
+        codecs = self.numbers()["codecs"]
+        grouped = codecs[3:6]
+        self.assertEqual([(codec["codec"], codec["workers_per_group"]) for codec in grouped], [(row, 2) for row in rows])
+        for of_workers, of_groups in zip(codecs, grouped):
+            self.assertLess(of_groups["wire_bytes_per_process"], 0.8 * of_workers["wire_bytes_per_process"])
+
     def test_a_measured_link_is_not_given(self):
         self.assertIn("--bandwidth_mbit 100: needs one process: the link between those of a launch",
                       self.refused(2, self.NAME, "--bandwidth_mbit", "100"))

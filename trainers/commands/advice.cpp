@@ -56,6 +56,7 @@ std::string world_text(const ExchangeWorld& world) {
 }
 
 bool is_vendor(const ExchangeCost& cost) { return cost.exchange == kVendorExchange; }
+bool has_groups(const ExchangeCost& cost) { return cost.workers_per_group > 1; }
 
 /// A fitted latency of 0 means that it is too small to measure.
 std::string latency_text(const AdviceSubject& subject) {
@@ -67,9 +68,8 @@ std::string spread_text(const AdviceRow& row) {
   return row.spread ? fmt::format("{:.3f} to {:.3f} ms", 1e3 * row.spread->low, 1e3 * row.spread->high) : "-";
 }
 
-/// Options of terngrad_train that select an exchange as it was measured.
-std::string train_options(const AdviceSubject& subject, const ExchangeCost& cost) {
-  if (is_vendor(cost)) return cost.codec == "fp32" ? "--exchange vendor" : "--exchange vendor --codec " + cost.codec;
+/// Options of terngrad_train that select a codec as it was measured.
+std::string codec_options(const AdviceSubject& subject, const ExchangeCost& cost) {
   if (cost.codec == "fp32") return "--grad_bits 32";
   std::string text = cost.codec == "bf16" ? "--grad_bits 16" : "--codec " + cost.codec;
   if (cost.codec == "t2" || cost.codec == "t5") text = "--grad_bits 1 --ternary_format " + cost.codec;
@@ -80,8 +80,23 @@ std::string train_options(const AdviceSubject& subject, const ExchangeCost& cost
   return subject.quantize_logits ? text + " --quantize_logits" : text;
 }
 
-/// "fp32", "fp32 of vendor".
-std::string name_of(const ExchangeCost& cost) { return cost.codec + (is_vendor(cost) ? " of vendor" : ""); }
+/// Options of terngrad_train that select an exchange as it was measured.
+std::string train_options(const AdviceSubject& subject, const ExchangeCost& cost) {
+  if (is_vendor(cost)) return cost.codec == "fp32" ? "--exchange vendor" : "--exchange vendor --codec " + cost.codec;
+  const std::string codec = codec_options(subject, cost);
+  return has_groups(cost) ? fmt::format("{} --workers_per_group {}", codec, cost.workers_per_group) : codec;
+}
+
+/// "fp32", "fp32 of vendor", "fp32 in groups of 4".
+std::string name_of(const ExchangeCost& cost) {
+  if (has_groups(cost)) return cost.codec + " in " + groups_text(cost.workers_per_group);
+  return cost.codec + (is_vendor(cost) ? " of vendor" : "");
+}
+
+/// "all_gather", "vendor", "groups of 4".
+std::string exchange_text(const ExchangeCost& cost) {
+  return has_groups(cost) ? groups_text(cost.workers_per_group) : cost.exchange;
+}
 
 Json to_json(const BreakEven& break_even) {
   switch (break_even.pays) {
@@ -99,7 +114,8 @@ Json to_json(const BreakEven& break_even) {
 Json to_json(const Advice& advice, const AdviceRow& row) {
   const ExchangeCost& cost = row.cost;
   Json json{{"codec", cost.codec},
-            {"exchange", cost.exchange},
+            {"exchange", exchange_text(cost)},
+            {"workers_per_group", cost.workers_per_group},
             {"wire_bytes_per_process", cost.moved_bytes},
             {"wire_ratio", wire_ratio(advice, row)},
             {"rounds", cost.wire.rounds},
@@ -172,6 +188,8 @@ const ExchangeCost& bf16_of(const Advice& advice) { return advice.rows[advice.bf
 
 }  // namespace
 
+std::string groups_text(int workers_per_group) { return fmt::format("groups of {}", workers_per_group); }
+
 Advice make_advice(AdviceSubject subject, const std::vector<ExchangeCost>& costs) {
   Advice advice{.subject = std::move(subject), .rows = {}};
   const LinkModel& link = advice.subject.link;
@@ -228,13 +246,13 @@ std::string to_text(const Advice& advice) {
   for (std::size_t i = 0; i < advice.rows.size(); ++i) {
     const AdviceRow& row = advice.rows[i];
     fmt::format_to(out, "{:<{}} {:<15} {:>12} {:>5.1f}x {:>13} {:>13} {:>24}   {:<23} {}\n", row.cost.codec, width,
-                   row.cost.exchange, format_bytes(row.cost.moved_bytes), wire_ratio(advice, row),
+                   exchange_text(row.cost), format_bytes(row.cost.moved_bytes), wire_ratio(advice, row),
                    milliseconds(row.cost.processor_seconds()), milliseconds(row.cost.seconds(subject.link)),
                    spread_text(row), i == advice.fp32_baseline ? "-" : pays_text(row.against_fp32),
                    i == advice.bf16_baseline ? "-" : pays_text(row.against_bf16));
   }
-  fmt::format_to(out, "baselines, the fastest of their type here: fp32 by {}, bf16 by {}\n", fp32_of(advice).exchange,
-                 bf16_of(advice).exchange);
+  fmt::format_to(out, "baselines, the fastest of their type here: fp32 by {}, bf16 by {}\n",
+                 exchange_text(fp32_of(advice)), exchange_text(bf16_of(advice)));
   if (subject.compute.measured_batch > 0) {
     fmt::format_to(out, "on CPUs a step computes gradients of {} examples in {}", subject.compute.measured_batch,
                    milliseconds(subject.compute.seconds));
@@ -261,12 +279,12 @@ nlohmann::ordered_json to_json(const Advice& advice) {
   if (subject.compute.seconds > 0) json["compute"] = {{"seconds", subject.compute.seconds}};
   if (subject.compute.measured_batch > 0) json["compute"]["measured_batch"] = subject.compute.measured_batch;
   for (const AdviceRow& row : advice.rows) json["codecs"].push_back(to_json(advice, row));
-  json["baselines"] = {{"fp32", fp32_of(advice).exchange}, {"bf16", bf16_of(advice).exchange}};
+  json["baselines"] = {{"fp32", exchange_text(fp32_of(advice))}, {"bf16", exchange_text(bf16_of(advice))}};
   json["compress"] = advice.compress();
   json["not_told_apart"] = Json::array();
   for (const std::size_t row : advice.ties) json["not_told_apart"].push_back(name_of(advice.rows[row].cost));
   json["recommended"] = advice.rows[advice.recommended].cost.codec;
-  json["recommended_exchange"] = advice.rows[advice.recommended].cost.exchange;
+  json["recommended_exchange"] = exchange_text(advice.rows[advice.recommended].cost);
   json["recommended_options"] = train_options(advice.subject, advice.rows[advice.recommended].cost);
   json["recommendation"] = recommendation_text(advice);
   return json;

@@ -54,7 +54,11 @@ struct Advice {
   bool compress() const { return recommended != fp32_baseline; }
 };
 
-/// Chooses the fastest exchange. @param costs  any exchanges, kVendorExchange too; at least one of fp32 and one of bf16
+/// "groups of 4".
+std::string groups_text(int workers_per_group);
+
+/// Chooses the fastest exchange. @param costs  any exchanges, those of groups and kVendorExchange too; at least one of
+/// fp32 and one of bf16
 /// @throws InvalidArgument without fp32 or bf16
 Advice make_advice(AdviceSubject subject, const std::vector<ExchangeCost>& costs);
 

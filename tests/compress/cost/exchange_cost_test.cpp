@@ -130,6 +130,9 @@ TEST(ExchangeCost, LiesBetweenItsSamplesOnTheLinkWithinItsBounds) {
   cost.exchange = kVendorExchange;
   cost.wire.bytes = 0;
   EXPECT_EQ(cost.spread(link, bounds), (Spread{5, 6}));
+  cost.exchange = "all_gather";
+  cost.workers_per_group = 2;  // so do those of groups
+  EXPECT_EQ(cost.spread(link, bounds), (Spread{5, 6}));
   cost.samples = {5};
   EXPECT_EQ(cost.spread(link, bounds), std::nullopt);
 }

@@ -46,6 +46,19 @@ TEST(GroupedPeers, AreWholeGroupsOrRanksOfOne) {
   EXPECT_THAT(places(2, 1, 2), ElementsAre("0+1 of 2 by 2", "1+1 of 2 by 2"));
 }
 
+TEST(GroupedPeers, AHostsWorkersMayBeAGroup) {
+  using Hosts = std::vector<std::string>;
+  EXPECT_EQ(workers_per_host(4, Hosts{"a", "a", "b", "b"}), 2);
+  EXPECT_EQ(workers_per_host(12, Hosts{"b", "b", "a", "a"}), 6);
+  EXPECT_EQ(workers_per_host(6, Hosts{"a", "b"}), 3);
+  EXPECT_EQ(workers_per_host(6, Hosts{"a", "a", "a", "b", "b", "b"}), 3);
+  EXPECT_EQ(workers_per_host(4, Hosts{"a", "a", "a", "a"}), 1) << "one host";
+  EXPECT_EQ(workers_per_host(4, Hosts{"a", "b", "a", "b"}), 1) << "ranks of a host are not consecutive";
+  EXPECT_EQ(workers_per_host(4, Hosts{"a", "a", "a", "b"}), 1) << "unequal hosts";
+  EXPECT_EQ(workers_per_host(3, Hosts{"a", "a", "b"}), 1) << "unequal hosts";
+  EXPECT_EQ(workers_per_host(5, Hosts{"a", "a", "b", "b"}), 1) << "unequal numbers of workers";
+}
+
 TEST(GroupedPeers, SayWhatNumbersWouldDo) {
   EXPECT_EQ(groups_unsupported_reason(8, 2, 2), "");
   EXPECT_EQ(groups_unsupported_reason(8, 2, 8), "");

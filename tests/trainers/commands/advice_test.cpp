@@ -294,6 +294,37 @@ TEST(Advice, NotToCompressMayMeanTheVendorsSum) {
   EXPECT_EQ(to_json(fast)["recommended_exchange"], "vendor");
 }
 
+TEST(Advice, GroupsAreNamedWithTheOptionThatMakesThem) {
+  std::vector<ExchangeCost> all = costs();
+  for (std::size_t i = 0; i < 3; ++i) {
+    all.push_back(all[i]);
+    all.back().workers_per_group = 2;
+    all.back().wire = {0.4 * all[i].wire.bytes, 0};
+  }
+  const AdviceSubject subject{.name = "a net",
+                              .num_elements = 2'500'000,
+                              .num_tensors = 8,
+                              .world = {4, 2},
+                              .link = {1e-4, 1e7},
+                              .samples = {},
+                              .clip_factor = 2.5};
+  const Advice advice = make_advice(subject, all);
+  EXPECT_EQ(advice.recommended, 6u);
+  EXPECT_EQ(advice.fp32_baseline, 4u);
+  const std::string text = to_text(advice);
+  EXPECT_THAT(text, HasSubstr("\nt2     groups of 2          1.00 MB  10.0x      5.000 ms     45.000 ms "));
+  EXPECT_THAT(text,
+              HasSubstr("\nbaselines, the fastest of their type here: fp32 by groups of 2, bf16 by groups of 2\n"
+                        "recommendation: t2 in groups of 2 (--grad_bits 1 --ternary_format t2 --clip_factor 2.5 "
+                        "--workers_per_group 2): an exchange takes 45.000 ms on this link, with fp32 in groups of "
+                        "2 401.000 ms"));
+  const auto json = to_json(advice);
+  EXPECT_EQ(json["recommended_exchange"], "groups of 2");
+  EXPECT_EQ(json["codecs"][6]["exchange"], "groups of 2");
+  EXPECT_EQ(json["codecs"][6]["workers_per_group"], 2);
+  EXPECT_EQ(json["codecs"][3]["workers_per_group"], 1);
+}
+
 TEST(Advice, NeedsBothFloats) {
   EXPECT_THROW(make_advice({}, {}), InvalidArgument);
   EXPECT_THROW(make_advice({}, {costs()[0]}), InvalidArgument);
