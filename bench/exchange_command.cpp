@@ -31,20 +31,8 @@ constexpr const char* kUsage =
     "terngrad_exchange_bench: times exchanges of gradients between the processes that a launcher started.\n"
     "Example: mpirun -np 4 terngrad_exchange_bench --layout alexnet --quantize_logits";
 
-const std::vector<ExchangeAlgorithm>& algorithms() {
-  static const std::vector<ExchangeAlgorithm> all = {ExchangeAlgorithm::kAuto, ExchangeAlgorithm::kAllGather,
-                                                     ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum};
-  return all;
-}
-
-std::vector<std::string> algorithm_names() {
-  std::vector<std::string> names;
-  for (const ExchangeAlgorithm algorithm : algorithms()) names.push_back(to_string(algorithm));
-  return names;
-}
-
 std::vector<std::string> exchange_names() {
-  std::vector<std::string> names = algorithm_names();
+  std::vector<std::string> names = choice_words<ExchangeAlgorithm>();
   names.emplace_back(kVendorExchange);
   return names;
 }
@@ -80,10 +68,6 @@ struct Options {
   std::string json;
   int num_launched = 1;  // processes
 };
-
-ExchangeAlgorithm algorithm_from(const std::string& name) {
-  return *std::ranges::find_if(algorithms(), [&](ExchangeAlgorithm algorithm) { return to_string(algorithm) == name; });
-}
 
 bool travels_whole(const std::string& codec) { return codec == "fp32" || codec == "fp16"; }
 
@@ -196,10 +180,10 @@ std::vector<ExchangeResult> measure(const Options& o, ExchangeSubject& subject) 
       }
       CompressedAllReduceOptions options =
           compared_codec(codec, {.clip_factor = o.clip_factor, .quantize_logits = o.quantize_logits});
-      options.algorithm = algorithm_from(exchange);
+      options.algorithm = *find_choice<ExchangeAlgorithm>(exchange);
       ExchangeResult result = run_exchange(subject, codec, options, repetitions);
       if (o.predict) {
-        options.algorithm = algorithm_from(result.exchange);
+        options.algorithm = *find_choice<ExchangeAlgorithm>(result.exchange);
         result.predicted = predict_exchange(subject, codec, options, o.repetitions);
       }
       results.push_back(std::move(result));

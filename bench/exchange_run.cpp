@@ -140,7 +140,7 @@ ExchangeResult run_exchange(ExchangeSubject& subject, const std::string& codec, 
   options.num_threads = subject.num_threads;
   const ExchangeAlgorithm algorithm = algorithm_in_use(subject.layout, subject.workers.num_workers, options);
   CompressedAllReduce exchange(subject.layout, run.workers(), options);
-  ExchangeResult result{.codec = codec, .exchange = to_string(algorithm), .ranks = {}, .samples = {}, .predicted = {}};
+  ExchangeResult result{.codec = codec, .exchange = word_of(algorithm), .ranks = {}, .samples = {}, .predicted = {}};
   run.time(exchange, repetitions, result);
   require_same_mean(*subject.workers.communicator, subject.layout, run.mean());
   return result;

@@ -31,8 +31,8 @@ struct ExchangeTimes {
 /// One codec and way to travel.
 struct ExchangeResult {
   std::string codec;
-  std::string exchange = to_string(ExchangeAlgorithm::kAllGather);  // auto resolved; or kVendorExchange
-  std::vector<ExchangeTimes> ranks;                                 // of each the medians
+  std::string exchange = word_of(ExchangeAlgorithm::kAllGather);  // auto resolved; or kVendorExchange
+  std::vector<ExchangeTimes> ranks;                               // of each the medians
   std::vector<ExchangeTimes> samples;  // of each repetition the largest of each number over ranks
   std::optional<ExchangeCost> predicted;
 

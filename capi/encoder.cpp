@@ -13,6 +13,7 @@
 #include "capi/status.h"
 #include "capi/stream.h"
 #include "compress/exchange/nonfinite.h"
+#include "compress/plan/exchange_choices.h"
 #include "compress/wire/worker_encoder.h"
 #include "kernels/statistics/scaler_limits.h"
 
@@ -68,10 +69,11 @@ tg_status tg_encoder_create(const tg_plan* plan, int32_t worker, const char* opt
     Options given(options);
     const std::uint64_t seed = given.number("seed", of->seed);
     const std::uint64_t run_id = given.number("run_id", 0);
-    const bool zero = given.choice("on_nonfinite", false, {false, true}, [](bool v) { return v ? "zero" : "stop"; });
+    const OnNonfinite policy = given.choice("on_nonfinite", OnNonfinite::kStop);
+    TERNGRAD_REQUIRE(policy != OnNonfinite::kSkip, "option on_nonfinite=skip is refused; accepted: stop, zero");
     given.finish();
-    made = new tg_encoder{of, WorkerEncoder(of->layout, of->codecs, worker, of->num_workers, seed), run_id, zero,
-                          any_shares_scalers(of->codecs)};
+    made = new tg_encoder{of, WorkerEncoder(of->layout, of->codecs, worker, of->num_workers, seed), run_id,
+                          policy == OnNonfinite::kZero, any_shares_scalers(of->codecs)};
   });
 }
 

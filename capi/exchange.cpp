@@ -17,27 +17,11 @@ using namespace terngrad::capi;
 
 namespace {
 
-const char* word_of(OnNonfinite policy) {
-  switch (policy) {
-    case OnNonfinite::kSkip:
-      return "skip";
-    case OnNonfinite::kZero:
-      return "zero";
-    default:
-      return "stop";
-  }
-}
-
 CompressedAllReduceOptions read_options(Options& given) {
   CompressedAllReduceOptions options;
-  const auto word = [](auto value) { return to_string(value); };
-  using enum ExchangeAlgorithm;
-  options.algorithm = given.choice("algorithm", kAuto, {kAuto, kAllGather, kScatterReduce, kIntegerSum}, word);
-  using enum DownlinkCodec;
-  options.downlink_codec =
-      given.choice("downlink_codec", kFloat32, {kFloat32, kBfloat16, kSums, kTernary, kSparse}, word);
-  using enum OnNonfinite;
-  options.on_nonfinite = given.choice("on_nonfinite", kStop, {kStop, kSkip, kZero}, word_of);
+  options.algorithm = given.choice("algorithm", options.algorithm);
+  options.downlink_codec = given.choice("downlink_codec", options.downlink_codec);
+  options.on_nonfinite = given.choice("on_nonfinite", options.on_nonfinite);
   options.seed = given.number("seed", options.seed);
   options.run_id = given.number("run_id", options.run_id);
   return options;

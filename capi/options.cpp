@@ -43,7 +43,9 @@ std::uint64_t Options::number(const char* key, std::uint64_t value) {
 }
 
 bool Options::flag(const char* key, bool value) {
-  return choice(key, value, {false, true}, [](bool each) { return each ? "true" : "false"; });
+  const std::string word = text(key, value ? "true" : "false");
+  TERNGRAD_REQUIRE(word == "true" || word == "false", "option ", key, "=", word, " is refused; accepted: false, true");
+  return word == "true";
 }
 
 std::vector<std::pair<std::string, std::string>> Options::rest(const std::vector<std::string>& keys) {

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "kernels/runtime/choices.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad::capi {
@@ -24,16 +25,13 @@ class Options {
   bool flag(const char* key, bool value);
   /// All values of a key that may occur several times, in order.
   std::vector<std::string> all(const char* key);
-  /// An enumeration value, whose names `to_word` gives. @param value  default
-  template <class Value, class ToWord>
-  Value choice(const char* key, Value value, std::initializer_list<Value> values, const ToWord& to_word) {
-    const std::string word = text(key, to_word(value));
-    std::string accepted;
-    for (const Value each : values) {
-      if (word == to_word(each)) return each;
-      accepted += (accepted.empty() ? "" : ", ") + std::string(to_word(each));
-    }
-    TERNGRAD_THROW(InvalidArgument, "option ", key, "=", word, " is refused; accepted: ", accepted);
+  /// A value of an enumeration, by its word. @param value  default
+  template <class Enum>
+  Enum choice(const char* key, Enum value) {
+    const std::string word = text(key, word_of(value));
+    const std::optional<Enum> found = find_choice<Enum>(word);
+    TERNGRAD_REQUIRE(found.has_value(), "option ", key, "=", word, " is refused; accepted: ", accepted_words<Enum>());
+    return *found;
   }
 
   /// The (key, value) pairs that no getter has read. @param keys  accepted keys, of which each may occur once

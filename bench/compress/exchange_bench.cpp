@@ -69,7 +69,7 @@ const Registration registration(__FILE__, [](Rows& rows) {
                {"ternary", ExchangeAlgorithm::kIntegerSum}};
   for (const auto& c : cases) {
     // Eight workers' gradients of 64 Mi elements need 2 GB.
-    rows.add("exchange8_" + std::string(c.codec) + "_" + to_string(c.algorithm), "f32",
+    rows.add("exchange8_" + std::string(c.codec) + "_" + word_of(c.algorithm), "f32",
              [=](std::int64_t n) { return exchange(n, c.codec, c.algorithm); },
              {.devices = Devices::kCpu, .max_cpu_elements = 25'000'000});
   }

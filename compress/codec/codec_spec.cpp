@@ -49,9 +49,9 @@ std::string range_text(const char* kind, Number least, Number most) {
   return std::string(kind) + " from " + number_text(least) + " to " + number_text(most);
 }
 
-std::string joined(std::span<const char* const> words) {
+std::string joined(std::span<const std::string> words) {
   std::string text;
-  for (const char* word : words) text += (text.empty() ? "" : ", ") + std::string(word);
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
   return text;
 }
 
@@ -144,10 +144,10 @@ std::int64_t SpecReader::integer(const char* key, std::int64_t value, std::int64
               [=](std::int64_t number) { return number >= least && number <= most && number % multiple_of == 0; });
 }
 
-int SpecReader::choose(const char* key, int value, std::span<const char* const> words, const char* meaning) {
+int SpecReader::choose(const char* key, int value, std::span<const std::string> words, const char* meaning) {
   TERNGRAD_REQUIRE(value >= 0, "[SpecReader] the default of '", key, "' of ", spec_.name, " is none of its words");
   const std::string* text = text_of(key);
-  const char* default_value = words[static_cast<std::size_t>(value)];
+  const std::string& default_value = words[static_cast<std::size_t>(value)];
   const std::string accepted = "one of " + joined(words);
   if (text != nullptr) {
     const auto found = std::ranges::find(words, *text);

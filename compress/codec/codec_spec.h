@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/runtime/choices.h"
+
 namespace terngrad {
 
 /// Pairs of key and value.
@@ -41,13 +43,6 @@ struct SpecKey {
   bool applies = true;                  // false if it has no effect with the other values
 };
 
-/// A word of a spec and the value that it denotes.
-template <class Value>
-struct SpecWord {
-  const char* word;
-  Value value;
-};
-
 /// Reads the options of a spec with their types. A codec reads each of its keys once, whether or not the spec has it,
 /// so that the reads also declare the list of keys:
 ///
@@ -69,12 +64,12 @@ class SpecReader {
   bool flag(const char* key, bool value, const char* meaning);
   /// One of the given words. @param value  the default, the value of one of them
   template <class Value>
-  Value choice(const char* key, Value value, std::initializer_list<SpecWord<Value>> words, const char* meaning) {
-    std::vector<const char*> names;
+  Value choice(const char* key, Value value, std::initializer_list<Choice<Value>> words, const char* meaning) {
+    std::vector<std::string> names;
     int index = -1;
-    for (const SpecWord<Value>& each : words) {
+    for (const Choice<Value>& each : words) {
       if (index < 0 && each.value == value) index = static_cast<int>(names.size());
-      names.push_back(each.word);
+      names.emplace_back(each.word);
     }
     return words.begin()[choose(key, index, names, meaning)].value;
   }
@@ -108,7 +103,7 @@ class SpecReader {
                            const std::string& accepted) const;
   template <class Number, class Accepts>
   Number read(const char* key, Number value, const std::string& accepted, const char* meaning, const Accepts& accepts);
-  int choose(const char* key, int value, std::span<const char* const> words, const char* meaning);
+  int choose(const char* key, int value, std::span<const std::string> words, const char* meaning);
 
   CodecSpec spec_;
   SpecOptions defaults_;

@@ -99,7 +99,7 @@ WireVolume wire_volume(ExchangeAlgorithm algorithm, const ExchangeWorld& world, 
     return {.bytes = scalers + gathered + lanes, .rounds = is_alone ? 0 : gathers ? 4 : 3};
   }
   TERNGRAD_REQUIRE(algorithm == ExchangeAlgorithm::kScatterReduce, "[wire_volume] is that of an algorithm, got ",
-                   to_string(algorithm));
+                   word_of(algorithm));
   const auto num_shards = static_cast<std::size_t>(world.num_workers);
   TERNGRAD_REQUIRE(sizes.shards.size() == num_shards && sizes.downlink_payloads.size() == num_shards,
                    "[wire_volume] needs a shard for each of ", num_shards, " workers, got ", sizes.shards.size(),

@@ -43,7 +43,7 @@
 
 #include "compress/cost/link_model.h"
 #include "compress/cost/spread.h"
-#include "compress/route/exchange_algorithm.h"
+#include "compress/plan/exchange_choices.h"
 
 namespace terngrad {
 
@@ -92,7 +92,7 @@ inline constexpr const char* kVendorExchange = "vendor";
 /// Cost of one codec's exchange. Seconds are those of a process with the most workers, for all of its workers together.
 struct ExchangeCost {
   std::string codec = {};
-  std::string exchange = to_string(ExchangeAlgorithm::kAllGather);  // name of an algorithm, or kVendorExchange
+  std::string exchange = word_of(ExchangeAlgorithm::kAllGather);  // name of an algorithm, or kVendorExchange
   int workers_per_group = 1;  // above 1: groups of so many workers exchange as one worker each
   WireVolume wire = {};
   double moved_bytes = 0;     // over the busiest process's link in its busier direction; equals V unless is_timed_whole

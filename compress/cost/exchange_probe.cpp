@@ -10,6 +10,7 @@
 #include "compress/cost/recorded_peers.h"
 #include "compress/exchange/compressed_all_reduce.h"
 #include "compress/exchange/round.h"
+#include "compress/route/exchange_algorithm.h"
 #include "compress/wire/gradient_transport.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/errors.h"
@@ -194,8 +195,8 @@ ExchangeCost probe(const Layout& layout, std::span<const float> gradient, const 
   TERNGRAD_REQUIRE(options.repetitions >= 1, "[probe_exchange] repetitions must be at least 1, got ",
                    options.repetitions);
   TERNGRAD_REQUIRE(options.exchange.downlink_codec == DownlinkCodec::kFloat32,
-                   "[probe_exchange] downlink codec must be fp32, got ", to_string(options.exchange.downlink_codec));
-  ExchangeCost cost{.codec = options.codec, .exchange = to_string(options.exchange.algorithm)};
+                   "[probe_exchange] downlink codec must be fp32, got ", word_of(options.exchange.downlink_codec));
+  ExchangeCost cost{.codec = options.codec, .exchange = word_of(options.exchange.algorithm)};
   // Refuses unsupported options before any work.
   const auto num_shards = static_cast<std::size_t>(std::max(options.world.num_workers, 1));
   const MessageSizes nothing{.shards = std::vector<GradientSizes>(num_shards),

@@ -61,7 +61,7 @@ ExchangeCost probe_link(const std::shared_ptr<Communicator>& communicator, const
   const auto [encode, wire, decode] = samples.medians();
   const std::optional<ElementType> vendor_type = options.exchange.vendor_type;
   ExchangeCost cost{.codec = options.codec,
-                    .exchange = vendor_type ? kVendorExchange : to_string(options.exchange.algorithm),
+                    .exchange = vendor_type ? kVendorExchange : word_of(options.exchange.algorithm),
                     .workers_per_group = options.workers_per_group,
                     .moved_bytes = group_bytes,
                     .encode_seconds = encode,

@@ -4,9 +4,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "compress/exchange/on_nonfinite.h"
 #include "compress/plan/codec_plan.h"
-#include "compress/route/exchange_algorithm.h"
+#include "compress/plan/exchange_choices.h"
 #include "compress/route/shard_owners.h"
 #include "kernels/tensor/element_type.h"
 

@@ -9,6 +9,7 @@
 #include "compress/exchange/round.h"
 #include "compress/memory/factor_state.h"
 #include "compress/memory/worker_memory.h"
+#include "compress/route/exchange_algorithm.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
@@ -36,11 +37,8 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, c
       all_(whole_bucket(layout)[0]),
       places_(all_.size()) {
   // Refuses unsupported options now, not in the first step.
-  require_supported(layout_, plan_, {peers_, options_, stream_, *flags_, *factors_});
-  TERNGRAD_REQUIRE(!has_groups() || (options.owners == ShardOwners::kWorkers && options.update == nullptr),
-                   "[groups] of workers have no servers: leave out owners kServers and update");
+  require_supported(plan_, {peers_, options_, stream_, *flags_, *factors_}, memory.kind);
   if (memory.kind == MemoryKind::kNone) return;
-  TERNGRAD_REQUIRE(!options.vendor_type.has_value(), "[vendor] keeps no memory of gradients; accepted: none");
   memory_ = std::make_unique<WorkerMemory>(layout_, plan_, memory, workers().num_local_workers, stream_.device());
 }
 

@@ -58,7 +58,7 @@ class CompressedAllReduce {
   ///                the memory and draws of a worker
   /// @param stream  of the gradients' memory; default: the CPU with options.num_threads threads
   /// @param memory  of the workers; default: none
-  /// @throws InvalidArgument for unsupported combinations, as require_supported and WorkerMemory do; what depends on
+  /// @throws InvalidArgument for unsupported combinations, as require_supported does; what depends on
   /// the tensors of a part is refused when that is made
   CompressedAllReduce(const Layout& layout, const ExchangePeers& peers, const CompressedAllReduceOptions& options,
                       const MemoryOptions& memory = {});

@@ -5,7 +5,7 @@
 #include <functional>
 #include <span>
 
-#include "compress/exchange/on_nonfinite.h"
+#include "compress/plan/exchange_choices.h"
 #include "compress/route/exchange_report.h"
 #include "kernels/runtime/buffer.h"
 #include "kernels/runtime/device.h"

@@ -10,8 +10,10 @@
 #include "compress/exchange/part_clock.h"
 #include "compress/exchange/shard_update.h"
 #include "compress/exchange/vendor_round.h"
+#include "compress/plan/combinations.h"
 #include "compress/plan/low_rank_rounds.h"
 #include "compress/route/downlink_forms.h"
+#include "compress/route/exchange_algorithm.h"
 #include "compress/transport/downlink.h"
 #include "compress/transport/exchange_peers.h"
 #include "compress/transport/transport.h"
@@ -31,28 +33,6 @@ CoderSetup make_setup(const Layout& layout, const PartContext& context, std::vec
           .numbers = std::move(numbers)};
 }
 
-void require_update(const CodecPlan& plan, const PartContext& context) {
-  const CompressedAllReduceOptions& options = context.options;
-  const bool has_servers = options.owners == ShardOwners::kServers;
-  TERNGRAD_REQUIRE(has_servers || context.peers.group.num_servers == 0, "[exchange] ", context.peers.group.num_servers,
-                   " servers, but workers own the shards");
-  if (options.update == nullptr) return;
-  TERNGRAD_REQUIRE(context.peers.device == nullptr,
-                   "[exchange] shards of gradients on GPUs cannot be updated by servers");
-  TERNGRAD_REQUIRE(has_servers, "[exchange] an update of shards needs servers that own them");
-  for (const CodecPlan::Group& group : plan.groups()) {
-    TERNGRAD_REQUIRE(!group.codec->low_rank(),
-                     "[low_rank] an update of shards needs a mean that is found in one round");
-    TERNGRAD_REQUIRE(group.codec->traits().grain_elements == kChunkElements,
-                     "[exchange] shards that are updated are cut anywhere, and the codec ", group.spec,
-                     " takes whole tensors or blocks");
-  }
-  TERNGRAD_REQUIRE(
-      options.downlink_codec == DownlinkCodec::kFloat32 || options.downlink_codec == DownlinkCodec::kBfloat16,
-      "[exchange] what an update makes of the mean travels as fp32 or bf16, not as ",
-      to_string(options.downlink_codec));
-}
-
 ExchangeAlgorithm algorithm_of(const Layout& layout, const CodecPlan& plan, const PartContext& context) {
   const CompressedAllReduceOptions& options = context.options;
   return choose_algorithm(options.algorithm, options.owners, options.downlink_codec, layout, plan,
@@ -66,7 +46,6 @@ Route route_of(const Layout& layout, const CodecPlan& plan, const PartContext& c
   for (const CodecPlan::Group& group : plan.groups()) {
     TERNGRAD_REQUIRE(!group.codec->low_rank(), "[exchange] ", group.spec, " takes two rounds (LowRankRound)");
   }
-  require_update(plan, context);
   // State that an update keeps per shard outlives the plan if codecs change from step to step, so shards for updates
   // depend on the layout alone; most of their bytes are those of the updated values anyway.
   return make_route(algorithm_of(layout, plan, context), layout, plan, num_shards(context.peers.group, options.owners),
@@ -79,7 +58,7 @@ std::uint64_t exchange_fingerprint(const Layout& layout, const CodecPlan& plan, 
   const CompressedAllReduceOptions& options = context.options;
   const WorkerGroup& workers = context.peers.group;
   Fingerprint hash;
-  hash.add(plan.fingerprint()).add(to_string(options.downlink_codec)).add(to_string(algorithm));
+  hash.add(plan.fingerprint()).add(word_of(options.downlink_codec)).add(word_of(algorithm));
   hash.add(static_cast<std::uint64_t>(options.on_nonfinite)).add(options.seed);
   if (!context.peers.members.groups.empty()) {
     hash.add("groups").add(static_cast<std::uint64_t>(context.peers.members.groups.front().num_workers));
@@ -118,15 +97,21 @@ std::vector<int> checked_tensors(std::span<const std::unique_ptr<Coder>> coders,
 
 }  // namespace
 
-void require_supported(const Layout& layout, const CodecPlan& plan, const PartContext& context) {
+void require_supported(const CodecPlan& plan, const PartContext& context, MemoryKind memory) {
   const CompressedAllReduceOptions& options = context.options;
-  if (options.vendor_type.has_value()) return require_vendor(context);
-  if (context.peers.device != nullptr || context.peers.members.device != nullptr)
-    require_device_downlink(options.downlink_codec);
-  require_downlink(plan, options.downlink_codec, options.algorithm);
-  require_update(plan, context);
-  algorithm_of(layout, plan, context);
-  if (!has_low_rank(plan)) DownlinkForms(plan, options.downlink_codec, context.peers.group.num_workers);
+  const bool has_servers = options.owners == ShardOwners::kServers;
+  const int num_servers = context.peers.group.num_servers;
+  TERNGRAD_REQUIRE(has_servers || num_servers == 0, "[exchange] ", num_servers, " servers, but workers own the shards");
+  const GroupMembers& members = context.peers.members;
+  require_combination(plan, {.algorithm = options.algorithm,
+                             .downlink_codec = options.downlink_codec,
+                             .memory = memory,
+                             .on_nonfinite = options.on_nonfinite,
+                             .is_vendor = options.vendor_type.has_value(),
+                             .has_servers = has_servers,
+                             .updates_shards = options.update != nullptr,
+                             .has_groups = !members.groups.empty(),
+                             .is_on_gpus = context.peers.device != nullptr || members.device != nullptr});
 }
 
 Round::Round(const Layout& layout, CodecPlan plan, const PartContext& context, std::vector<int> numbers)

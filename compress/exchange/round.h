@@ -20,9 +20,9 @@ class Downlink;
 class MeanCheck;
 class Transport;
 
-/// Checks options for an exchange of all tensors, before any part of it is made.
-/// @throws InvalidArgument as Round; for a downlink that the codecs of no tensor, or GPUs, support
-void require_supported(const Layout& layout, const CodecPlan& plan, const PartContext& context);
+/// Checks the options of an exchange of all tensors, before any part of it is made.
+/// @throws InvalidArgument as require_combination, and for servers that own no shards
+void require_supported(const CodecPlan& plan, const PartContext& context, MemoryKind memory);
 
 /// Measures, encodes, moves, aggregates and decodes the gradients of all workers along one Route, on the CPU or a GPU.
 /// The mean has the same bits on every route, for any number of ranks and on any device (contracts B1, B2).

@@ -18,7 +18,6 @@ namespace terngrad {
 namespace {
 
 CoderSetup vendor_setup(const Layout& layout, const PartContext& context, std::vector<int> numbers) {
-  require_vendor(context);
   return {.layout = layout,
           .workers = context.peers.group,
           .device = context.stream.device(),
@@ -34,14 +33,6 @@ ExchangeBytes bytes_of(const WorkerGroup& workers, std::int64_t num_bytes) {
 }
 
 }  // namespace
-
-void require_vendor(const PartContext& context) {
-  TERNGRAD_REQUIRE(context.options.on_nonfinite != OnNonfinite::kZero,
-                   "[vendor] on_nonfinite zero: a sum does not tell whose tensor was not finite; accepted: stop, skip");
-  TERNGRAD_REQUIRE(context.options.owners == ShardOwners::kWorkers && context.options.update == nullptr &&
-                       context.peers.group.num_servers == 0,
-                   "[vendor] an all-reduce has no servers: leave out owners kServers, update and ranks that serve");
-}
 
 VendorRound::VendorRound(const Layout& layout, const PartContext& context, std::vector<int> numbers)
     : setup_(vendor_setup(layout, context, std::move(numbers))),

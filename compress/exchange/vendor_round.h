@@ -15,10 +15,6 @@
 
 namespace terngrad {
 
-/// @throws InvalidArgument for OnNonfinite::kZero, since a sum does not tell whose tensor was not finite, for servers
-/// and for an update of shards
-void require_vendor(const PartContext& context);
-
 /// Uncompressed baseline. The gradients of the local workers are added (in the order of aggregate_tree), scaled by
 /// fl(1 / N), rounded to the element type, and summed over ranks by vendor_sum: by MPI, or on GPUs by NCCL. The library
 /// determines the order and rounding of that sum, so results may depend on the number of ranks and on the parts that a
@@ -29,7 +25,7 @@ void require_vendor(const PartContext& context);
 /// of processes; the library's own algorithms move as much for gradients that are not small.
 class VendorRound final : public PartExchange {
  public:
-  /// @param context  its options have a vendor_type. @throws InvalidArgument as require_vendor
+  /// @param context  its options have a vendor_type, and nothing that require_combination refuses beside it
   VendorRound(const Layout& layout, const PartContext& context, std::vector<int> numbers);
 
   void run(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step, Stream& stream,

@@ -1,7 +1,6 @@
 #include "compress/memory/memory_options.h"
 
-#include <algorithm>
-#include <array>
+#include <optional>
 #include <utility>
 
 #include "kernels/runtime/errors.h"
@@ -9,18 +8,13 @@
 namespace terngrad {
 namespace {
 
-constexpr std::array<SpecWord<MemoryKind>, 4> kNames = {{{"none", MemoryKind::kNone},
-                                                         {"ef", MemoryKind::kErrorFeedback},
-                                                         {"momentum", MemoryKind::kMomentum},
-                                                         {"dgc", MemoryKind::kDgc}}};
-
 /// With a decay of 1 gradients would have no effect.
 constexpr double kMaxAverageDecay = 0.9999;
 
 MemoryKind kind_of(const std::string& name) {
-  const auto found = std::ranges::find_if(kNames, [&](const auto& word) { return name == word.word; });
-  if (found != kNames.end()) return found->value;
-  TERNGRAD_THROW(InvalidArgument, "[memory] unknown memory '", name, "'; accepted: none, ef, momentum, dgc");
+  const std::optional<MemoryKind> kind = find_choice<MemoryKind>(name);
+  TERNGRAD_REQUIRE(kind.has_value(), "[memory] unknown memory '", name, "'; accepted: ", accepted_words<MemoryKind>());
+  return *kind;
 }
 
 std::pair<MemoryOptions, CodecSpec> read(CodecSpec spec) {
@@ -44,7 +38,5 @@ std::pair<MemoryOptions, CodecSpec> read(CodecSpec spec) {
 MemoryOptions parse_memory(std::string_view spec) { return read(parse_codec_spec(spec)).first; }
 
 std::string canonical_memory(std::string_view spec) { return to_string(read(parse_codec_spec(spec)).second); }
-
-std::string memory_name(MemoryKind kind) { return std::ranges::find(kNames, kind, &SpecWord<MemoryKind>::value)->word; }
 
 }  // namespace terngrad

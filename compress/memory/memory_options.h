@@ -5,16 +5,9 @@
 #include <string_view>
 
 #include "compress/codec/codec_spec.h"
+#include "compress/plan/exchange_choices.h"
 
 namespace terngrad {
-
-/// Update rules with gradient g, encoded h; fl rounds to float32.
-enum class MemoryKind {
-  kNone,
-  kErrorFeedback,  // residual: h = fl(fl(decay e) + g), e = fl(h - decoded message) (Seide et al., 2014)
-  kMomentum,       // a moving average: h = fl(fl(decay u) + fl((1 - decay) g)), u = h (Signum, Bernstein et al., 2018)
-  kDgc,            // momentum before error feedback (Lin et al., "Deep gradient compression", ICLR 2018), see below
-};
 
 /// Update rules of kDgc, with residual v, velocity u and decoded message d:
 ///
@@ -43,8 +36,5 @@ std::string canonical_memory(std::string_view spec);
 constexpr int memory_buffers(MemoryKind kind) {
   return kind == MemoryKind::kNone ? 0 : kind == MemoryKind::kDgc ? 4 : 2;
 }
-
-/// "none", "ef", "momentum", "dgc": the part of the spec before ':'.
-std::string memory_name(MemoryKind kind);
 
 }  // namespace terngrad

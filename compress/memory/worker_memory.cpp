@@ -7,6 +7,7 @@
 
 #include "compress/plan/codec_plan.h"
 #include "compress/plan/codec_presets.h"
+#include "compress/plan/combinations.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/element_type.h"
@@ -29,23 +30,6 @@ Layout with_velocities(const Layout& layout, std::span<const int> with_residual)
   return both;
 }
 
-void require_codec(const Codec& codec, MemoryKind kind) {
-  const CodecTraits traits = codec.traits();
-  if (kind == MemoryKind::kErrorFeedback) {
-    TERNGRAD_REQUIRE(!traits.votes, "[memory] ef: a vote of codec ", codec.name(),
-                     " is no sum, so what a message left out cannot be sent later; accepted: momentum, or reduce=mean");
-    TERNGRAD_REQUIRE(!traits.is_amplified, "[memory] ef: codec ", codec.name(),
-                     " scales up what it sends, so what is left out would grow without bound; accepted: none, or "
-                     "scale=1");
-  }
-  if (kind == MemoryKind::kDgc) {
-    TERNGRAD_REQUIRE(traits.is_exact || (traits.is_sparse && !traits.is_amplified), "[memory] dgc: codec ",
-                     codec.name(),
-                     " sends every element, whose momentum would be masked in every step, or scales up what it sends; "
-                     "accepted: a sparse codec, topk or randomk:scale=1");
-  }
-}
-
 }  // namespace
 
 std::string default_memory(const std::string& codec, const CodecPlan& plan, int num_workers) {
@@ -61,18 +45,14 @@ WorkerMemory::WorkerMemory(const Layout& layout, const CodecPlan& plan, const Me
                            int num_local_workers, const Device& device)
     : whole_(layout), options_(options) {
   TERNGRAD_REQUIRE(options.kind != MemoryKind::kNone, "[memory] none keeps nothing");
+  require_combination(plan, {.memory = options.kind});
   std::vector<int> covered;
   for (int segment = 0; segment < layout.num_segments(); ++segment) {
     const Codec& codec = plan.codec_of(segment);
-    require_codec(codec, options.kind);
     const bool is_exact = codec.traits().is_exact;
     covers_.push_back(!is_exact || has_velocity());
     if (!is_exact) covered.push_back(segment);
   }
-  TERNGRAD_REQUIRE(
-      !covered.empty(), "[memory] ", name(),
-      " has nothing to keep: all tensors travel as they are, because of their codec or because they are smaller "
-      "than is compressed (min_elements, --size_to_binarize); accepted: none");
   covered_ = has_velocity() ? with_velocities(layout, covered) : layout.select(covered);
   Stream stream(device);
   for (int worker = 0; worker < num_local_workers; ++worker) add_worker(device, stream);

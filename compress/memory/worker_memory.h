@@ -44,7 +44,7 @@ class WorkerMemory {
                const Device& device = Device::cpu());
 
   const MemoryOptions& options() const { return options_; }
-  std::string name() const { return memory_name(options_.kind); }
+  std::string name() const { return word_of(options_.kind); }
   /// True if a tensor has state.
   bool covers(int segment) const { return covers_.at(static_cast<std::size_t>(segment)); }
 

@@ -1,7 +1,6 @@
 #include "compress/plan/codec_facts.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "compress/plan/codec_registry.h"
 #include "kernels/runtime/errors.h"
@@ -14,19 +13,11 @@ struct Variant {
   CodecTraits traits;
 };
 
+/// The variants other than the defaults.
 std::vector<Variant> variants_of(const std::string& name) {
   std::vector<Variant> variants;
-  for (const SpecKey& key : codec_keys(name)) {
-    for (const std::string& word : key.words) {
-      if (word == key.default_value) continue;
-      SpecOptions option = {{key.name, word}};
-      try {
-        const auto codec = make_codec(to_string(CodecSpec{name, std::move(option)}), {});
-        variants.push_back({key.name + "=" + word, codec->traits()});
-      } catch (const InvalidArgument&) {
-        // The word needs a non-default value of another key.
-      }
-    }
+  for (const std::string& spec : codec_variants(name)) {
+    if (spec != name) variants.push_back({spec.substr(name.size() + 1), make_codec(spec, {})->traits()});
   }
   return variants;
 }
@@ -41,6 +32,23 @@ CodecFact fact_of(const CodecTraits& defaults, const std::vector<Variant>& varia
 }
 
 }  // namespace
+
+std::vector<std::string> codec_variants(const std::string& name) {
+  std::vector<std::string> specs = {name};
+  for (const SpecKey& key : codec_keys(name)) {
+    for (const std::string& word : key.words) {
+      if (word == key.default_value) continue;
+      const std::string spec = to_string(CodecSpec{name, {{key.name, word}}});
+      try {
+        make_codec(spec, {});
+        specs.push_back(spec);
+      } catch (const InvalidArgument&) {
+        // The word needs a non-default value of another key.
+      }
+    }
+  }
+  return specs;
+}
 
 CodecFacts codec_facts(const std::string& name) {
   const CodecTraits defaults = make_codec(name, {})->traits();

@@ -13,8 +13,7 @@ struct CodecFact {
   std::vector<std::string> changed_by = {};
 };
 
-/// Properties of a codec with its defaults, and with each word of its keys alone. Numeric keys are not varied, and
-/// words that are valid only with other non-default values are omitted.
+/// Properties of a codec over its codec_variants.
 struct CodecFacts {
   std::vector<double> bits = {};             // per element, for payloads of fixed size; ascending
   std::vector<std::string> varying_by = {};  // "format=tmask": words that make the payload size depend on
@@ -24,6 +23,10 @@ struct CodecFacts {
   CodecFact summable = {};                   // codes of workers can be added as integers
   bool sums_as_float = false;                // elements of workers can be added in float32
 };
+
+/// Specs of the codec with its defaults, and with each word of its keys alone; words that are valid only with other
+/// non-default values are omitted.
+std::vector<std::string> codec_variants(const std::string& name);
 
 /// @param name  codec in the registry. @throws InvalidArgument for an unknown name
 CodecFacts codec_facts(const std::string& name);

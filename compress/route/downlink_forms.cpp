@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "compress/route/exchange_algorithm.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/sparse/drawn_payload.h"
 #include "kernels/sparse/nonzeros.h"
@@ -10,52 +9,8 @@
 
 namespace terngrad {
 
-std::string to_string(DownlinkCodec codec) {
-  switch (codec) {
-    case DownlinkCodec::kFloat32:
-      return "fp32";
-    case DownlinkCodec::kBfloat16:
-      return "bf16";
-    case DownlinkCodec::kSums:
-      return "sums";
-    case DownlinkCodec::kTernary:
-      return "ternary";
-    case DownlinkCodec::kSparse:
-      return "sparse";
-  }
-  TERNGRAD_THROW(InvalidArgument, "[downlink] unknown codec ", static_cast<int>(codec));
-}
-
 DownlinkForms::DownlinkForms(const CodecPlan& plan, DownlinkCodec codec, int num_workers, bool travels)
-    : plan_(plan), codec_(codec), num_workers_(num_workers), travels_(travels) {
-  if (codec != DownlinkCodec::kSums && codec != DownlinkCodec::kTernary) return;
-  for (const CodecPlan::Group& group : plan.groups()) {
-    TERNGRAD_REQUIRE(group.codec->sharing() != ScalerSharing::kNone, "[downlink] ", to_string(codec),
-                     " needs a scaler that all workers share; codec ", group.codec->name(), " gives each its own");
-    TERNGRAD_REQUIRE(may_return_codes(*group.codec), "[downlink] ", to_string(codec),
-                     " needs codes that add up as integers, those of codec ", group.codec->name(), " (",
-                     group.codec->options_text(), ") do not");
-    TERNGRAD_REQUIRE(codec != DownlinkCodec::kTernary || !group.codec->traits().votes,
-                     "[downlink] ternary draws from sums of codes, which votes are not; accepted with codec ",
-                     group.codec->name(), ": fp32, bf16, sums");
-  }
-}
-
-void require_downlink(const CodecPlan& plan, DownlinkCodec codec, ExchangeAlgorithm asked) {
-  if (codec != DownlinkCodec::kSparse) return;
-  const auto is_sparse = [](const CodecPlan::Group& group) { return group.codec->traits().is_sparse; };
-  TERNGRAD_REQUIRE(std::ranges::any_of(plan.groups(), is_sparse),
-                   "[downlink] sparse needs a tensor whose codec is sparse (topk, randomk); accepted with any codec: "
-                   "fp32, bf16");
-  TERNGRAD_REQUIRE(asked == ExchangeAlgorithm::kAuto || asked == ExchangeAlgorithm::kScatterReduce,
-                   "[downlink] sparse has no effect with ", to_string(asked), ", where no mean travels");
-}
-
-void require_device_downlink(DownlinkCodec codec) {
-  TERNGRAD_REQUIRE(codec != DownlinkCodec::kSparse,
-                   "[downlink] sparse has no kernels for GPUs; accepted for gradients in their memory: fp32, bf16, and "
-                   "with codes that add up sums, ternary");
-}
+    : plan_(plan), codec_(codec), num_workers_(num_workers), travels_(travels) {}
 
 bool DownlinkForms::has_fixed_size() const {
   if (codec_ == DownlinkCodec::kSparse) {

@@ -5,12 +5,10 @@
 
 #include "compress/codec/codec.h"
 #include "compress/plan/codec_plan.h"
-#include "compress/route/downlink_codec.h"
+#include "compress/plan/exchange_choices.h"
 #include "kernels/codes/ternary.h"
 
 namespace terngrad {
-
-enum class ExchangeAlgorithm;
 
 /// Storage format of a slice of the mean on its way back.
 enum class MeanForm {
@@ -21,24 +19,13 @@ enum class MeanForm {
   kSparse,  // nonzero elements (kernels/sparse/nonzeros.h)
 };
 
-/// Refuses downlink codec sparse where it has no effect.
-/// @param plan   of all tensors of a run; a part of them alone may have no sparse codec
-/// @param asked  requested algorithm, kAuto not resolved
-/// @throws InvalidArgument for kSparse if no tensor's codec is sparse, or if the algorithm sends no mean
-void require_downlink(const CodecPlan& plan, DownlinkCodec codec, ExchangeAlgorithm asked);
-
-/// @throws InvalidArgument for a downlink codec without kernels for GPUs
-void require_device_downlink(DownlinkCodec codec);
-
 /// The storage format that a downlink codec gives each tensor of a plan: the same on CPU and GPU, in messages and in
 /// payloads without headers.
 class DownlinkForms {
  public:
-  /// @param plan     must outlive this
+  /// @param plan     one that require_combination accepts, or some of its tensors; must outlive this
   /// @param travels  false if every rank aggregates the whole mean: kSums then needs no integer sums, since the mean
   ///                 has the same bits
-  /// @throws InvalidArgument for kSums or kTernary if a tensor's codes cannot be summed or its scalers are not shared,
-  /// and for kTernary if a tensor's codec votes
   DownlinkForms(const CodecPlan& plan, DownlinkCodec codec, int num_workers, bool travels = true);
 
   DownlinkCodec codec() const { return codec_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "compress/plan/combinations.h"
 #include "compress/route/route.h"
 #include "kernels/runtime/errors.h"
 
@@ -15,32 +16,11 @@ bool has_summable(const CodecPlan& plan) {
 
 }  // namespace
 
-std::string to_string(ExchangeAlgorithm algorithm) {
-  switch (algorithm) {
-    case ExchangeAlgorithm::kAllGather:
-      return "all_gather";
-    case ExchangeAlgorithm::kScatterReduce:
-      return "scatter_reduce";
-    case ExchangeAlgorithm::kIntegerSum:
-      return "integer_sum";
-    case ExchangeAlgorithm::kAuto:
-      return "auto";
-  }
-  TERNGRAD_THROW(InvalidArgument, "[exchange] unknown algorithm ", static_cast<int>(algorithm));
-}
-
 ExchangeAlgorithm choose_algorithm(ExchangeAlgorithm asked, ShardOwners owners, DownlinkCodec downlink_codec,
                                    const Layout& layout, const CodecPlan& plan, int num_workers) {
-  if (owners == ShardOwners::kServers) {
-    TERNGRAD_REQUIRE(asked == ExchangeAlgorithm::kAuto || asked == ExchangeAlgorithm::kScatterReduce,
-                     "[exchange] servers aggregate by scatter_reduce, not by ", to_string(asked));
-    return ExchangeAlgorithm::kScatterReduce;
-  }
-  if (asked == ExchangeAlgorithm::kIntegerSum) {
-    TERNGRAD_REQUIRE(has_summable(plan),
-                     "[exchange] integer_sum needs a codec whose codes add up as integers for at least one tensor: "
-                     "ternary with sharing max or mean, or qsgd with sharing=max");
-  }
+  const bool has_servers = owners == ShardOwners::kServers;
+  require_combination(plan, {.algorithm = asked, .has_servers = has_servers});
+  if (has_servers) return ExchangeAlgorithm::kScatterReduce;
   if (asked != ExchangeAlgorithm::kAuto) return asked;
   if (downlink_codec == DownlinkCodec::kSums) return ExchangeAlgorithm::kScatterReduce;
   if (num_workers == 1) return ExchangeAlgorithm::kAllGather;

@@ -61,7 +61,7 @@ Route make_route(ExchangeAlgorithm algorithm, const Layout& layout, const CodecP
     case ExchangeAlgorithm::kAuto:
       break;
   }
-  TERNGRAD_THROW(InvalidArgument, "[exchange] a route is that of an algorithm, got ", to_string(algorithm));
+  TERNGRAD_THROW(InvalidArgument, "[exchange] a route is that of an algorithm, got ", word_of(algorithm));
 }
 
 std::int64_t scalers_message_bytes(const Layout& layout, const CodecPlan& plan) {

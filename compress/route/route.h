@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "compress/plan/codec_plan.h"
+#include "compress/plan/exchange_choices.h"
 #include "compress/route/downlink_forms.h"
-#include "compress/route/exchange_algorithm.h"
 #include "kernels/tensor/layout.h"
 #include "kernels/tensor/slice.h"
 

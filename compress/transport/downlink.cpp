@@ -22,7 +22,6 @@ Downlink::Downlink(const CoderSetup& setup, const CodecPlan& plan, std::span<con
       rounded_(FloatPayload::kRoundedBfloat16, setup.device),
       floats_(setup.device),
       codes_(setup.device) {
-  if (setup.device.is_cuda()) require_device_downlink(forms.codec());
   for (std::size_t group = 0; group < plan.groups().size(); ++group) {
     sums_.push_back(nullptr);
     const int segment = plan.groups()[group].segments.front();

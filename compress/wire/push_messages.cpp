@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "compress/plan/combinations.h"
 #include "compress/wire/gradient_message.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/bfloat16.h"
@@ -25,15 +26,6 @@ struct WireNote {
 static_assert(sizeof(WireNote) == 56);
 
 constexpr std::uint64_t kAsksToStop = 1;
-
-void require_unshared(const CodecPlan& plan) {
-  for (const CodecPlan::Group& group : plan.groups()) {
-    TERNGRAD_REQUIRE(!group.codec->traits().votes, "[push] codec ", group.codec->name(),
-                     " votes with all workers, whose gradients do not come together; accepted: reduce=mean");
-    TERNGRAD_REQUIRE(!shares_scalers(*group.codec), "[push] codec ", group.codec->name(),
-                     " shares scalers between workers, whose gradients do not come together; accepted: sharing none");
-  }
-}
 
 std::uint64_t fingerprint_of(const PushProtocol& protocol, std::string_view settings) {
   Fingerprint hash;
@@ -67,7 +59,7 @@ PushProtocol::PushProtocol(const Layout& of_parameters, const Layout& of_state, 
       run_id(run),
       seed(of_draws),
       fingerprint(fingerprint_of(*this, settings)) {
-  require_unshared(plan);
+  require_combination(plan, {.is_pushed = true});
 }
 
 void PushMessages::add_bare(MessageKind kind, std::uint64_t step, int worker, Parcels& parcels) {

@@ -2,8 +2,7 @@
 
 #include <nanobind/stl/string.h>
 
-#include <initializer_list>
-#include <utility>
+#include <optional>
 
 #include "kernels/runtime/errors.h"
 
@@ -12,15 +11,12 @@ namespace {
 
 namespace nb = nanobind;
 
-/// The enumeration value with that name. @throws InvalidArgument naming the option and the accepted names
-template <class Value>
-Value choose(const char* option, const std::string& text, std::initializer_list<std::pair<const char*, Value>> values) {
-  std::string accepted;
-  for (const auto& [name, value] : values) {
-    if (text == name) return value;
-    accepted += (accepted.empty() ? "" : ", ") + std::string(name);
-  }
-  TERNGRAD_THROW(InvalidArgument, option, " '", text, "' is unknown; accepted: ", accepted);
+/// The value of a word. @throws InvalidArgument naming the option and the accepted words
+template <class Enum>
+Enum choose(const char* option, const std::string& word) {
+  const std::optional<Enum> found = find_choice<Enum>(word);
+  TERNGRAD_REQUIRE(found.has_value(), option, " '", word, "' is unknown; accepted: ", accepted_words<Enum>());
+  return *found;
 }
 
 }  // namespace
@@ -30,20 +26,9 @@ CompressedAllReduceOptions exchange_options(const std::string& algorithm, const 
                                             int num_threads) {
   TERNGRAD_REQUIRE(num_threads >= 1, "num_threads must be at least 1, got ", num_threads);
   CompressedAllReduceOptions options;
-  options.algorithm = choose<ExchangeAlgorithm>("algorithm", algorithm,
-                                                {{"auto", ExchangeAlgorithm::kAuto},
-                                                 {"all_gather", ExchangeAlgorithm::kAllGather},
-                                                 {"scatter_reduce", ExchangeAlgorithm::kScatterReduce},
-                                                 {"integer_sum", ExchangeAlgorithm::kIntegerSum}});
-  options.downlink_codec = choose<DownlinkCodec>("downlink_codec", downlink_codec,
-                                                 {{"fp32", DownlinkCodec::kFloat32},
-                                                  {"bf16", DownlinkCodec::kBfloat16},
-                                                  {"sums", DownlinkCodec::kSums},
-                                                  {"ternary", DownlinkCodec::kTernary},
-                                                  {"sparse", DownlinkCodec::kSparse}});
-  options.on_nonfinite =
-      choose<OnNonfinite>("on_nonfinite", on_nonfinite,
-                          {{"stop", OnNonfinite::kStop}, {"skip", OnNonfinite::kSkip}, {"zero", OnNonfinite::kZero}});
+  options.algorithm = choose<ExchangeAlgorithm>("algorithm", algorithm);
+  options.downlink_codec = choose<DownlinkCodec>("downlink_codec", downlink_codec);
+  options.on_nonfinite = choose<OnNonfinite>("on_nonfinite", on_nonfinite);
   options.seed = seed;
   options.run_id = run_id;
   options.num_threads = num_threads;

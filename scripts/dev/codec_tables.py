@@ -63,6 +63,17 @@ def presets_table(presets):
               for preset in presets)]
 
 
+def combinations_table(combinations):
+    """Table with a row per codec and a column per option, whose refusals are numbered and explained below."""
+    options = combinations["options"]
+    reasons = list(dict.fromkeys(reason for row in combinations["codecs"] for reason in row["refused"].values()))
+    cells = [[str(reasons.index(row["refused"][option]) + 1) if option in row["refused"] else "yes" for option in options]
+             for row in combinations["codecs"]]
+    lines = [f"| codec of all tensors | {' | '.join(f'`{option}`' for option in options)} |", "| --- |" + " --- |" * len(options)]
+    lines += [f"| `{row['spec']}` | {' | '.join(row_cells)} |" for row, row_cells in zip(combinations["codecs"], cells, strict=True)]
+    return lines + ["", *(f"{number}. {reason}" for number, reason in enumerate(reasons, 1))]
+
+
 def listed(program):
     return answer(program, "--list_codecs_json")
 
@@ -76,6 +87,7 @@ def contents(root, registry):
     page = with_lines(page, "codecs", overview(codecs, "#{}", measured), SCRIPT)
     for codec in codecs:
         page = with_lines(page, f"keys of {codec['name']}", keys_table(codec), SCRIPT)
+    page = with_lines(page, "combinations", combinations_table(registry["combinations"]), SCRIPT)
     page = with_lines(page, "presets", presets_table(registry["presets"]), SCRIPT)
     return {root / "README.md": with_lines(readme, "codecs", overview(codecs, PAGE + "#{}", measured), SCRIPT), root / PAGE: page}
 

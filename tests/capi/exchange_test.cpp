@@ -78,7 +78,7 @@ TEST(CExchange, HasTheBitsAndBytesOfTheLibrarys) {
     const CPlan plan = testing::c_plan(layout, kWorkers, std::string("codec=") + c.codec);
     tg_stream* stream = nullptr;
     ASSERT_TRUE(is_ok(tg_stream_cpu(3, &stream)));
-    const std::string text = "algorithm=" + to_string(c.algorithm) + " downlink_codec=" + to_string(c.downlink) +
+    const std::string text = "algorithm=" + word_of(c.algorithm) + " downlink_codec=" + word_of(c.downlink) +
                              " memory=" + c.memory + " seed=9";
     const auto exchange = testing::make_handle<CExchange>(
         [&](tg_exchange** out) { return tg_exchange_create(plan.get(), nullptr, text.c_str(), stream, out); });

@@ -56,7 +56,7 @@ inline TernaryOptions ternary_of(const CompressedAllReduceOptions& options) {
 
 /// Description for failure messages.
 inline std::string options_text(const CompressedAllReduceOptions& options) {
-  return to_string(options.algorithm) + ", " + to_string(options.downlink_codec) + ", " + options.codecs.codec;
+  return word_of(options.algorithm) + ", " + word_of(options.downlink_codec) + ", " + options.codecs.codec;
 }
 
 inline std::vector<std::string> codecs_of(const CompressedAllReduce& exchange, const Layout& layout) {

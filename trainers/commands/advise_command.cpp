@@ -133,7 +133,7 @@ class Measurement {
                                .repetitions = o_.repetitions,
                                .beaten_seconds = clearly_slower(costs_, link_),
                                .link = link_};
-    show_next(codec, to_string(options.exchange.algorithm));
+    show_next(codec, word_of(options.exchange.algorithm));
     costs_.push_back(probe_on_all_ranks(*processes_.communicator(), layout_, gradient_.span(), options));
   }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compress/comm/watchdog.h"
-#include "compress/exchange/on_nonfinite.h"
+#include "compress/plan/exchange_choices.h"
 #include "trainers/loop/trainer.h"
 
 namespace terngrad {

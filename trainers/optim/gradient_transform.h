@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "compress/exchange/on_nonfinite.h"
+#include "compress/plan/exchange_choices.h"
 #include "kernels/runtime/device.h"
 
 namespace terngrad {

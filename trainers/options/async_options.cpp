@@ -20,22 +20,6 @@ void check_async_options(const TrainOptions& o) {
                    ": with --strategy async gradients of workers do not come together, so scalers cannot be shared; "
                    "accepted: none");
   }
-  for (const ChosenCodec& codec : chosen_codecs(o)) {
-    if (codec.codec->traits().votes) {
-      TERNGRAD_THROW(
-          UsageError, codec.given,
-          ": with --strategy async gradients of workers do not come together, so there is no vote; accepted: "
-          "reduce=mean");
-    }
-    if (!shares_scalers(*codec.codec)) continue;
-    TERNGRAD_THROW(UsageError, codec.given,
-                   ": with --strategy async gradients of workers do not come together, so scalers cannot be shared; "
-                   "accepted: sharing=none");
-  }
-  if (o.downlink_codec != DownlinkCodec::kFloat32 && o.downlink_codec != DownlinkCodec::kBfloat16) {
-    TERNGRAD_THROW(UsageError, "--downlink_codec ", word_of(o.downlink_codec),
-                   ": is of gradients, --strategy async sends parameters back; accepted with it: fp32, bf16");
-  }
 }
 
 void apply_async_launch(TrainOptions& o) {

@@ -33,23 +33,8 @@ struct Choices<TrainExchange> {
 };
 
 template <>
-struct Choices<DownlinkCodec> {
-  static constexpr std::array<Choice<DownlinkCodec>, 5> kAll = {{{"fp32", DownlinkCodec::kFloat32},
-                                                                 {"bf16", DownlinkCodec::kBfloat16},
-                                                                 {"sums", DownlinkCodec::kSums},
-                                                                 {"ternary", DownlinkCodec::kTernary},
-                                                                 {"sparse", DownlinkCodec::kSparse}}};
-};
-
-template <>
 struct Choices<Reduce> {
   static constexpr std::array<Choice<Reduce>, 2> kAll = {{{"average", Reduce::kAverage}, {"sum", Reduce::kSum}}};
-};
-
-template <>
-struct Choices<OnNonfinite> {
-  static constexpr std::array<Choice<OnNonfinite>, 3> kAll = {
-      {{"stop", OnNonfinite::kStop}, {"skip", OnNonfinite::kSkip}, {"zero", OnNonfinite::kZero}}};
 };
 
 template <>

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "compress/plan/codec_facts.h"
 #include "compress/plan/codec_registry.h"
+#include "compress/plan/combinations.h"
 #include "trainers/command_line/help_text.h"
 #include "trainers/command_line/option_set.h"
 
@@ -62,6 +65,49 @@ Json to_json(const CodecEntry& entry) {
           {"keys", keys}};
 }
 
+/// Options that not every codec goes with.
+struct CombinedOption {
+  const char* option;
+  ExchangeChoices choices;
+};
+
+constexpr CombinedOption kCombinedOptions[] = {
+    {"--exchange integer_sum", {.algorithm = ExchangeAlgorithm::kIntegerSum}},
+    {"--downlink_codec sums", {.downlink_codec = DownlinkCodec::kSums}},
+    {"--downlink_codec ternary", {.downlink_codec = DownlinkCodec::kTernary}},
+    {"--downlink_codec sparse", {.downlink_codec = DownlinkCodec::kSparse}},
+    {"--codec_memory ef", {.memory = MemoryKind::kErrorFeedback}},
+    {"--codec_memory momentum", {.memory = MemoryKind::kMomentum}},
+    {"--codec_memory dgc", {.memory = MemoryKind::kDgc}},
+    {"--pull parameters", {.has_servers = true, .updates_shards = true}},
+    {"--strategy async", {.is_pushed = true}}};
+
+/// {option: reason} of a codec for all tensors, with those of kCombinedOptions that are refused.
+Json refused_options(const std::string& spec) {
+  const std::shared_ptr<const Codec> codec = make_codec(spec, {.num_workers = 2});
+  const NamedCodec named[] = {{codec.get(), "the codec"}};
+  Json refused = Json::object();
+  for (const CombinedOption& each : kCombinedOptions) {
+    if (const std::optional<Refusal> refusal = find_refusal(named, each.choices))
+      refused[each.option] = refusal->reason;
+  }
+  return refused;
+}
+
+/// For each codec with its defaults, and for those of its variants that go with other options.
+Json combinations() {
+  Json list = {{"options", Json::array()}, {"codecs", Json::array()}};
+  for (const CombinedOption& each : kCombinedOptions) list["options"].push_back(each.option);
+  for (const CodecEntry& entry : codec_entries()) {
+    const Json by_default = refused_options(entry.name);
+    for (const std::string& spec : codec_variants(entry.name)) {
+      const Json refused = refused_options(spec);
+      if (spec == entry.name || refused != by_default) list["codecs"].push_back({{"spec", spec}, {"refused", refused}});
+    }
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string codec_list_json(std::span<const CodecPreset> presets) {
@@ -71,6 +117,7 @@ std::string codec_list_json(std::span<const CodecPreset> presets) {
     list["presets"].push_back(
         {{"name", preset.name}, {"summary", preset.summary}, {"spec", preset.spec}, {"memory", preset.memory}});
   }
+  list["combinations"] = combinations();
   return list.dump(2) + "\n";
 }
 

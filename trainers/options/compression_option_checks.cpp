@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "compress/memory/memory_options.h"
 #include "compress/plan/codec_plan.h"
 #include "compress/plan/codec_registry.h"
+#include "compress/plan/combinations.h"
 #include "kernels/runtime/errors.h"
 #include "trainers/command_line/option_set.h"
 #include "trainers/options/choice_words.h"
@@ -58,58 +60,82 @@ void check_vendor(const TrainOptions& o) {
         UsageError, "--exchange vendor: adds floating-point numbers of one type, so the codec must be fp32, ",
         "bf16 or fp16 for all tensors; got ", o.codec_name(), o.codec_for.empty() ? "" : " with --codec_for");
   }
-  if (o.on_nonfinite == OnNonfinite::kZero) {
-    throw UsageError(
-        "--on_nonfinite zero: with --exchange vendor a sum does not tell whose gradient it was; accepted: stop, skip");
-  }
 }
 
-/// Checks a codec against the memory. @param given  name of the memory in messages
-void check_memory_of(const ChosenCodec& codec, MemoryKind kind, const std::string& given) {
-  const CodecTraits traits = codec.codec->traits();
-  if (kind == MemoryKind::kErrorFeedback && traits.votes) {
-    TERNGRAD_THROW(UsageError, given, ": a vote is no sum, so what a message of ", codec.given,
-                   " left out cannot be sent later; accepted with it: none, momentum; or reduce=mean");
-  }
-  if ((kind == MemoryKind::kErrorFeedback || kind == MemoryKind::kDgc) && traits.is_amplified) {
-    TERNGRAD_THROW(UsageError, given, ": ", codec.given, " scales up what it sends, so what is left out would grow ",
-                   "without bound; accepted with it: none, momentum; or scale=1");
-  }
-  if (kind == MemoryKind::kDgc && !traits.is_exact && !traits.is_sparse) {
-    TERNGRAD_THROW(UsageError, given, ": masks the momentum of elements that were sent, and ", codec.given,
-                   " sends all of them; accepted with it: none, ef, momentum; or a sparse codec, topk or randomk");
-  }
+/// The memory as the command line names it.
+std::string given_memory(const TrainOptions& o) {
+  if (o.codec_memory != "auto") return "--codec_memory " + o.codec_memory;
+  if (o.error_feedback == ErrorFeedback::kTrue) return "--error_feedback true";
+  const MemoryKind kind = parse_memory(memory_spec(o)).kind;
+  return "the memory " + word_of(kind) + " of " + chosen_codecs(o).front().given;
 }
 
-/// Checks the workers' memory.
+/// Checks the workers' memory against other options than those of the exchange.
 void check_memory(const OptionSet& options, const TrainOptions& o) {
   const MemoryOptions memory = parse_memory(memory_spec(o));
-  if (memory.kind == MemoryKind::kNone) return;
-  const std::string given = o.codec_memory != "auto" ? "--codec_memory " + o.codec_memory
-                            : o.error_feedback == ErrorFeedback::kTrue
-                                ? "--error_feedback true"
-                                : "the memory " + memory_name(memory.kind) + " of " + chosen_codecs(o).front().given;
   if (options.was_set("error_feedback_decay") && memory.kind == MemoryKind::kErrorFeedback &&
       memory.decay != o.error_feedback_decay) {
-    TERNGRAD_THROW(UsageError, "--error_feedback_decay ", o.error_feedback_decay, ": contradicts ", given,
+    TERNGRAD_THROW(UsageError, "--error_feedback_decay ", o.error_feedback_decay, ": contradicts ", given_memory(o),
                    "; give one of them, or values that agree");
-  }
-  if (o.exchange == TrainExchange::kVendor) {
-    TERNGRAD_THROW(UsageError, given, ": --exchange vendor sends gradients as they are; accepted with it: none");
-  }
-  for (const ChosenCodec& codec : chosen_codecs(o)) check_memory_of(codec, memory.kind, given);
-  if (!compresses(o)) {
-    TERNGRAD_THROW(UsageError, given, ": the codec fp32 loses nothing that could be kept; accepted with it: none");
   }
   if (memory.kind != MemoryKind::kDgc) return;
   if (o.optimizer != "gd") {
-    TERNGRAD_THROW(UsageError, given, ": has the momentum in itself, and --optimizer ", o.optimizer,
+    TERNGRAD_THROW(UsageError, given_memory(o), ": has the momentum in itself, and --optimizer ", o.optimizer,
                    " would count it twice or rescale it; accepted with it: --optimizer gd");
   }
   if (o.has_floating_steps()) {
-    TERNGRAD_THROW(UsageError, given, ": has the momentum in itself, and rests in steps of --floating_grad_epoch and ",
-                   "--compress_from; accepted with it: neither, or the warm-up of topk (stage_steps)");
+    TERNGRAD_THROW(UsageError, given_memory(o), ": has the momentum in itself, and rests in steps of ",
+                   "--floating_grad_epoch and --compress_from; accepted with it: neither, or the warm-up of topk "
+                   "(stage_steps)");
   }
+}
+
+/// True if GPUs encode and exchange gradients.
+bool exchanges_on_gpus(const TrainOptions& o) {
+  return o.trains && !devices_of(o).is_cpu_run() && o.chosen_strategy() != TrainStrategy::kSimple &&
+         !o.exchanges_on_host();
+}
+
+/// The refused choice as the command line names it.
+std::string given_choice(RefusedChoice choice, const TrainOptions& o) {
+  switch (choice) {
+    case RefusedChoice::kDownlinkCodec:
+      return "--downlink_codec " + word_of(o.downlink_codec);
+    case RefusedChoice::kMemory:
+      return given_memory(o);
+    case RefusedChoice::kOnNonfinite:
+      return "--on_nonfinite " + word_of(o.on_nonfinite);
+    case RefusedChoice::kUpdate:
+      return "--pull parameters";
+    case RefusedChoice::kGroups:
+      return "--workers_per_group " + std::to_string(o.workers_per_group);
+    case RefusedChoice::kPush:
+      return "--strategy async";
+    default:
+      return "--exchange " + word_of(o.exchange);
+  }
+}
+
+/// Checks what the exchange refuses to combine.
+void check_combination(const TrainOptions& o) {
+  const std::vector<ChosenCodec> chosen = chosen_codecs(o);
+  std::vector<NamedCodec> codecs;
+  for (const ChosenCodec& codec : chosen) {
+    const bool by_option = codec.is_ternary() && !codec.names("sharing") && o.scaler_sharing == "none";
+    codecs.push_back({codec.codec.get(), codec.given + (by_option ? " with --scaler_sharing none" : "")});
+  }
+  const ExchangeChoices choices{.algorithm = algorithm_of(o).value_or(ExchangeAlgorithm::kAuto),
+                                .downlink_codec = o.downlink_codec,
+                                .memory = parse_memory(memory_spec(o)).kind,
+                                .on_nonfinite = o.on_nonfinite,
+                                .is_vendor = o.exchange == TrainExchange::kVendor,
+                                .has_servers = o.chosen_strategy() == TrainStrategy::kParameterServers,
+                                .updates_shards = o.pulls_parameters(),
+                                .has_groups = o.workers_per_group > 1,
+                                .is_pushed = is_async(o),
+                                .is_on_gpus = exchanges_on_gpus(o)};
+  const std::optional<Refusal> refusal = find_refusal(codecs, choices);
+  if (refusal) TERNGRAD_THROW(UsageError, given_choice(refusal->choice, o), ": ", refusal->reason);
 }
 
 /// sign:scale=one decodes to +-1, unlike gradients' magnitudes, so all tensors must use it.
@@ -159,66 +185,14 @@ void check_scalers(const TrainOptions& o) {
   }
 }
 
-/// Refuses codecs whose payloads cannot be cut at every chunk, as the shards of servers that update parameters are.
-void check_shards(const TrainOptions& o) {
-  if (!o.pulls_parameters()) return;
-  const std::vector<ChosenCodec> codecs = chosen_codecs(o);
-  const auto has_grain = [](const ChosenCodec& c) { return c.codec->traits().grain_elements != kChunkElements; };
-  const auto uncut = std::ranges::find_if(codecs, has_grain);
-  if (uncut == codecs.end()) return;
-  TERNGRAD_THROW(UsageError, "--pull parameters: servers cut tensors anywhere into the shards that they update, and ",
-                 uncut->given, " takes whole tensors or blocks; accepted with it: gradient");
-}
-
-/// Checks options that need codes that add up as integers.
+/// Refuses options about sums of codes that have no effect.
 void check_code_sums(const TrainOptions& o) {
   const std::vector<ChosenCodec> codecs = chosen_codecs(o);
-  const bool any_adds_up = std::ranges::any_of(codecs, [](const ChosenCodec& c) { return c.codec->traits().summable; });
-  const bool returns_codes = o.downlink_codec == DownlinkCodec::kSums || o.downlink_codec == DownlinkCodec::kTernary;
-  const auto has_own_scalers = [](const ChosenCodec& c) { return c.codec->sharing() == ScalerSharing::kNone; };
-  const auto own = std::ranges::find_if(codecs, has_own_scalers);
-  if (returns_codes && own != codecs.end()) {
-    TERNGRAD_THROW(UsageError, "--downlink_codec ", word_of(o.downlink_codec),
-                   ": needs a scaler that all workers share; ",
-                   own->names("sharing") || !own->is_ternary() ? own->given : "--scaler_sharing none",
-                   " gives each its own (accepted with it: fp32, bf16)");
-  }
-  const auto returns_none = [](const ChosenCodec& c) { return !may_return_codes(*c.codec); };
-  const auto decoded = std::ranges::find_if(codecs, returns_none);
-  if (returns_codes && decoded != codecs.end()) {
-    TERNGRAD_THROW(UsageError, "--downlink_codec ", word_of(o.downlink_codec),
-                   ": needs codes that add up as integers, which ", decoded->given,
-                   " does not have (accepted with it: fp32, bf16)");
-  }
-  if (returns_codes && !any_adds_up) {
-    TERNGRAD_THROW(UsageError, "--downlink_codec ", word_of(o.downlink_codec),
-                   ": needs codes that add up as integers, those of the codec ternary (--grad_bits 1) or of qsgd with "
-                   "sharing=max; accepted with ",
-                   o.codec_name(), ": fp32, bf16");
-  }
-  const auto votes = [](const ChosenCodec& c) { return c.codec->traits().votes; };
-  const auto voting = std::ranges::find_if(codecs, votes);
-  if (o.downlink_codec == DownlinkCodec::kTernary && voting != codecs.end()) {
-    TERNGRAD_THROW(UsageError, "--downlink_codec ternary: draws from sums of codes, which the votes of ", voting->given,
-                   " are not; accepted with it: fp32, bf16, sums");
-  }
-  const auto is_sparse = [](const ChosenCodec& c) { return c.codec->traits().is_sparse; };
-  if (o.downlink_codec == DownlinkCodec::kSparse && std::ranges::none_of(codecs, is_sparse)) {
-    TERNGRAD_THROW(UsageError,
-                   "--downlink_codec sparse: needs a sparse codec, topk or randomk; accepted with any "
-                   "codec: fp32, bf16");
-  }
+  const auto adds_up = [](const ChosenCodec& c) { return c.codec->traits().summable; };
   if (o.exchange == TrainExchange::kIntegerSum) {
-    if (!any_adds_up) {
-      TERNGRAD_THROW(
-          UsageError,
-          "--exchange integer_sum: needs codes that add up as integers: the codec ternary with --scaler_sharing max "
-          "or mean and symmetric levels, or qsgd with sharing=max");
-    }
     const std::string other = "an --exchange other than integer_sum, which sends packed sums of codes";
-    const auto sends_lanes = [](const ChosenCodec& c) { return c.codec->traits().summable; };
     for (const ChosenCodec& codec : codecs) {
-      if (codec.is_ternary() && sends_lanes(codec)) refuse_key_without_effect(codec, "format", other);
+      if (codec.is_ternary() && adds_up(codec)) refuse_key_without_effect(codec, "format", other);
     }
   }
   if (o.downlink_codec == DownlinkCodec::kSums && o.exchange == TrainExchange::kAllGather) {
@@ -226,12 +200,6 @@ void check_code_sums(const TrainOptions& o) {
         UsageError,
         "--downlink_codec sums: has no effect with --exchange all_gather, where no mean travels back; accepted "
         "with it: fp32, bf16, ternary; accepted with sums: --exchange auto, scatter_reduce, integer_sum");
-  }
-  if (o.downlink_codec == DownlinkCodec::kSparse &&
-      (o.exchange == TrainExchange::kAllGather || o.exchange == TrainExchange::kIntegerSum)) {
-    TERNGRAD_THROW(UsageError, "--downlink_codec sparse: has no effect with --exchange ", word_of(o.exchange),
-                   ", where no mean travels back; accepted with it: fp32, bf16; accepted with sparse: --exchange auto, "
-                   "scatter_reduce");
   }
 }
 
@@ -245,26 +213,17 @@ void check_stages(const TrainOptions& o) {
     TERNGRAD_THROW(UsageError, staged->given, ": stage_steps counts from step 0, steps of --floating_grad_epoch and ",
                    "--compress_from too, in which nothing is compressed; accepted with it: neither");
   }
-  if (o.trains && !devices_of(o).is_cpu_run() && o.chosen_strategy() != TrainStrategy::kSimple &&
-      !o.exchanges_on_host()) {
+  if (exchanges_on_gpus(o)) {
     TERNGRAD_THROW(UsageError, staged->given,
                    ": stage_steps is not there for GPUs, where each step would send as many ",
                    "bytes as the first; it needs --device cpu");
   }
 }
 
-/// Refuses codecs and downlinks without GPU kernels. Ignores processes that do not train.
+/// Refuses codecs without GPU kernels.
 void check_codecs_on_gpus(const TrainOptions& o) {
-  if (!o.trains || devices_of(o).is_cpu_run() || o.chosen_strategy() == TrainStrategy::kSimple) return;
+  if (!exchanges_on_gpus(o)) return;
   const std::vector<ChosenCodec> codecs = chosen_codecs(o);
-  if (o.exchanges_on_host()) return;
-  if (o.downlink_codec == DownlinkCodec::kSparse) {
-    TERNGRAD_THROW(UsageError,
-                   "--downlink_codec sparse has no kernels for GPUs; it needs --device cpu, or an exchange on "
-                   "the host (--strategy ps with --num_servers 1 or more); accepted on GPUs: fp32, bf16, and with "
-                   "codes that add up sums, "
-                   "ternary");
-  }
   for (const ChosenCodec& codec : codecs) {
     if (!codec.is_ternary() || codec.value("format") != "trans") continue;
     TERNGRAD_THROW(UsageError, codec.names("format") ? codec.given + ": format=trans" : "--ternary_format trans",
@@ -307,10 +266,10 @@ void check_codec_options(const OptionSet& options, const TrainOptions& o) {
 
 void check_compression_options(const OptionSet& options, const TrainOptions& o) {
   check_vendor(o);
+  check_combination(o);
   check_memory(options, o);
   check_unit_signs(o);
   check_scalers(o);
-  check_shards(o);
   check_code_sums(o);
   check_codecs_on_gpus(o);
   check_stages(o);

@@ -21,7 +21,7 @@ std::string asked_memory(const TrainOptions& o) {
                             : o.error_feedback == ErrorFeedback::kTrue ? "ef"
                                                                        : "none";
   if (o.codec_memory == "auto") return by_feedback;
-  if (!by_feedback.empty() && memory_name(parse_memory(o.codec_memory).kind) != by_feedback) {
+  if (!by_feedback.empty() && word_of(parse_memory(o.codec_memory).kind) != by_feedback) {
     TERNGRAD_THROW(UsageError, "--error_feedback ", word_of(o.error_feedback), ": contradicts --codec_memory ",
                    o.codec_memory, "; give one of them, or values that agree");
   }

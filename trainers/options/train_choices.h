@@ -1,8 +1,7 @@
 // Enumerations for options of terngrad_train; choice_words.h has their words.
 #pragma once
 
-#include "compress/exchange/on_nonfinite.h"
-#include "compress/route/downlink_codec.h"
+#include "compress/plan/exchange_choices.h"
 #include "trainers/checkpoint/on_save_error.h"
 #include "trainers/optim/schedule.h"
 

@@ -82,20 +82,6 @@ void check_simple(const TrainOptions& o) {
   }
 }
 
-/// Checks options of --strategy ps.
-void check_servers(const TrainOptions& o) {
-  if (o.chosen_strategy() != TrainStrategy::kParameterServers) return;
-  if (o.exchange != TrainExchange::kAuto && o.exchange != TrainExchange::kScatterReduce) {
-    TERNGRAD_THROW(UsageError, "--exchange ", word_of(o.exchange),
-                   ": with --strategy ps servers aggregate shards of the gradient; accepted: auto, scatter_reduce");
-  }
-  if (!o.pulls_parameters()) return;
-  if (o.downlink_codec != DownlinkCodec::kFloat32 && o.downlink_codec != DownlinkCodec::kBfloat16) {
-    TERNGRAD_THROW(UsageError, "--downlink_codec ", word_of(o.downlink_codec),
-                   ": is of gradients, --pull parameters sends parameters; accepted with it: fp32, bf16");
-  }
-}
-
 /// Checks the number of processes and their tasks.
 void check_launch(const TrainOptions& o) {
   if (o.num_launched == 1) return;
@@ -131,7 +117,6 @@ void check_train_options(const OptionSet& options, const TrainOptions& o) {
   check_steps(o);
   if (!o.dump_messages.empty()) check_dump_folder(o.dump_messages);
   check_simple(o);
-  check_servers(o);
   check_async_options(o);
   check_compression_options(options, o);
 }

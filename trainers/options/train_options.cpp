@@ -23,26 +23,9 @@
 #include "trainers/options/train_option_groups.h"
 
 namespace terngrad {
-namespace {
-
-/// The algorithm of an exchange other than kVendor.
-ExchangeAlgorithm algorithm_of(TrainExchange exchange) {
-  switch (exchange) {
-    case TrainExchange::kAllGather:
-      return ExchangeAlgorithm::kAllGather;
-    case TrainExchange::kScatterReduce:
-      return ExchangeAlgorithm::kScatterReduce;
-    case TrainExchange::kIntegerSum:
-      return ExchangeAlgorithm::kIntegerSum;
-    case TrainExchange::kAuto:
-      return ExchangeAlgorithm::kAuto;
-    case TrainExchange::kVendor:
-      break;
-  }
-  TERNGRAD_THROW(InvalidArgument, "[train_options] an --exchange of the library has no algorithm of ours");
+std::optional<ExchangeAlgorithm> algorithm_of(const TrainOptions& o) {
+  return find_choice<ExchangeAlgorithm>(word_of(o.exchange));
 }
-
-}  // namespace
 
 std::string TrainOptions::codec_name() const {
   if (codec == "fp16") return codec;
@@ -160,7 +143,7 @@ CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t
   result.codecs.codec = "fp32";
   if (o.encodes_gradients()) {
     result.codecs = codec_plan_options(o);
-    result.algorithm = algorithm_of(o.exchange);
+    result.algorithm = algorithm_of(o).value();
   }
   if (o.exchange == TrainExchange::kVendor) result.vendor_type = vendor_element_type(o.codec_name());
   result.downlink_codec = o.downlink_codec;
@@ -187,8 +170,8 @@ CompressedAllReduceOptions floating_exchange_options(const TrainOptions& o, std:
   result.codecs.codec = "fp32";
   // fp32 elements do not add up as codes, so integer_sum is not possible.
   if (result.algorithm == ExchangeAlgorithm::kIntegerSum) result.algorithm = ExchangeAlgorithm::kAuto;
-  // Their mean is not sparse.
-  if (result.downlink_codec == DownlinkCodec::kSparse) result.downlink_codec = DownlinkCodec::kFloat32;
+  // Nor does their mean return as codes or as few elements; only bfloat16 changes it.
+  if (result.downlink_codec != DownlinkCodec::kBfloat16) result.downlink_codec = DownlinkCodec::kFloat32;
   return result;
 }
 

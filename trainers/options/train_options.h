@@ -145,6 +145,8 @@ struct TrainOptions {
 /// Suffix of the data set's name in the identity of runs in benchmark mode.
 inline constexpr const char* kConstantImagesSuffix = " (constant images)";
 
+/// The algorithm of --exchange; none for vendor.
+std::optional<ExchangeAlgorithm> algorithm_of(const TrainOptions& o);
 /// True for --strategy async.
 inline bool is_async(const TrainOptions& o) { return o.strategy == TrainStrategy::kAsync; }
 /// True if any tensor may be sent as ternary codes.

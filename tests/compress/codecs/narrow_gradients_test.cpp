@@ -70,7 +70,7 @@ TEST(NarrowExchange, GivesTheMeanOfTheWidenedForEveryCodec) {
       CompressedAllReduceOptions options = testing::options_of(algorithm);
       options.codecs.codec = codec;
       options.num_threads = 2;
-      expect_mean_of_widened(options, 3, codec + ' ' + to_string(algorithm));
+      expect_mean_of_widened(options, 3, codec + ' ' + word_of(algorithm));
     }
   }
 }

@@ -113,7 +113,7 @@ TEST(ExchangeProbe, BytesAreThoseOfExchanges) {
   for (const std::string& codec : compared_codec_names()) {
     for (const ExchangeAlgorithm algorithm : algorithms_of(codec)) {
       for (const ExchangeWorld world : {ExchangeWorld{2, 2}, {4, 2}, {5, 2}, {3, 1}}) {
-        SCOPED_TRACE(codec + " " + to_string(algorithm) + " " + std::to_string(world.num_workers) + " over " +
+        SCOPED_TRACE(codec + " " + word_of(algorithm) + " " + std::to_string(world.num_workers) + " over " +
                      std::to_string(world.num_processes));
         const ProbeOptions options = options_of(codec, algorithm, world);
         const ExchangeCost cost = probe_exchange(layout, gradient.span(), options);
@@ -132,7 +132,7 @@ TEST(ExchangeProbe, BytesAreThoseOfRoundsAndOfSparseMessages) {
   for (const char* codec : {"powersgd:rank=3", "powersgd", "topk", "topk:scope=block", "randomk"}) {
     for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
       for (const ExchangeWorld world : {ExchangeWorld{2, 2}, {5, 3}, {3, 1}}) {
-        SCOPED_TRACE(std::string(codec) + " " + to_string(algorithm) + " " + std::to_string(world.num_workers));
+        SCOPED_TRACE(std::string(codec) + " " + word_of(algorithm) + " " + std::to_string(world.num_workers));
         const ProbeOptions options = options_of(codec, algorithm, world);
         const ExchangeCost cost = probe_exchange(layout, gradient.span(), options);
         const WireVolume exchanged = volume_between_ranks(layout, options);
@@ -153,7 +153,7 @@ TEST(ExchangeProbe, TimesEveryPart) {
       const ExchangeCost cost =
           probe_exchange(layout, gradient.span(), options_of("t2", algorithm, {6, 2}, num_threads));
       EXPECT_EQ(cost.codec, "t2");
-      EXPECT_EQ(cost.exchange, to_string(algorithm));
+      EXPECT_EQ(cost.exchange, word_of(algorithm));
       EXPECT_GT(cost.encode_seconds, 0);
       EXPECT_GT(cost.check_seconds, 0);
       EXPECT_GT(cost.decode_seconds, 0);

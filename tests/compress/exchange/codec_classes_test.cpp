@@ -32,22 +32,26 @@ struct Row {
 };
 
 constexpr const char* kRuns = "";
-constexpr const char* kNoSums = "[exchange] integer_sum needs a codec whose codes add up as integers";
-constexpr const char* kSumsOfOwn = "[downlink] sums needs a scaler that all workers share";
-constexpr const char* kNoVoteSums = "[downlink] ternary draws from sums of codes, which votes are not";
-constexpr const char* kTernaryOfOwn = "[downlink] ternary needs a scaler that all workers share";
+constexpr const char* kNoSums = "[exchange] algorithm integer_sum: needs codes of some tensor that add up as integers";
+constexpr const char* kNoCodes = ": needs codes of some tensor that add up as integers";
+constexpr const char* kSumsOfOwn = "[exchange] downlink_codec sums: needs scalers that all workers share";
+constexpr const char* kNoVoteSums =
+    "[exchange] downlink_codec ternary: draws from sums of codes, which the votes of codec sign are not";
+constexpr const char* kTernaryOfOwn = "[exchange] downlink_codec ternary: needs scalers that all workers share";
 
-constexpr const char* kNoMean = "[downlink] sparse has no effect with ";
-constexpr const char* kNotSparse = "[downlink] sparse needs a tensor whose codec is sparse";
+constexpr const char* kNoMean = "[exchange] downlink_codec sparse: has no effect with ";
+constexpr const char* kNotSparse = "[exchange] downlink_codec sparse: needs a sparse codec of some tensor";
 
-// One codec for all tensors. Means of float codecs return as fp32 with each downlink of codes.
+// One codec for all tensors.
 constexpr Row kRows[] = {
     {ExchangeAlgorithm::kAllGather, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
     {ExchangeAlgorithm::kAllGather, DownlinkCodec::kBfloat16, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kAllGather, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAllGather,
+     DownlinkCodec::kSums,
+     {{kNoCodes}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kNoCodes}, {kNoCodes}}},
     {ExchangeAlgorithm::kAllGather,
      DownlinkCodec::kTernary,
-     {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}, {kRuns}, {kRuns}}},
+     {{kNoCodes}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}, {kNoCodes}, {kNoCodes}}},
     {ExchangeAlgorithm::kScatterReduce,
      DownlinkCodec::kFloat32,
      {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
@@ -56,10 +60,10 @@ constexpr Row kRows[] = {
      {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
     {ExchangeAlgorithm::kScatterReduce,
      DownlinkCodec::kSums,
-     {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+     {{kNoCodes}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kNoCodes}, {kNoCodes}}},
     {ExchangeAlgorithm::kScatterReduce,
      DownlinkCodec::kTernary,
-     {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}, {kRuns}, {kRuns}}},
+     {{kNoCodes}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}, {kNoCodes}, {kNoCodes}}},
     {ExchangeAlgorithm::kIntegerSum,
      DownlinkCodec::kFloat32,
      {{kNoSums}, {kNoSums}, {kRuns}, {kRuns}, {kNoSums}, {kNoSums}}},
@@ -86,10 +90,12 @@ constexpr Row kRows[] = {
      {{kNotSparse}, {kNotSparse}, {kNotSparse}, {kNotSparse}, {kRuns}, {kNotSparse}}},
     {ExchangeAlgorithm::kAuto, DownlinkCodec::kFloat32, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
     {ExchangeAlgorithm::kAuto, DownlinkCodec::kBfloat16, {{kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
-    {ExchangeAlgorithm::kAuto, DownlinkCodec::kSums, {{kRuns}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kRuns}, {kRuns}}},
+    {ExchangeAlgorithm::kAuto,
+     DownlinkCodec::kSums,
+     {{kNoCodes}, {kSumsOfOwn}, {kRuns}, {kRuns}, {kNoCodes}, {kNoCodes}}},
     {ExchangeAlgorithm::kAuto,
      DownlinkCodec::kTernary,
-     {{kRuns}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}, {kRuns}, {kRuns}}},
+     {{kNoCodes}, {kTernaryOfOwn}, {kRuns}, {kNoVoteSums}, {kNoCodes}, {kNoCodes}}},
 };
 
 // As kRows, with one more ternary tensor, which lanes and sums apply to.
@@ -130,7 +136,7 @@ void expect_rows(std::span<const Row> rows, bool beside_ternary) {
   for (const ClassedSpec& classed : kClassedSpecs) {
     std::vector<std::vector<float>> of_fp32;  // this mean does not depend on the algorithm
     for (const Row& row : rows) {
-      SCOPED_TRACE(std::string(classed.spec) + " " + to_string(row.algorithm) + " " + to_string(row.downlink));
+      SCOPED_TRACE(std::string(classed.spec) + " " + word_of(row.algorithm) + " " + word_of(row.downlink));
       const testing::Cell& cell = row.cells.of(classed.column);
       std::string refusal;
       const std::vector<std::vector<float>> mean = mean_of(classed, row, beside_ternary, refusal);

@@ -103,8 +103,8 @@ TEST_F(ByteCounts, OfOneWorkerAreZero) {
   // Data that a worker keeps counts as neither sent nor received.
   for (const ExchangeAlgorithm algorithm : kAlgorithms) {
     const ExchangeReport report = run(1, algorithm);
-    EXPECT_EQ(report.sent_bytes(), 0) << to_string(algorithm);
-    EXPECT_EQ(report.received_bytes(), 0) << to_string(algorithm);
+    EXPECT_EQ(report.sent_bytes(), 0) << word_of(algorithm);
+    EXPECT_EQ(report.received_bytes(), 0) << word_of(algorithm);
   }
 }
 
@@ -144,7 +144,7 @@ TEST_F(ByteCounts, AndMeansDoNotDependOnTheNumberOfProcesses) {
                         Case{ExchangeAlgorithm::kIntegerSum, "ternary", DownlinkCodec::kFloat32},
                         Case{ExchangeAlgorithm::kScatterReduce, "topk:density=0.01", DownlinkCodec::kSparse},
                         Case{ExchangeAlgorithm::kScatterReduce, "randomk:density=0.1", DownlinkCodec::kSparse}}) {
-    SCOPED_TRACE(std::string(c.spec) + " " + to_string(c.algorithm));
+    SCOPED_TRACE(std::string(c.spec) + " " + word_of(c.algorithm));
     struct Total {
       std::int64_t sent = 0, received = 0;
       std::vector<std::vector<float>> mean;

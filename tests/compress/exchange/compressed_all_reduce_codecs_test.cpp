@@ -49,7 +49,7 @@ TEST(CompressedAllReduceCodecs, OfOneNameWithOtherOptionsLeaveEachOthersTensorsA
       const testing::Tensors alone = mean_of(layout, workers, ExchangeAlgorithm::kAllGather, {{"*", spec}});
       const auto index = static_cast<std::size_t>(t);
       EXPECT_EQ(testing::bits_of(mean.values[index]), testing::bits_of(alone.values[index]))
-          << layout.segment(t).name << ", " << to_string(algorithm);
+          << layout.segment(t).name << ", " << word_of(algorithm);
     }
   }
 }

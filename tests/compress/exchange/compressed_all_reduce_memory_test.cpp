@@ -255,8 +255,8 @@ TEST(CompressedAllReduceMemory, HasTheSameBitsForAnyBucketsThreadsAlgorithmsAndR
       if (algorithm == ExchangeAlgorithm::kIntegerSum && !has_sums) continue;
       options.algorithm = algorithm;
       const Outcome found = run_alone(layout, options, memory, kParts, 3);
-      EXPECT_EQ(found.means, expected.means) << spec << ", " << to_string(algorithm);
-      EXPECT_EQ(found.states, expected.states) << spec << ", " << to_string(algorithm);
+      EXPECT_EQ(found.means, expected.means) << spec << ", " << word_of(algorithm);
+      EXPECT_EQ(found.states, expected.states) << spec << ", " << word_of(algorithm);
       for (const int size : {2, 3}) {
         std::mutex mutex;
         const auto errors = testing::run_ranks(size, [&](const std::shared_ptr<Communicator>& communicator) {

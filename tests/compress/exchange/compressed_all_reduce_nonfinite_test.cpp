@@ -96,7 +96,7 @@ TEST_P(OnNonfiniteTest, ZeroCountsTheTensorAsZeroAndStillDividesByN) {
                                   {},
                                   {},
                                   {}};
-      EXPECT_TRUE(same_bits(reference.run(workers_), mean_)) << to_string(GetParam());
+      EXPECT_TRUE(same_bits(reference.run(workers_), mean_)) << word_of(GetParam());
     }
   }
 }
@@ -199,7 +199,7 @@ TEST(CompressedAllReduce, DownlinkThatRoundsToInfinityIsFound) {
       CompressedAllReduce exchange = local_exchange(layout, 1, options);
       Tensors mean = blank_tensors(layout);
       const TensorTable tables[] = {gradient.table};
-      EXPECT_EQ(exchange.exchange(tables, mean.table, 0).skipped, overflows) << to_string(algorithm);
+      EXPECT_EQ(exchange.exchange(tables, mean.table, 0).skipped, overflows) << word_of(algorithm);
     }
   }
 }

@@ -145,7 +145,7 @@ TEST(CompressedAllReduceParts, OnePartOfAllTensorsSendsTheMessagesOfAWholeExchan
     exchange_part(exchange, std::vector<int>{0, 1, 2, 3, 4, 5, 6}, gradients, mean.table);
     exchange.finish();
     EXPECT_GT(expected.size(), 0u);
-    EXPECT_EQ(sent, expected) << to_string(algorithm);
+    EXPECT_EQ(sent, expected) << word_of(algorithm);
   }
 }
 
@@ -282,7 +282,7 @@ TEST(CompressedAllReduceParts, HaveTheSameBytesOnAnyNumberOfRanks) {
         sum += report;
       });
       for (const auto& error : errors) ASSERT_EQ(error, nullptr);
-      EXPECT_EQ(sum.sent_bytes(), all.sent_bytes()) << to_string(algorithm) << ", ranks " << size;
+      EXPECT_EQ(sum.sent_bytes(), all.sent_bytes()) << word_of(algorithm) << ", ranks " << size;
       EXPECT_EQ(sum.received_bytes(), all.received_bytes());
     }
   }

@@ -95,7 +95,7 @@ TEST(CompressedAllReduceServers, GiveEveryRankTheBitsOfWorkersThatAggregateThems
       const Outcome outcome = run(layout, workers, servers_of(downlink_codec), ranks);
       for (const Tensors& mean : outcome.means) {
         ASSERT_TRUE(same_bits(expected.values, mean))
-            << to_string(downlink_codec) << ", " << ranks.size << " ranks, " << ranks.num_servers << " servers";
+            << word_of(downlink_codec) << ", " << ranks.size << " ranks, " << ranks.num_servers << " servers";
       }
     }
   }
@@ -248,10 +248,10 @@ TEST_F(ShardUpdates, AndServersRefuseWhatTheyCannotDo) {
   };
   auto options = servers_of();
   options.algorithm = ExchangeAlgorithm::kAllGather;
-  expect_refused(options, "not by all_gather");
+  expect_refused(options, "algorithm all_gather");
   options = servers_of(DownlinkCodec::kTernary);
   options.update = &update;
-  expect_refused(options, "not as ternary");
+  expect_refused(options, "downlink_codec ternary");
   options = options_of(ExchangeAlgorithm::kScatterReduce);
   options.update = &update;
   expect_refused(options, "needs servers that own them");

@@ -46,7 +46,7 @@ TEST_P(OfWorkers, EveryAlgorithmAndDownlinkGivesTheReferenceMean) {
         auto options = options_of(algorithm, downlink_codec);
         options.num_threads = threads;
         options.codecs.codec = "ternary:clip_factor=2.5";
-        expect_reference(layout, workers, options, 5, to_string(algorithm) + ", " + to_string(downlink_codec));
+        expect_reference(layout, workers, options, 5, word_of(algorithm) + ", " + word_of(downlink_codec));
         if (HasFatalFailure()) return;
       }
     }
@@ -58,12 +58,11 @@ TEST_P(OfWorkers, FloatCodecsGiveTheReferenceMean) {
   const Layout layout = mixed_layout();
   const auto workers = worker_gradients(layout, n);
   for (const char* codec : {"fp32", "bf16"}) {
-    for (const DownlinkCodec downlink_codec :
-         {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16, DownlinkCodec::kSums}) {
+    for (const DownlinkCodec downlink_codec : {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16}) {
       for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
         auto options = options_of(algorithm, downlink_codec);
         options.codecs.codec = codec;
-        expect_reference(layout, workers, options, 1, codec + to_string(algorithm));
+        expect_reference(layout, workers, options, 1, codec + word_of(algorithm));
         if (HasFatalFailure()) return;
       }
     }
@@ -80,7 +79,7 @@ TEST_P(OfWorkers, EveryTernaryFormatGivesTheReferenceMean) {
       for (const DownlinkCodec downlink_codec : {DownlinkCodec::kFloat32, DownlinkCodec::kTernary}) {
         auto options = options_of(algorithm, downlink_codec);
         options.codecs.codec = ternary_spec({.format = format});
-        expect_reference(layout, workers, options, 2, to_string(format) + to_string(algorithm));
+        expect_reference(layout, workers, options, 2, to_string(format) + word_of(algorithm));
         if (HasFatalFailure()) return;
       }
     }
@@ -179,7 +178,7 @@ TEST(CompressedAllReduce, GivesTheSameBitsForAnyNumberOfProcesses) {
             for (const auto& error : errors) ASSERT_FALSE(error);
             for (const Tensors& mean : means) {
               ASSERT_TRUE(same_bits(expected, mean))
-                  << to_string(algorithm) << ", " << to_string(downlink_codec) << ", " << size << " processes";
+                  << word_of(algorithm) << ", " << word_of(downlink_codec) << ", " << size << " processes";
             }
           }
         }
@@ -213,10 +212,10 @@ TEST(CompressedAllReduce, FloatsThatProcessesAddBeforeTheyTravelGiveTheReference
           for (const auto& error : errors) ASSERT_FALSE(error);
           ExchangeReport sum;
           for (const ExchangeReport& report : reports) sum += report;
-          EXPECT_EQ(sum.sent_bytes(), of_one.sent_bytes()) << codec << to_string(algorithm) << size;
-          EXPECT_EQ(sum.received_bytes(), of_one.received_bytes()) << codec << to_string(algorithm) << size;
+          EXPECT_EQ(sum.sent_bytes(), of_one.sent_bytes()) << codec << word_of(algorithm) << size;
+          EXPECT_EQ(sum.received_bytes(), of_one.received_bytes()) << codec << word_of(algorithm) << size;
           for (const Tensors& mean : means) {
-            ASSERT_TRUE(same_bits(expected.values, mean)) << codec << to_string(algorithm) << size;
+            ASSERT_TRUE(same_bits(expected.values, mean)) << codec << word_of(algorithm) << size;
           }
         }
       }
@@ -235,7 +234,7 @@ TEST(CompressedAllReduce, GivesTheReferenceMeanStepAfterStep) {
       exchange.exchange(tables(workers, 0, 4), mean.table, step);
       ReferenceExchange reference{
           layout, codecs_of(exchange, layout), {}, DownlinkCodec::kFloat32, options.seed, step, {}, {}, {}};
-      ASSERT_TRUE(same_bits(reference.run(workers), mean)) << to_string(algorithm);
+      ASSERT_TRUE(same_bits(reference.run(workers), mean)) << word_of(algorithm);
     }
   }
 }
@@ -249,7 +248,7 @@ TEST(CompressedAllReduce, TakesMoreWorkersThanChunksAndElements) {
     for (const DownlinkCodec downlink_codec : kDownlinkCodecs) {
       auto options = options_of(algorithm, downlink_codec);
       options.codecs.rules.clear();
-      expect_reference(layout, workers, options, 1, to_string(algorithm));
+      expect_reference(layout, workers, options, 1, word_of(algorithm));
     }
   }
 }
@@ -262,7 +261,7 @@ TEST(CompressedAllReduce, TakesALayoutWithoutElements) {
       auto options = options_of(algorithm, downlink_codec);
       options.codecs.rules.clear();
       options.codecs.size_to_binarize = 0;
-      expect_reference(layout, worker_gradients(layout, 2), options, 1, to_string(algorithm));
+      expect_reference(layout, worker_gradients(layout, 2), options, 1, word_of(algorithm));
     }
   }
 }
@@ -275,8 +274,9 @@ TEST(CompressedAllReduce, TakesEmptyExternalTensorsWithoutAPointer) {
   std::vector<float> m(5);
   const std::vector<float*> in = {nullptr, g.data()};
   const std::vector<float*> out = {nullptr, m.data()};
-  for (const char* codec : {"ternary", "fp32", "bf16"}) {
+  for (const std::string codec : {"ternary", "fp32", "bf16"}) {
     for (const DownlinkCodec downlink_codec : kDownlinkCodecs) {
+      if (codec != "ternary" && downlink_codec != DownlinkCodec::kFloat32) continue;
       auto options = options_of(ExchangeAlgorithm::kAllGather, downlink_codec);
       options.codecs.rules.clear();
       options.codecs.codec = codec;

@@ -175,7 +175,7 @@ TEST(LowRankRound, HasTheSameBitsForAnyBucketsThreadsAlgorithmsAndRanks) {
       // Specs that keep no factors are tested with one algorithm only.
       if (expected.factors.empty() && algorithm != ExchangeAlgorithm::kScatterReduce) continue;
       const CompressedAllReduceOptions options = low_rank_options(spec, algorithm);
-      SCOPED_TRACE(std::string(spec) + " " + to_string(algorithm));
+      SCOPED_TRACE(std::string(spec) + " " + word_of(algorithm));
       const Outcome found = run_alone(layout, options, kLowRankParts, 3);
       EXPECT_EQ(found.means, expected.means);
       EXPECT_EQ(found.states, expected.states);

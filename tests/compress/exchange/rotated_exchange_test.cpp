@@ -128,7 +128,7 @@ TEST(RotatedExchange, GivesTheMeanOfWhatWorkersSent) {
       const std::vector<float>& found = mean.values[static_cast<std::size_t>(segment)];
       for (std::size_t i = 0; i < n; ++i) {
         ASSERT_NEAR(static_cast<double>(found[i]), sum[i] / kWorkers, tolerance)
-            << codec << ", " << to_string(downlink) << ", tensor " << segment << ", element " << i;
+            << codec << ", " << word_of(downlink) << ", tensor " << segment << ", element " << i;
       }
     }
   };

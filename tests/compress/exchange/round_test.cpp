@@ -59,7 +59,7 @@ TEST(Round, DecodeLocalIsWhatWasSent) {
                                                               : reference.shared_scalers[tensor][0];
               expected = s * static_cast<float>(reference.codes[tensor][worker][i]);
             }
-            ASSERT_EQ(bits_of(decoded[i]), bits_of(expected)) << to_string(algorithm) << w << " " << t << " " << i;
+            ASSERT_EQ(bits_of(decoded[i]), bits_of(expected)) << word_of(algorithm) << w << " " << t << " " << i;
           }
         }
       }

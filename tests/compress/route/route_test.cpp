@@ -176,7 +176,7 @@ TEST(ExchangeBytes, OfNumbersAndBlocksAreThoseThatCross) {
       for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
         CompressedAllReduceOptions options = options_of(algorithm);
         options.codecs.codec = codec;
-        SCOPED_TRACE(std::to_string(num_workers) + codec + to_string(algorithm));
+        SCOPED_TRACE(std::to_string(num_workers) + codec + word_of(algorithm));
         const std::vector<Node> nodes = exchange_of(num_workers, options);
         expect_what_crossed(nodes);
         const Layout layout = mixed_layout();
@@ -207,7 +207,7 @@ TEST(ExchangeBytes, WithServersAreThoseThatCross) {
       for (const DownlinkCodec downlink_codec : kDownlinkCodecs) {
         CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto, downlink_codec);
         options.owners = ShardOwners::kServers;
-        SCOPED_TRACE(std::to_string(num_workers) + " " + std::to_string(num_servers) + to_string(downlink_codec));
+        SCOPED_TRACE(std::to_string(num_workers) + " " + std::to_string(num_servers) + word_of(downlink_codec));
         const std::vector<Node> nodes = exchange_of(num_workers, options, num_servers);
         expect_what_crossed(nodes);
         if (num_servers == 0) expect_from_one_process(num_workers, options, nodes);

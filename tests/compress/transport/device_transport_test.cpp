@@ -49,8 +49,8 @@ TEST(DeviceTransport, CountsTheSameBytesForAnyNumberOfRanks) {
       sum += five.make(worker_range(5, rank, 3), std::make_shared<testing::ThreadDeviceCommunicator>(meeting, rank))
                  .bytes();
     }
-    EXPECT_EQ(sum.sent_bytes(), alone.sent_bytes()) << to_string(algorithm);
-    EXPECT_EQ(sum.received_bytes(), alone.received_bytes()) << to_string(algorithm);
+    EXPECT_EQ(sum.sent_bytes(), alone.sent_bytes()) << word_of(algorithm);
+    EXPECT_EQ(sum.received_bytes(), alone.received_bytes()) << word_of(algorithm);
   }
 }
 

@@ -151,7 +151,7 @@ TEST(DownlinkPayloads, TakeTheBytesOfTheDownlinksForms) {
                                       : !is_codes || codec == DownlinkCodec::kFloat32 ? 4 * count
                                       : codec == DownlinkCodec::kSums ? payload_bytes(CodeFormat::kLanes, count, 5)
                                                                       : payload_bytes(CodeFormat::kT2, count, 5);
-        EXPECT_EQ(part.bytes, expected) << to_string(codec) << ' ' << part.slice.segment;
+        EXPECT_EQ(part.bytes, expected) << word_of(codec) << ' ' << part.slice.segment;
       }
     }
   }

@@ -207,7 +207,7 @@ TEST(Downlink, TakesAnEmptyTensorWithoutAnAddress) {
     leg.measure(table, stream);
     leg.scale(stream);
     leg.encode(table, {0, nullptr}, stream);
-    EXPECT_NO_THROW(leg.decode(table, stream)) << to_string(codec);
+    EXPECT_NO_THROW(leg.decode(table, stream)) << word_of(codec);
   }
 }
 
@@ -228,7 +228,7 @@ void expect_same_mean(DownlinkCodec codec, const TernaryOptions& ternary) {
         std::copy_n(aggregated.table.slice(part.slice), part.slice.count, own.table.slice(part.slice));
       }
       ASSERT_TRUE(testing::same_bits(expected.values, leg.run(own, communicator.get())))
-          << to_string(codec) << ", rank " << communicator->rank() << " of " << size;
+          << word_of(codec) << ", rank " << communicator->rank() << " of " << size;
     });
     for (const auto& error : errors) {
       if (error) std::rethrow_exception(error);
@@ -252,7 +252,7 @@ TEST(Downlink, DoesTheSameToAMeanThatStays) {
       Leg travelling(codec, ternary);
       Leg staying(codec, ternary, /*travels=*/false);
       const Tensors aggregated = staying.aggregated();
-      EXPECT_TRUE(testing::same_bits(travelling.run(aggregated).values, staying.run(aggregated))) << to_string(codec);
+      EXPECT_TRUE(testing::same_bits(travelling.run(aggregated).values, staying.run(aggregated))) << word_of(codec);
     }
   }
 }
@@ -261,7 +261,7 @@ TEST(Downlink, TensorsThatCannotBeSummedKeepEveryBitBesideCodes) {
   for (const DownlinkCodec codec : {DownlinkCodec::kSums, DownlinkCodec::kTernary}) {
     Leg leg(codec);
     const Tensors aggregated = leg.aggregated();
-    EXPECT_EQ(bits_of(leg.run(aggregated).values[2]), bits_of(aggregated.values[2])) << to_string(codec);
+    EXPECT_EQ(bits_of(leg.run(aggregated).values[2]), bits_of(aggregated.values[2])) << word_of(codec);
   }
 }
 

@@ -110,7 +110,7 @@ TEST(MeanMessages, BringEveryRankTheSameMean) {
         leg.encode(mean, *communicator);
         leg.gather(*communicator);
         leg.downlink->decode(mean.table, leg.stream);
-        ASSERT_TRUE(testing::same_bits(expected.values, mean)) << to_string(codec) << communicator->rank();
+        ASSERT_TRUE(testing::same_bits(expected.values, mean)) << word_of(codec) << communicator->rank();
       });
       for (const auto& error : errors) {
         if (error) std::rethrow_exception(error);
@@ -156,7 +156,7 @@ TEST(MeanMessages, RefuseThoseOfAnotherDownlinkCodec) {
       Leg receiver(other);
       EXPECT_THAT([&] { read(receiver, sent_by(sender)); },
                   ThrowsMessage<CommunicationError>(HasSubstr("of tensor 'big': it is not the one of its shard")))
-          << to_string(codec) << " to " << to_string(other);
+          << word_of(codec) << " to " << word_of(other);
     }
   }
 }

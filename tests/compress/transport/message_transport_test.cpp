@@ -46,7 +46,7 @@ TEST(MessageTransport, OneFlippedByteFailsTheStep) {
     exchange.exchange(tables(workers, 0, 2), mean.table, 0);  // undamaged, to measure the longest message
     for (at = 0; at < longest; ++at) {
       ASSERT_THROW(exchange.exchange(tables(workers, 0, 2), mean.table, at), CommunicationError)
-          << to_string(algorithm) << ", byte " << at;
+          << word_of(algorithm) << ", byte " << at;
     }
     EXPECT_NO_THROW(exchange.exchange(tables(workers, 0, 2), mean.table, 1000));
   }

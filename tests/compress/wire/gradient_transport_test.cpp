@@ -378,8 +378,8 @@ TEST(GradientTransport, AProcessSendsAsMuchAsOneWorker) {
   const double gradient = 4.0 * static_cast<double>(two_tensors().num_elements());
   for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
     const auto sent = static_cast<double>(sent_by_rank0("fp32", algorithm, 2));
-    EXPECT_GE(sent, gradient) << to_string(algorithm);
-    EXPECT_LE(sent, 1.2 * gradient) << to_string(algorithm);
+    EXPECT_GE(sent, gradient) << word_of(algorithm);
+    EXPECT_LE(sent, 1.2 * gradient) << word_of(algorithm);
   }
   // Four bf16 workers are sent as one fp32 sum.
   const auto sent = static_cast<double>(sent_by_rank0("bf16", ExchangeAlgorithm::kAllGather, 2));

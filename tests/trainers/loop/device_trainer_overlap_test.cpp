@@ -130,7 +130,7 @@ TEST_F(CudaDeviceTrainerOverlap, ExchangesChangeNothing) {
       run.algorithm = algorithm;
       for (const Split& split : {Split{1, 1}, Split{1, 2}}) {
         EXPECT_EQ(result_of(with_buckets(run, 1), split).parameters, gathered.parameters)
-            << to_string(algorithm) << ", " << to_string(downlink_codec);
+            << word_of(algorithm) << ", " << word_of(downlink_codec);
       }
     }
   }

@@ -181,7 +181,7 @@ TEST_F(CudaDeviceTrainerRanks, ExchangesChangeNothing) {
   const Result gathered = result_of(run, {1, 1});
   for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
     run.algorithm = algorithm;
-    EXPECT_EQ(result_of(run, {2, 2}).parameters, gathered.parameters) << to_string(algorithm);
+    EXPECT_EQ(result_of(run, {2, 2}).parameters, gathered.parameters) << word_of(algorithm);
   }
 }
 

@@ -163,7 +163,7 @@ TEST_F(CudaDeviceTrainer, ExchangesBetweenReplicasChangeNoBit) {
         if (testing::kIsSanitized && replicas != 2) continue;
         run.num_replicas = replicas;
         EXPECT_EQ(outcome_of(run).bits, gathered.bits)
-            << to_string(algorithm) << ", " << to_string(downlink_codec) << ", " << replicas << " replicas";
+            << word_of(algorithm) << ", " << word_of(downlink_codec) << ", " << replicas << " replicas";
       }
     }
   }

@@ -27,19 +27,18 @@ struct Row {
 };
 
 constexpr const char* kRuns = "";
-constexpr const char* kNoSums = "--exchange integer_sum: needs codes that add up as integers";
+constexpr const char* kNoSums = "--exchange integer_sum: needs codes of some tensor that add up as integers";
 constexpr const char* kVendor = "--exchange vendor: adds floating-point numbers of one type";
-constexpr const char* kNoCodes = ": needs codes that add up as integers, those of the codec ternary";
-constexpr const char* kOwnScalers = ": needs a scaler that all workers share; ";
+constexpr const char* kNoCodes = ": needs codes of some tensor that add up as integers";
+constexpr const char* kOwnScalers = ": needs scalers that all workers share, and ";
 constexpr const char* kNoVoteSums = "--downlink_codec ternary: draws from sums of codes, which the votes of ";
-constexpr const char* kNotSparse = "--downlink_codec sparse: needs a sparse codec, topk or randomk";
-constexpr const char* kNoMean = "--downlink_codec sparse: has no effect with --exchange all_gather";
-constexpr const char* kNoVote = "gradients of workers do not come together, so there is no vote; accepted: reduce=mean";
+constexpr const char* kNotSparse = "--downlink_codec sparse: needs a sparse codec of some tensor, topk or randomk";
+constexpr const char* kNoMean = "--downlink_codec sparse: has no effect with all_gather";
+constexpr const char* kNoVote = "--strategy async: gradients of workers do not come together, so there is no vote as ";
 constexpr const char* kNoCuts =
     "--pull parameters: servers cut tensors anywhere into the shards that they update, and ";
 constexpr const char* kAsync =
-    "with --strategy async gradients of workers do not come together, so scalers cannot be "
-    "shared; accepted: sharing=none";
+    "--strategy async: gradients of workers do not come together, so they cannot share the scalers of ";
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> rows = {
@@ -103,7 +102,7 @@ TEST(TrainCodecClasses, KeepWhatTheirMessagesLeaveOutUnlessTheyVoteOrScaleUp) {
   for (const ClassedSpec& classed : kClassedSpecs) {
     const std::string spec = classed.spec;
     const bool votes = classed.column == testing::CodecClass::kVotes;
-    const char* const because = spec == "fp32"                                ? "the codec fp32 loses nothing"
+    const char* const because = spec == "fp32"                                ? "has nothing to keep"
                                 : votes                                       ? "a vote is no sum"
                                 : make_codec(spec, {})->traits().is_amplified ? "scales up what it sends"
                                                                               : "";

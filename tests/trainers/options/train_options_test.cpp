@@ -253,8 +253,10 @@ TEST(TrainOptions, FloatingExchangeIsTheSameInFp32) {
   EXPECT_EQ(e.run_id, 77u);
   EXPECT_EQ(e.num_threads, 3);
   // fp32 has no codes to sum.
-  const TrainOptions sums = accept({"--num_nodes", "2", "--grad_bits", "1", "--exchange", "integer_sum"});
+  const TrainOptions sums =
+      accept({"--num_nodes", "2", "--grad_bits", "1", "--exchange", "integer_sum", "--downlink_codec", "sums"});
   EXPECT_EQ(floating_exchange_options(sums, 77, 3).algorithm, ExchangeAlgorithm::kAuto);
+  EXPECT_EQ(floating_exchange_options(sums, 77, 3).downlink_codec, DownlinkCodec::kFloat32);
   // The mean of fp32 is not sparse.
   TrainOptions sparse;
   sparse.codec = "topk";

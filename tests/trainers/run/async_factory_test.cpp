@@ -82,7 +82,7 @@ TEST(AsyncSetup, IsAnotherRunThanASynchronousOne) {
 TEST(AsyncSetup, SharedScalersAreRefused) {
   TrainOptions o = small_options();
   o.scaler_sharing = "max";
-  EXPECT_THAT(message_of<UsageError>([&] { make_train_setup(o); }), HasSubstr("sharing none"));
+  EXPECT_THAT(message_of<UsageError>([&] { make_train_setup(o); }), HasSubstr("sharing=none"));
 }
 
 }  // namespace

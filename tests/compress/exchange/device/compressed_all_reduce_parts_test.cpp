@@ -194,7 +194,7 @@ TEST_F(CudaCompressedAllReduceParts, BytesDependOnTheBucketsAlone) {
       EXPECT_EQ(beside.exchange.bytes().received_bytes(), after.exchange.bytes().received_bytes());
       EXPECT_EQ(beside.exchange.bytes().scalers.sent, of_whole.scalers.sent);
       if (buckets.size() > 1 && algorithm != ExchangeAlgorithm::kAllGather) continue;
-      EXPECT_EQ(beside.exchange.bytes().sent_bytes(), of_whole.sent_bytes()) << to_string(algorithm);
+      EXPECT_EQ(beside.exchange.bytes().sent_bytes(), of_whole.sent_bytes()) << word_of(algorithm);
       EXPECT_EQ(beside.exchange.bytes().received_bytes(), of_whole.received_bytes());
     }
   }
@@ -347,7 +347,7 @@ TEST_F(CudaCompressedAllReduceParts, RefusesASparseDownlink) {
   CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kSparse);
   options.codecs.codec = "topk";
   EXPECT_THAT([&] { InBuckets(layout, worker_gradients(layout, 2), options, kBuckets[0], false); },
-              ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("[downlink] sparse has no kernels for GPUs")));
+              ::testing::ThrowsMessage<InvalidArgument>(HasSubstr("downlink_codec sparse: has no kernels for GPUs")));
 }
 
 TEST_F(CudaCompressedAllReduceParts, ContinuesAfterAStepThatWasGivenUp) {

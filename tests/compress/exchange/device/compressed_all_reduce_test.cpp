@@ -70,7 +70,7 @@ TEST_F(CudaCompressedAllReduce, OfACodecWithoutKernelsGoesThroughTheHostAndSaysS
       Tensors expected = blank_tensors(layout);
       cpu.exchange(testing::tables(workers, 0, 3), expected.table, step);
       cuda.exchange.exchange(cuda.tables, cuda.mean.table, step);
-      expect_same_tensors(expected, cuda.mean.read(layout, cuda.stream), to_string(algorithm));
+      expect_same_tensors(expected, cuda.mean.read(layout, cuda.stream), word_of(algorithm));
     }
   }
 }
@@ -300,7 +300,7 @@ TEST_F(CudaCompressedAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
       Tensors expected = blank_tensors(layout);
       cpu.exchange(testing::tables(gradients, 0, 4), expected.table, now);
       EXPECT_TRUE(cuda.exchange.report(now).nonfinite.empty());
-      expect_same_tensors(expected, cuda.mean.read(layout, cuda.stream), to_string(codec));
+      expect_same_tensors(expected, cuda.mean.read(layout, cuda.stream), word_of(codec));
     }
   }
 }

@@ -169,8 +169,8 @@ TEST_F(CudaLowRankRound, HasTheSameBitsOnAnyNumberOfRanks) {
       for (std::uint64_t step = 0; step < kSteps; ++step) gpu.step(gradients_of(step), step);
       const Tensors mean = gpu.mean();
       const std::lock_guard lock(mutex);
-      EXPECT_TRUE(same_bits(cpu.mean.values, mean)) << to_string(algorithm);
-      expect_same_state(cpu, gpu, to_string(algorithm));
+      EXPECT_TRUE(same_bits(cpu.mean.values, mean)) << word_of(algorithm);
+      expect_same_state(cpu, gpu, word_of(algorithm));
     });
     for (const auto& error : errors) {
       if (error) std::rethrow_exception(error);
