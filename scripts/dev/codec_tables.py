@@ -67,7 +67,7 @@ def combinations_table(combinations):
     """Table with a row per codec and a column per option, whose refusals are numbered and explained below."""
     options = combinations["options"]
     reasons = list(dict.fromkeys(reason for row in combinations["codecs"] for reason in row["refused"].values()))
-    cells = [[str(reasons.index(row["refused"][option]) + 1) if option in row["refused"] else "yes" for option in options]
+    cells = [[f"no ({reasons.index(row['refused'][option]) + 1})" if option in row["refused"] else "yes" for option in options]
              for row in combinations["codecs"]]
     lines = [f"| codec of all tensors | {' | '.join(f'`{option}`' for option in options)} |", "| --- |" + " --- |" * len(options)]
     lines += [f"| `{row['spec']}` | {' | '.join(row_cells)} |" for row, row_cells in zip(combinations["codecs"], cells, strict=True)]

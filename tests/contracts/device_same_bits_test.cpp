@@ -47,7 +47,12 @@ Layout random_layout(Random& random) {
   return layout;
 }
 
-CompressedAllReduceOptions random_options(Random& random) {
+bool any_adds_up(const Layout& layout, const CompressedAllReduceOptions& options) {
+  const CodecPlan plan(layout, options.codecs);
+  return std::ranges::any_of(plan.groups(), [](const auto& group) { return group.codec->traits().summable; });
+}
+
+CompressedAllReduceOptions random_options(Random& random, const Layout& layout) {
   CompressedAllReduceOptions options;
   const ScalerSharing sharings[] = {ScalerSharing::kMax, ScalerSharing::kMean, ScalerSharing::kNone};
   const ScalerScope scopes[] = {ScalerScope::kLayer, ScalerScope::kBlock, ScalerScope::kModel};
@@ -78,6 +83,9 @@ CompressedAllReduceOptions random_options(Random& random) {
   if (options.codecs.codec.starts_with("ternary:") && options.seed % 3 == 0) {
     options.codecs.codec += ",rotate=" + std::to_string(64 << options.seed / 3 % 7);
   }
+  const bool returns_codes =
+      options.downlink_codec == DownlinkCodec::kSums || options.downlink_codec == DownlinkCodec::kTernary;
+  if (returns_codes && !any_adds_up(layout, options)) options.downlink_codec = DownlinkCodec::kFloat32;
   return options;
 }
 
@@ -109,7 +117,7 @@ Tensors random_gradient(const Layout& layout, Random& random) {
 void expect_same_mean(std::uint64_t seed) {
   Random random(seed);
   const Layout layout = random_layout(random);
-  const CompressedAllReduceOptions options = random_options(random);
+  const CompressedAllReduceOptions options = random_options(random, layout);
   const int num_workers = static_cast<int>(1 + random() % 9);
   std::vector<Tensors> workers;
   for (int w = 0; w < num_workers; ++w) workers.push_back(random_gradient(layout, random));
@@ -129,16 +137,14 @@ void expect_same_mean(std::uint64_t seed) {
 void expect_same_mean_of_ranks(std::uint64_t seed) {
   Random random(seed);
   const Layout layout = random_layout(random);
-  CompressedAllReduceOptions options = random_options(random);
+  CompressedAllReduceOptions options = random_options(random, layout);
   const int size = static_cast<int>(2 + random() % 3);
   const int num_workers = size + static_cast<int>(random() % 5);
   std::vector<Tensors> workers;
   for (int w = 0; w < num_workers; ++w) workers.push_back(random_gradient(layout, random));
   testing::expect_cpus_bits(workers, options, std::array{size}, layout);
   options.algorithm = ExchangeAlgorithm::kIntegerSum;
-  const CodecPlan plan(layout, options.codecs);
-  const bool sums = std::ranges::any_of(plan.groups(), [](const auto& g) { return g.codec->traits().summable; });
-  if (sums) testing::expect_cpus_bits(workers, options, std::array{size}, layout);
+  if (any_adds_up(layout, options)) testing::expect_cpus_bits(workers, options, std::array{size}, layout);
 }
 
 TEST_F(CudaSameBits, ForRandomRanks) {

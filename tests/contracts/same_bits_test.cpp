@@ -54,6 +54,7 @@ CompressedAllReduceOptions random_options(std::uint64_t seed) {
                                   : pick(DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16);
   options.algorithm = pick(ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce);
   options.codecs.codec = pick(0, 0, 0, 1) == 0 ? ternary_spec(ternary) : "bf16";
+  if (options.codecs.codec == "bf16") options.downlink_codec = pick(DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16);
   options.seed = random();
   if (options.codecs.codec.starts_with("ternary") && options.seed % 3 == 0) {
     options.codecs.codec += ",rotate=" + std::to_string(64 << options.seed / 3 % 7);

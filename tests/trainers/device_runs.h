@@ -106,6 +106,7 @@ inline std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run,
   add_exchange();
   exchange.codecs.codec = "fp32";
   exchange.algorithm = ExchangeAlgorithm::kAuto;
+  if (exchange.downlink_codec != DownlinkCodec::kBfloat16) exchange.downlink_codec = DownlinkCodec::kFloat32;
   add_exchange();
   parts.communicator = communicator;
   parts.mean_factor = run.mean_factor;

@@ -133,7 +133,7 @@ class Gpus(SignalledTraining):
             (2, {"strategy": "ps", "num_servers": 1, "overlap": "on"}, r"--overlap on: .*needs --num_servers 0 on GPUs"),
             (8, {"strategy": "ps", "pull": "parameters", "num_gpus": 3},
              r"--num_gpus 3: each GPU of the 2 processes needs a worker, --num_nodes is 4; accepted: 1 to 2"),
-            (2, {"codec_for": "*=topk", "error_feedback": "true", "downlink_codec": "sparse"}, r"--downlink_codec sparse has no kernels for GPUs"),
+            (2, {"codec_for": "*=topk", "error_feedback": "true", "downlink_codec": "sparse"}, r"--downlink_codec sparse: has no kernels for GPUs"),
             (2, {"profile": "true"}, r"--profile=true: needs --device cpu: the parts of a step are not timed on GPUs"),
         ]:
             self.assertRegex(self.refused(2, *self.options(**options), env=on(gpus)), words)

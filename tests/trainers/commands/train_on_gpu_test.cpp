@@ -206,7 +206,7 @@ TEST_F(CudaTrainCommand, GradientsThatTheCpuExchangesGiveTheBitsOfThoseThatGpusD
   EXPECT_EQ(parameters_after(folder / "served", kSteps, served), on_gpus);
   expect_usage_error(train(small_run(folder / "scattered", "cuda") + steps(2) +
                            std::vector<std::string>{"--strategy", "ps", "--exchange", "all_gather"}),
-                     {"--exchange all_gather", "--strategy ps"});
+                     {"--exchange all_gather", "servers"});
 }
 
 TEST_F(CudaTrainCommand, WhatServersHoldGoesOnExactly) {
