@@ -69,11 +69,13 @@ tg_status tg_encoder_create(const tg_plan* plan, int32_t worker, const char* opt
     Options given(options);
     const std::uint64_t seed = given.number("seed", of->seed);
     const std::uint64_t run_id = given.number("run_id", 0);
-    const OnNonfinite policy = given.choice("on_nonfinite", OnNonfinite::kStop);
-    TERNGRAD_REQUIRE(policy != OnNonfinite::kSkip, "option on_nonfinite=skip is refused; accepted: stop, zero");
+    const std::string word = given.text("on_nonfinite", word_of(OnNonfinite::kStop));
+    const bool zero = word == word_of(OnNonfinite::kZero);
+    TERNGRAD_REQUIRE(zero || word == word_of(OnNonfinite::kStop), "option on_nonfinite=", word,
+                     " is refused; accepted: stop, zero");
     given.finish();
-    made = new tg_encoder{of, WorkerEncoder(of->layout, of->codecs, worker, of->num_workers, seed), run_id,
-                          policy == OnNonfinite::kZero, any_shares_scalers(of->codecs)};
+    made = new tg_encoder{of, WorkerEncoder(of->layout, of->codecs, worker, of->num_workers, seed), run_id, zero,
+                          any_shares_scalers(of->codecs)};
   });
 }
 

@@ -22,6 +22,9 @@ ExchangeCost probe_link(const std::shared_ptr<Communicator>& communicator, const
   TERNGRAD_REQUIRE(static_cast<std::int64_t>(gradient.size()) == layout.flat_elements(), "[probe_link] layout has ",
                    layout.flat_elements(), " elements, the gradient ", gradient.size());
   TERNGRAD_REQUIRE(options.repetitions >= 1, "[probe_link] repetitions must be at least 1, got ", options.repetitions);
+  TERNGRAD_REQUIRE(options.exchange.vendor_type.has_value() || options.workers_per_group > 1,
+                   "[probe_link] measures the library's all-reduce (vendor_type) and groups (workers_per_group 2 or "
+                   "more); other exchanges have counted bytes: probe_on_all_ranks");
   const WorkerGroup workers = make_worker_group(options.num_workers, communicator);
   const ExchangePeers peers = grouped_peers(workers, options.workers_per_group);
   // The report counts the bytes of each group, whichever groups a rank has.

@@ -38,8 +38,8 @@ struct LinkProbeOptions {
 /// result.
 /// @param gradient  [layout.flat_elements()], the same for each local worker
 /// @param link      link between these ranks
-/// @throws InvalidArgument for repetitions below 1, a gradient of another size, several groups on a rank, and as
-/// CompressedAllReduce and grouped_peers do
+/// @throws InvalidArgument for repetitions below 1, a gradient of another size, several groups on a rank, an exchange
+/// without groups whose bytes can be counted, and as CompressedAllReduce and grouped_peers do
 ExchangeCost probe_link(const std::shared_ptr<Communicator>& communicator, const Layout& layout,
                         std::span<const float> gradient, const LinkModel& link, const LinkProbeOptions& options);
 

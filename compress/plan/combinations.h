@@ -12,8 +12,8 @@ namespace terngrad {
 
 class CodecPlan;
 
-/// Choices of an exchange that not every codec and not every other choice goes with.
-struct ExchangeChoices {
+/// Choices that an exchange combines with its codecs, and that go neither with every codec nor with each other.
+struct Combination {
   ExchangeAlgorithm algorithm = ExchangeAlgorithm::kAuto;
   DownlinkCodec downlink_codec = DownlinkCodec::kFloat32;
   MemoryKind memory = MemoryKind::kNone;
@@ -29,7 +29,7 @@ struct ExchangeChoices {
 /// The choice that is at fault.
 enum class RefusedChoice { kAlgorithm, kVendor, kDownlinkCodec, kMemory, kOnNonfinite, kUpdate, kGroups, kPush };
 
-/// A reason against a combination, with what is accepted: the predicate of a sentence whose subject is the choice.
+/// A reason against a combination, with what is accepted. A message names the choice before it, as its reader does.
 struct Refusal {
   RefusedChoice choice = RefusedChoice::kAlgorithm;
   std::string reason;
@@ -41,11 +41,11 @@ struct NamedCodec {
   std::string name;
 };
 
-/// The first reason why codecs, each of some tensors, and choices do not go together; none if they do.
-std::optional<Refusal> find_refusal(std::span<const NamedCodec> codecs, const ExchangeChoices& choices);
+/// The first reason why codecs, each of some tensors, do not go together with what is asked; none if they do.
+std::optional<Refusal> find_refusal(std::span<const NamedCodec> codecs, const Combination& asked);
 
 /// Checks the codecs of a plan.
 /// @throws InvalidArgument naming the choice as the options of Exchange and of the C API do: "downlink_codec sums: ..."
-void require_combination(const CodecPlan& plan, const ExchangeChoices& choices);
+void require_combination(const CodecPlan& plan, const Combination& asked);
 
 }  // namespace terngrad

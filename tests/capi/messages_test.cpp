@@ -266,6 +266,7 @@ TEST(CEncoder, RefusesOptionsStepsAndWorkers) {
   tg_encoder* made = nullptr;
   EXPECT_TRUE(is_refused(tg_encoder_create(plan.get(), 2, "", &made), "worker must be from 0 to 1, got 2"));
   EXPECT_TRUE(is_refused(tg_encoder_create(plan.get(), 0, "on_nonfinite=skip", &made), "accepted: stop, zero"));
+  EXPECT_TRUE(is_refused(tg_encoder_create(plan.get(), 0, "on_nonfinite=raise", &made), "accepted: stop, zero"));
   EXPECT_TRUE(is_refused(tg_encoder_create(plan.get(), 0, "step=1", &made),
                          "option step is unknown; accepted: seed, run_id, on_nonfinite"));
   EXPECT_TRUE(is_refused(tg_encoder_create(plan.get(), 0, "seed=a", &made), "option seed=a is refused"));

@@ -14,7 +14,7 @@ class OptionSet;
 /// Options of terngrad_advise.
 struct AdviseOptions : AdvisedModelOptions {
   int num_nodes = 0;
-  int workers_per_group = 0;  // after check_advise_options: 1 for none
+  int workers_per_group = 0;  // after check_advise_options: 1, or 0 without a launch, for none
   double compute_ms = -1;
   double bandwidth_mbit = 0;
   double latency_us = 50;

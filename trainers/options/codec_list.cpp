@@ -68,7 +68,7 @@ Json to_json(const CodecEntry& entry) {
 /// Options that not every codec goes with.
 struct CombinedOption {
   const char* option;
-  ExchangeChoices choices;
+  Combination choices;
 };
 
 constexpr CombinedOption kCombinedOptions[] = {

@@ -124,16 +124,16 @@ void check_combination(const TrainOptions& o) {
     const bool by_option = codec.is_ternary() && !codec.names("sharing") && o.scaler_sharing == "none";
     codecs.push_back({codec.codec.get(), codec.given + (by_option ? " with --scaler_sharing none" : "")});
   }
-  const ExchangeChoices choices{.algorithm = algorithm_of(o).value_or(ExchangeAlgorithm::kAuto),
-                                .downlink_codec = o.downlink_codec,
-                                .memory = parse_memory(memory_spec(o)).kind,
-                                .on_nonfinite = o.on_nonfinite,
-                                .is_vendor = o.exchange == TrainExchange::kVendor,
-                                .has_servers = o.chosen_strategy() == TrainStrategy::kParameterServers,
-                                .updates_shards = o.pulls_parameters(),
-                                .has_groups = o.workers_per_group > 1,
-                                .is_pushed = is_async(o),
-                                .is_on_gpus = exchanges_on_gpus(o)};
+  const Combination choices{.algorithm = algorithm_of(o).value_or(ExchangeAlgorithm::kAuto),
+                            .downlink_codec = o.downlink_codec,
+                            .memory = parse_memory(memory_spec(o)).kind,
+                            .on_nonfinite = o.on_nonfinite,
+                            .is_vendor = o.exchange == TrainExchange::kVendor,
+                            .has_servers = o.chosen_strategy() == TrainStrategy::kParameterServers,
+                            .updates_shards = o.pulls_parameters(),
+                            .has_groups = o.workers_per_group > 1,
+                            .is_pushed = is_async(o),
+                            .is_on_gpus = exchanges_on_gpus(o)};
   const std::optional<Refusal> refusal = find_refusal(codecs, choices);
   if (refusal) TERNGRAD_THROW(UsageError, given_choice(refusal->choice, o), ": ", refusal->reason);
 }

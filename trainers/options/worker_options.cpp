@@ -103,8 +103,7 @@ void declare_worker_options(OptionSet& options, TrainOptions& o) {
   options
       .add("workers_per_group", &o.workers_per_group,
            "consecutive workers, as those of one host, whose gradients are averaged as fp32 before their group "
-           "exchanges "
-           "the mean as one worker (hierarchical all-reduce in two levels); divides --num_nodes",
+           "exchanges the mean as one worker (hierarchical all-reduce in two levels); divides --num_nodes",
            at_least(1))
       .identity({.value =
                      [&o] {

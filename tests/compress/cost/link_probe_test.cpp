@@ -175,8 +175,13 @@ TEST(LinkProbe, RefusesWhatItCannotMeasure) {
     return probe_link(alone, layout, values, kNoLink, options);
   };
   EXPECT_THROW(of(gradient.span(), {.num_workers = 4, .workers_per_group = 2}), InvalidArgument);  // two on a rank
-  EXPECT_THROW(of(gradient.span(), {.repetitions = 0}), InvalidArgument);
-  EXPECT_THROW(of(gradient.span().first(5), {}), InvalidArgument);
+  LinkProbeOptions vendor;
+  vendor.exchange.vendor_type = ElementType::kFloat32;
+  EXPECT_NO_THROW(of(gradient.span(), vendor));
+  EXPECT_THROW(of(gradient.span().first(5), vendor), InvalidArgument);
+  EXPECT_THROW(of(gradient.span(), {}), InvalidArgument);  // its bytes can be counted
+  vendor.repetitions = 0;
+  EXPECT_THROW(of(gradient.span(), vendor), InvalidArgument);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 /// "CHOICE: reason" with codecs that are named as they are given; empty if they go together.
-std::string refusal_of(const std::vector<std::string>& specs, const ExchangeChoices& choices) {
+std::string refusal_of(const std::vector<std::string>& specs, const Combination& choices) {
   std::vector<std::shared_ptr<const Codec>> made;
   std::vector<NamedCodec> codecs;
   for (const std::string& spec : specs) {
@@ -38,9 +38,9 @@ TEST(Combinations, ADefaultExchangeTakesEveryCodec) {
 }
 
 TEST(Combinations, CodesReturnIfSomeAddUpAndAllMay) {
-  const ExchangeChoices sums{.downlink_codec = DownlinkCodec::kSums};
-  const ExchangeChoices ternary{.downlink_codec = DownlinkCodec::kTernary};
-  for (const ExchangeChoices& choices : {sums, ternary}) {
+  const Combination sums{.downlink_codec = DownlinkCodec::kSums};
+  const Combination ternary{.downlink_codec = DownlinkCodec::kTernary};
+  for (const Combination& choices : {sums, ternary}) {
     EXPECT_EQ(refusal_of({"ternary", "topk", "fp32", "powersgd"}, choices), "");
     EXPECT_THAT(refusal_of({"ternary", "qsgd"}, choices),
                 AllOf(StartsWith(begin_of(RefusedChoice::kDownlinkCodec)), HasSubstr("<qsgd> gives each its own"),
@@ -57,11 +57,11 @@ TEST(Combinations, CodesOfOneScalerButTwoLevelsDoNotReturn) {
 }
 
 TEST(Combinations, OneTensorIsEnoughForIntegerSumsAndForSparseMeans) {
-  const ExchangeChoices integer_sum{.algorithm = ExchangeAlgorithm::kIntegerSum};
+  const Combination integer_sum{.algorithm = ExchangeAlgorithm::kIntegerSum};
   EXPECT_EQ(refusal_of({"topk", "qsgd:sharing=max"}, integer_sum), "");
   EXPECT_THAT(refusal_of({"topk", "qsgd"}, integer_sum),
               AllOf(StartsWith(begin_of(RefusedChoice::kAlgorithm)), HasSubstr("add up as integers")));
-  const ExchangeChoices sparse{.downlink_codec = DownlinkCodec::kSparse};
+  const Combination sparse{.downlink_codec = DownlinkCodec::kSparse};
   EXPECT_EQ(refusal_of({"ternary", "randomk"}, sparse), "");
   EXPECT_THAT(refusal_of({"ternary"}, sparse), HasSubstr("needs a sparse codec"));
   for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kIntegerSum}) {
@@ -88,7 +88,7 @@ TEST(Combinations, AMemoryKeepsWhatMayBeSentLater) {
 }
 
 TEST(Combinations, ServersUpdateWhatCanBeCutAnywhere) {
-  ExchangeChoices choices{.has_servers = true, .updates_shards = true};
+  Combination choices{.has_servers = true, .updates_shards = true};
   EXPECT_EQ(refusal_of({"ternary", "randomk"}, choices), "");
   EXPECT_THAT(refusal_of({"ternary", "topk"}, choices),
               AllOf(StartsWith(begin_of(RefusedChoice::kUpdate)), HasSubstr("<topk> takes whole tensors")));
@@ -96,7 +96,7 @@ TEST(Combinations, ServersUpdateWhatCanBeCutAnywhere) {
   choices.downlink_codec = DownlinkCodec::kSums;
   EXPECT_THAT(refusal_of({"ternary"}, choices), HasSubstr("send parameters back"));
   EXPECT_THAT(refusal_of({"ternary"}, {.has_servers = true, .updates_shards = true, .is_on_gpus = true}),
-              HasSubstr("on GPUs"));
+              HasSubstr("gradients are on GPUs"));
   EXPECT_THAT(refusal_of({"ternary"}, {.updates_shards = true}), HasSubstr("needs servers"));
   EXPECT_THAT(refusal_of({"ternary"}, {.has_servers = true, .has_groups = true}),
               StartsWith(begin_of(RefusedChoice::kGroups)));
@@ -120,12 +120,14 @@ TEST(Combinations, TheLibrarysAllReduceIsAnAllReduceAlone) {
   EXPECT_THAT(refusal_of({}, {.is_vendor = true, .has_servers = true}), StartsWith(begin_of(RefusedChoice::kVendor)));
   EXPECT_THAT(refusal_of({"bf16"}, {.memory = MemoryKind::kMomentum, .is_vendor = true}),
               StartsWith(begin_of(RefusedChoice::kMemory)));
+  EXPECT_THAT(refusal_of({}, {.is_vendor = true, .has_groups = true}),
+              AllOf(StartsWith(begin_of(RefusedChoice::kGroups)), HasSubstr("accepted with it: groups of 1")));
 }
 
 TEST(Combinations, APlansCodecsAreNamedAsTheLibraryNamesThem) {
   Layout layout;
   layout.add("weights", {100});
-  const auto message = [&](const char* codec, const ExchangeChoices& choices) -> std::string {
+  const auto message = [&](const char* codec, const Combination& choices) -> std::string {
     CodecPlanOptions options;
     options.codec = codec;
     options.context.num_workers = 2;

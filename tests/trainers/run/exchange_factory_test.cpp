@@ -66,6 +66,19 @@ TEST(AddHostExchanges, DependOnWorkersCodecsAndMemory) {
   EXPECT_EQ(kept.parts.exchange_of(3), 0u);
 }
 
+// fp32 steps between compressed ones have no codes that could return.
+TEST(AddHostExchanges, FloatingStepsGoWithEveryDownlink) {
+  for (const Choice<DownlinkCodec>& downlink : choices_of<DownlinkCodec>()) {
+    TrainOptions o = options_with(2, 1);
+    if (downlink.value == DownlinkCodec::kSparse) o.codec = "topk";
+    o.compress_from = 3;
+    o.downlink_codec = downlink.value;
+    Alone floating(o);
+    EXPECT_NO_THROW(floating.add_exchanges()) << downlink.word;
+    EXPECT_EQ(floating.parts.exchanges.size(), 2u) << downlink.word;
+  }
+}
+
 TEST(AddHostExchanges, RefuseToDumpWhatHasNoMessages) {
   const testing::TemporaryDirectory folder;
   Alone four(options_with(4, 1));
