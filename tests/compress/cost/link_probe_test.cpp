@@ -169,7 +169,8 @@ TEST(LinkProbe, OnThisLinkGroupsTakeWhatWasMeasured) {
 
 TEST(LinkProbe, RefusesWhatItCannotMeasure) {
   const Layout layout = small_layout();
-  const Buffer<float> gradient(layout.flat_elements());
+  Buffer<float> gradient(layout.flat_elements());
+  fill_sample_gradient(gradient.span(), 1, 1);
   const std::shared_ptr<Communicator> alone = make_self_communicator();
   const auto of = [&](std::span<const float> values, const LinkProbeOptions& options) {
     return probe_link(alone, layout, values, kNoLink, options);
