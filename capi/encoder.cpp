@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "capi/arrays.h"
-#include "capi/call_guard.h"
 #include "capi/options.h"
 #include "capi/plan.h"
 #include "capi/status.h"
@@ -15,6 +14,7 @@
 #include "compress/exchange/nonfinite.h"
 #include "compress/plan/exchange_choices.h"
 #include "compress/wire/worker_encoder.h"
+#include "kernels/runtime/call_guard.h"
 #include "kernels/statistics/scaler_limits.h"
 
 using namespace terngrad;

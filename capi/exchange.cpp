@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "capi/arrays.h"
-#include "capi/call_guard.h"
 #include "capi/communicator.h"
 #include "capi/options.h"
 #include "capi/status.h"
 #include "capi/stream.h"
 #include "capi/structs.h"
+#include "kernels/runtime/call_guard.h"
 
 using namespace terngrad;
 using namespace terngrad::capi;

@@ -6,21 +6,17 @@
 #include <vector>
 
 #include "capi/arrays.h"
-#include "capi/call_guard.h"
 #include "capi/exchange.h"
 #include "capi/status.h"
 #include "compress/memory/factor_state.h"
 #include "compress/memory/saved_states.h"
 #include "compress/memory/worker_memory.h"
+#include "kernels/runtime/call_guard.h"
 
 using namespace terngrad;
 using namespace terngrad::capi;
 
 namespace {
-
-std::vector<SavedState> states_of(tg_exchange& exchange) {
-  return saved_states(exchange.step.memory(), &exchange.step.factors(), exchange.step.workers().first_local_worker);
-}
 
 void require_same_kind(const tg_exchange& exchange, std::uint64_t fingerprint, const std::string& memory) {
   TERNGRAD_REQUIRE(memory == exchange.memory, "the state is of memory ", memory, ", this exchange has ",
@@ -65,7 +61,7 @@ tg_status tg_exchange_state(tg_exchange* exchange, tg_state_visitor visitor, voi
     tg_exchange& of = deref(exchange, "exchange");
     const CallGuard guard(of.in_use);
     TERNGRAD_REQUIRE(visitor != nullptr, "visitor is NULL");
-    for (const SavedState& each : states_of(of)) {
+    for (const SavedState& each : of.step.states()) {
       const tg_named_array state{
           each.name.c_str(),
           each.worker,
@@ -99,7 +95,7 @@ tg_status tg_exchange_restore(tg_exchange* exchange, uint64_t fingerprint, const
                            std::ranges::equal(read_floats(*place->second, name), read_floats(states[i].values, name)),
                        name, " is given twice");
     }
-    const std::vector<SavedState> own = states_of(self);
+    const std::vector<SavedState> own = self.step.states();
     for (const SavedState& state : own) {
       TERNGRAD_REQUIRE(given.contains({state.worker, state.name}), text_of(state.worker, state.name), " is missing");
     }

@@ -3,8 +3,6 @@
 
 #include <nanobind/nanobind.h>
 
-#include <atomic>
-
 namespace terngrad::python {
 
 /// Releases the GIL for a call and counts calls in progress. Python kills a thread that reacquires the GIL during
@@ -23,18 +21,5 @@ class UnlockedCall {
 
 /// Stops new calls, and waits for the ones in progress for at most `seconds`.
 void wait_for_calls(double seconds);
-
-/// Marks an exchange as in use during its lifetime. @throws InvalidArgument if it is in use: one call at a time, from
-/// any thread
-class CallGuard {
- public:
-  explicit CallGuard(std::atomic<bool>& in_use);
-  ~CallGuard() { in_use_ = false; }
-  CallGuard(const CallGuard&) = delete;
-  CallGuard& operator=(const CallGuard&) = delete;
-
- private:
-  std::atomic<bool>& in_use_;
-};
 
 }  // namespace terngrad::python

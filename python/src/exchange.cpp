@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "compress/exchange/compressed_all_reduce.h"
-#include "compress/memory/factor_state.h"
-#include "compress/memory/worker_memory.h"
+#include "kernels/runtime/call_guard.h"
 #include "kernels/runtime/errors.h"
 #include "python/src/calls.h"
 #include "python/src/communicator.h"
@@ -133,8 +132,7 @@ class Exchange {
   nb::object communicator_;  // outlives the exchange that calls it
   Stream stream_;
   CompressedAllReduce exchange_;
-  std::vector<SavedState> states_ =
-      saved_states(exchange_.memory(), &exchange_.factors(), exchange_.workers().first_local_worker);
+  std::vector<SavedState> states_ = exchange_.states();
   std::uint64_t step_ = 0;
   std::atomic<bool> in_use_{false};
 };
