@@ -17,8 +17,6 @@
 namespace terngrad::device_same_bits_test {
 namespace {
 
-using testing::blank_tensors;
-using testing::DeviceExchange;
 using testing::Tensors;
 using CudaSameBits = testing::CudaTest;
 
@@ -122,15 +120,8 @@ void expect_same_mean(std::uint64_t seed) {
   std::vector<Tensors> workers;
   for (int w = 0; w < num_workers; ++w) workers.push_back(random_gradient(layout, random));
   const std::uint64_t step = random() >> 24;
-  CompressedAllReduce cpu = testing::local_exchange(layout, num_workers, options);
-  Tensors expected = blank_tensors(layout);
-  const ExchangeReport on_cpu = cpu.exchange(testing::tables(workers, 0, num_workers), expected.table, step);
-  DeviceExchange cuda(layout, workers, options);
-  const ExchangeReport found = cuda.exchange.exchange(cuda.tables, cuda.mean.table, step);
-  const std::string what = "seed " + std::to_string(seed) + ", codec " + options.codecs.codec + ", " +
-                           testing::options_text(options) + ", " + std::to_string(num_workers) + " workers";
-  EXPECT_EQ(found.nonfinite, on_cpu.nonfinite) << what;
-  ASSERT_TRUE(testing::same_bits(expected.values, cuda.mean.read(layout, cuda.stream))) << what;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  testing::ExchangePair(layout, num_workers, options).step(workers, step);
 }
 
 /// Compares the means of several ranks, each with at least one worker; for summable codecs with integer_sum, too.

@@ -13,6 +13,7 @@
 #include "compress/exchange/round.h"
 #include "compress/memory/factor_state.h"
 #include "compress/memory/worker_memory.h"
+#include "kernels/runtime/errors.h"
 #include "support/bits.h"
 #include "support/gradients.h"
 #include "support/reference_exchange.h"
@@ -95,6 +96,19 @@ inline ExchangeReport exchange_in(const Buckets& parts, CompressedAllReduce& exc
   exchange.begin(step);
   for (const std::vector<int>& segments : parts) exchange.exchange(segments, gradients, mean);
   return exchange.finish();
+}
+
+/// The report of a step; the text of NonFiniteError if it throws that.
+template <class Call>
+ExchangeReport report_of(const Call& call) {
+  try {
+    return call();
+  } catch (const NonFiniteError& error) {
+    ExchangeReport stopped;
+    stopped.nonfinite = std::string("thrown: ") + error.what();
+    stopped.skipped = true;
+    return stopped;
+  }
 }
 
 inline ::testing::AssertionResult same_bits(const std::vector<std::vector<float>>& expected, const Tensors& found) {

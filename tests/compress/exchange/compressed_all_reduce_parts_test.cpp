@@ -14,6 +14,7 @@
 #include "compress/comm/observed_communicator.h"
 #include "compress/exchange/compressed_all_reduce.h"
 #include "kernels/runtime/errors.h"
+#include "support/exchange_parts.h"
 #include "support/exchanges.h"
 #include "support/thread_communicator.h"
 
@@ -24,6 +25,7 @@ using testing::blank_tensors;
 using testing::exchange_in;
 using ::testing::HasSubstr;
 using testing::kAlgorithms;
+using testing::kAllParts;
 using testing::kDownlinkCodecs;
 using testing::local_exchange;
 using testing::mixed_layout;
@@ -43,10 +45,6 @@ CompressedAllReduce parts_for(const Layout& layout, const CompressedAllReduceOpt
                               const std::shared_ptr<Communicator>& communicator = make_self_communicator()) {
   return {layout, make_worker_group(kWorkers, communicator), options, parse_memory(memory)};
 }
-
-/// From one tensor per bucket to one bucket, in several orders. Tensor 2 is empty.
-const Buckets kBuckets[] = {
-    {{6}, {5}, {4}, {2, 3}, {1}, {0}}, {{5, 6}, {4, 2, 3}, {0, 1}}, {{0, 3, 6}, {1, 2, 4, 5}}, {{6, 5, 4, 3, 2, 1, 0}}};
 
 /// All tensors, or some, randomly distributed over parts and ordered.
 Buckets random_parts(const Layout& layout, std::uint64_t seed) {
@@ -270,14 +268,14 @@ TEST(CompressedAllReduceParts, HaveTheSameBytesOnAnyNumberOfRanks) {
     const CompressedAllReduceOptions options = options_of(algorithm);
     CompressedAllReduce alone = parts_for(layout, options);
     const Tensors mean = blank_tensors(layout);
-    const ExchangeReport all = exchange_step(alone, workers, mean.table, 9, kBuckets[1]);
+    const ExchangeReport all = exchange_step(alone, workers, mean.table, 9, kAllParts[1]);
     for (const int size : {2, 3, 4}) {
       ExchangeReport sum;
       std::mutex mutex;
       const auto errors = run_ranks(size, [&](const std::shared_ptr<Communicator>& communicator) {
         CompressedAllReduce exchange = parts_for(layout, options, "none", communicator);
         const Tensors of_rank = blank_tensors(layout);
-        const ExchangeReport report = exchange_step(exchange, workers, of_rank.table, 9, kBuckets[1]);
+        const ExchangeReport report = exchange_step(exchange, workers, of_rank.table, 9, kAllParts[1]);
         const std::lock_guard lock(mutex);
         sum += report;
       });
@@ -366,7 +364,7 @@ TEST(CompressedAllReduceParts, HasTheBitsOfOneExchangeForAnyBuckets) {
     CompressedAllReduce whole = local_exchange(layout, 3, options);
     Tensors expected = blank_tensors(layout);
     whole.exchange(tables(workers, 0, 3), expected.table, 5);
-    for (const Buckets& buckets : kBuckets) {
+    for (const Buckets& buckets : kAllParts) {
       CompressedAllReduce exchange = local_exchange(layout, 3, options);
       Tensors mean = blank_tensors(layout);
       exchange_in(buckets, exchange, tables(workers, 0, 3), mean.table, 5);
@@ -389,7 +387,7 @@ TEST(CompressedAllReduceParts, OneBucketHasTheVeryMessagesAndMoreHaveAHeaderEach
     CompressedAllReduce exchange = local_exchange(layout, 3, options_of(algorithm));
     const Tensors mean = blank_tensors(layout);
     const ExchangeReport whole = exchange.exchange(tables(workers, 0, 3), mean.table, 5);
-    for (const Buckets& buckets : kBuckets) {
+    for (const Buckets& buckets : kAllParts) {
       const ExchangeReport report = exchange_in(buckets, exchange, tables(workers, 0, 3), mean.table, 5);
       // Each of three workers sends to two others.
       const auto more_headers = static_cast<std::int64_t>(3 * 2 * 64 * (buckets.size() - 1));
@@ -415,8 +413,8 @@ TEST(CompressedAllReduceParts, RanksWithOtherBucketsRefuseEachOther) {
     const Buckets other = {{6}, {5}, {4}, {2, 3}, {0}, {1}};
     CompressedAllReduce exchange(layout, group, options_of(ExchangeAlgorithm::kAllGather));
     Tensors mean = blank_tensors(layout);
-    exchange_in(communicator->rank() == 0 ? kBuckets[0] : other, exchange, tables(workers, group.first_local_worker, 1),
-                mean.table, 0);
+    exchange_in(communicator->rank() == 0 ? kAllParts[0] : other, exchange,
+                tables(workers, group.first_local_worker, 1), mean.table, 0);
   });
   for (const auto& error : errors) {
     ASSERT_NE(error, nullptr);
@@ -424,40 +422,22 @@ TEST(CompressedAllReduceParts, RanksWithOtherBucketsRefuseEachOther) {
   }
 }
 
-/// Worker gradients with non-finite elements in several tensors.
-std::vector<Tensors> spoiled(const Layout& layout) {
-  std::vector<Tensors> workers = worker_gradients(layout, 3);
-  workers[2].values[0].back() = kInfinity;
-  workers[1].values[3].back() = -kInfinity;
-  workers[0].values[5].back() = kInfinity;
-  return workers;
-}
-
 TEST(CompressedAllReduceParts, NonFiniteTensorsAreTreatedAndNamedAsInOneExchange) {
   const Layout layout = mixed_layout();
-  std::vector<Tensors> overflowing = worker_gradients(layout, 3);
-  for (Tensors& worker : overflowing) worker.values[5].back() = worker.values[6].back() = 3e38f;
-  std::vector<Tensors> both = spoiled(layout);
-  for (Tensors& worker : both) worker.values[6].back() = 3e38f;
-  for (const auto& workers : {spoiled(layout), overflowing, both}) {
+  for (const std::vector<Tensors>& workers : testing::damaged_gradients(layout)) {
     for (const OnNonfinite policy : {OnNonfinite::kStop, OnNonfinite::kSkip, OnNonfinite::kZero}) {
       for (const ExchangeAlgorithm algorithm : kAlgorithms) {
         CompressedAllReduceOptions options = options_of(algorithm);
         options.on_nonfinite = policy;
-        const auto run = [&](const Buckets& parts, CompressedAllReduce& exchange, Tensors& mean) -> ExchangeReport {
-          try {
-            return exchange_in(parts, exchange, tables(workers, 0, 3), mean.table, 12);
-          } catch (const NonFiniteError& error) {
-            ExchangeReport report;
-            report.nonfinite = std::string("thrown: ") + error.what();
-            return report;
-          }
+        const auto run = [&](const Buckets& parts, CompressedAllReduce& exchange, Tensors& mean) {
+          return testing::report_of(
+              [&] { return exchange_in(parts, exchange, tables(workers, 0, 3), mean.table, 12); });
         };
         CompressedAllReduce whole = local_exchange(layout, 3, options);
         Tensors expected = blank_tensors(layout);
         const ExchangeReport one = run(whole_bucket(layout), whole, expected);
         ASSERT_FALSE(one.nonfinite.empty());
-        for (const Buckets& buckets : kBuckets) {
+        for (const Buckets& buckets : kAllParts) {
           CompressedAllReduce exchange = local_exchange(layout, 3, options);
           Tensors mean = blank_tensors(layout);
           const ExchangeReport report = run(buckets, exchange, mean);
@@ -482,11 +462,12 @@ TEST(CompressedAllReduceParts, ContinuesAfterASkippedStepAndAfterOneThatWasLeft)
   options.on_nonfinite = OnNonfinite::kSkip;
   CompressedAllReduce exchange = local_exchange(layout, 3, options);
   Tensors mean = blank_tensors(layout);
-  EXPECT_TRUE(exchange_in(kBuckets[0], exchange, tables(spoiled(layout), 0, 3), mean.table, 0).skipped);
+  EXPECT_TRUE(
+      exchange_in(kAllParts[0], exchange, tables(testing::damaged_gradients(layout)[0], 0, 3), mean.table, 0).skipped);
   const std::vector<Tensors> workers = worker_gradients(layout, 3);
   exchange.begin(1);
-  exchange.exchange(kBuckets[0][0], tables(workers, 0, 3), mean.table);
-  EXPECT_FALSE(exchange_in(kBuckets[0], exchange, tables(workers, 0, 3), mean.table, 1).skipped);
+  exchange.exchange(kAllParts[0][0], tables(workers, 0, 3), mean.table);
+  EXPECT_FALSE(exchange_in(kAllParts[0], exchange, tables(workers, 0, 3), mean.table, 1).skipped);
   CompressedAllReduce whole = local_exchange(layout, 3, options);
   Tensors expected = blank_tensors(layout);
   whole.exchange(tables(workers, 0, 3), expected.table, 1);

@@ -12,13 +12,12 @@
 #include "compress/exchange/compressed_all_reduce.h"
 #include "kernels/runtime/captured_graph.h"
 #include "support/cuda_device.h"
-#include "support/device_tensors.h"
+#include "support/device_exchange.h"
 #include "support/recorded_nccl.h"
 
 namespace terngrad::device_compressed_all_reduce_nccl_test {
 namespace {
 
-using testing::DeviceTensors;
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using testing::RecordedNccl;
@@ -48,36 +47,27 @@ CompressedAllReduceOptions vendor(ElementType type) {
 
 /// The exchange of rank 1 of 3, with one of `num_workers` workers.
 struct RecordedExchange {
-  Layout layout = four_chunks();
   RecordedNccl nccl;
-  Stream stream{Device::cuda()};
-  WorkerRange workers;
-  std::unique_ptr<CompressedAllReduce> exchange;
-  std::vector<DeviceTensors> gradients;
-  std::vector<TensorTable> tables;
-  DeviceTensors mean{layout, testing::blank_tensors(layout), stream};
+  testing::DeviceExchange rank;
 
   RecordedExchange(int num_workers, ExchangeAlgorithm algorithm, DownlinkCodec downlink_codec)
       : RecordedExchange(num_workers, options_of(algorithm, downlink_codec)) {}
-  RecordedExchange(int num_workers, CompressedAllReduceOptions options) : workers(worker_range(num_workers, 1, 3)) {
-    nccl.stream = stream.native();
-    const auto communicator = std::make_shared<NcclCommunicator>(NcclUniqueId(), 1, 3, Device::cuda(), nccl);
-    exchange = std::make_unique<CompressedAllReduce>(layout, ExchangePeers{workers, communicator}, options, stream);
-    for (int w = 0; w < workers.num_local_workers; ++w) {
-      gradients.emplace_back(layout, testing::gaussian_tensors(layout, static_cast<std::uint64_t>(w) + 1), stream);
-    }
-    for (const DeviceTensors& worker : gradients) tables.push_back(worker.table);
+  RecordedExchange(int num_workers, const CompressedAllReduceOptions& options, const Buckets& buckets = {},
+                   bool overlaps = false)
+      : rank(four_chunks(), num_workers, options,
+             {.buckets = buckets,
+              .overlaps = overlaps,
+              .communicator = std::make_shared<NcclCommunicator>(NcclUniqueId(), 1, 3, Device::cuda(), nccl)}) {
+    nccl.stream = overlaps ? rank.fork->branch(0).native() : rank.stream.native();
+    rank.write(testing::worker_gradients(rank.layout, num_workers));
   }
-  void submit() {
-    exchange->begin(5);
-    exchange->exchange(exchange->all_tensors(), tables, mean.table);
-    exchange->finish();
-  }
-  /// NCCL calls of a step, without addresses.
+  /// NCCL calls of a step after the first, without addresses.
   std::vector<std::string> calls() {
-    nccl.calls.clear();
-    submit();
-    stream.synchronize();
+    for (const std::uint64_t step : {5u, 6u}) {
+      nccl.calls.clear();
+      rank.submit({step, nullptr});
+      rank.stream.synchronize();
+    }
     std::vector<std::string> calls;
     for (const std::string& call : std::exchange(nccl.calls, {})) {
       calls.push_back(
@@ -150,14 +140,33 @@ TEST_F(CudaNcclExchange, AddsAllTensorsAtOnceByTheLibrary) {
   EXPECT_THAT(added.calls(), ElementsAre("group_start", "all_reduce 4340 bfloat16 sum", "group_end"));
 }
 
+TEST_F(CudaNcclExchange, GoesBucketAfterBucketInTheBranch) {
+  for (const bool overlaps : {true, false}) {
+    const auto nccl_calls = [&](ExchangeAlgorithm algorithm, const Buckets& buckets) {
+      return RecordedExchange(3, options_of(algorithm, DownlinkCodec::kFloat32), buckets, overlaps).calls();
+    };
+    EXPECT_THAT(nccl_calls(ExchangeAlgorithm::kAllGather, {{1, 2}, {0}}),
+                ElementsAre("group_start", "all_gather 4", "all_gather 4", "group_end",  // scalers of b, of plain
+                            "group_start", "all_gather " + std::to_string(48 + 80), "group_end",  //
+                            "group_start", "all_gather 4", "group_end",                           // scaler of a
+                            "group_start", "all_gather 1040", "group_end"));
+    // The bucket of "plain" has nothing to sum.
+    EXPECT_THAT(nccl_calls(ExchangeAlgorithm::kIntegerSum, {{2}, {0, 1}}),
+                ElementsAre("group_start", "all_gather 4", "group_end",   //
+                            "group_start", "all_gather 80", "group_end",  //
+                            "group_start", "all_gather 8", "group_end",   //
+                            "group_start", "all_reduce " + std::to_string(200 + 8) + " uint64 sum", "group_end"));
+  }
+}
+
 /// Capture fails if the exchange allocates, copies from the host or waits.
 void expect_captured(RecordedExchange& recorded) {
   const std::vector<std::string> calls = recorded.calls();
   recorded.nccl.calls.clear();
-  const CapturedGraph graph(recorded.stream, [&] { recorded.submit(); });
+  const CapturedGraph graph(recorded.rank.stream, [&] { recorded.rank.submit({7, nullptr}); });
   EXPECT_EQ(recorded.nccl.calls.size(), calls.size());
-  EXPECT_NO_THROW(graph.launch(recorded.stream));
-  recorded.stream.synchronize();
+  EXPECT_NO_THROW(graph.launch(recorded.rank.stream));
+  recorded.rank.stream.synchronize();
 }
 
 TEST_F(CudaNcclExchange, CanBeCaptured) {

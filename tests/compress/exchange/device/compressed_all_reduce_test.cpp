@@ -1,13 +1,15 @@
 // CompressedAllReduce on a GPU against that on the CPU, bit for bit.
 #include "compress/exchange/compressed_all_reduce.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
 
-#include "compress/codecs/ternary_spec.h"
-#include "compress/exchange/round.h"
-#include "kernels/runtime/captured_graph.h"
 #include "kernels/runtime/errors.h"
 #include "support/bytes_codec.h"
 #include "support/cuda_device.h"
@@ -17,69 +19,44 @@
 namespace terngrad::device_compressed_all_reduce_test {
 namespace {
 
-using testing::bits_of;
-using testing::blank_tensors;
+using testing::DeviceExchange;
+using testing::ExchangePair;
 using testing::mixed_layout;
+using testing::options_with;
 using testing::Tensors;
 using testing::worker_gradients;
-using OnDevice = testing::DeviceExchange;
 using CudaCompressedAllReduce = testing::CudaTest;
 
-void expect_same_tensors(const Tensors& expected, const Tensors& found, const std::string& what) {
-  ASSERT_TRUE(testing::same_bits(expected.values, found)) << what;
-}
-
-/// Runs two steps on both devices, and compares the means and each worker's message.
-void expect_cpus_mean(const std::vector<Tensors>& workers, const CompressedAllReduceOptions& options) {
-  const Layout layout = mixed_layout();
+/// Compares two steps of the exchange of whole gradients with those on the CPU.
+void expect_cpus_mean(const std::vector<Tensors>& workers, const CompressedAllReduceOptions& options,
+                      const std::shared_ptr<const Codec>& codec = nullptr) {
   const auto num_workers = static_cast<int>(workers.size());
-  const std::string what = testing::options_text(options) + ", " + std::to_string(num_workers) + " workers";
-  CompressedAllReduce cpu = testing::local_exchange(layout, num_workers, options);
-  OnDevice cuda(layout, workers, options);
+  ExchangePair pair(mixed_layout(), num_workers, options, {.codec = codec});
   for (const std::uint64_t step : {std::uint64_t{3}, std::uint64_t{0xff'00000001u}}) {
-    Tensors expected = blank_tensors(layout);
-    cpu.exchange(testing::tables(workers, 0, num_workers), expected.table, step);
-    const ExchangeReport report = cuda.exchange.exchange(cuda.tables, cuda.mean.table, step);
-    expect_same_tensors(expected, cuda.mean.read(layout, cuda.stream), what);
-    EXPECT_TRUE(report.nonfinite.empty());
+    const ExchangeReport report = pair.step(workers, step);
+    EXPECT_EQ(report.nonfinite, "");
     EXPECT_EQ(report.gradient.sent > 0, num_workers > 1);
-    EXPECT_GE(report.encode_seconds, 0);
-    for (int t = 0; t < layout.num_segments(); ++t) {
-      const auto n = static_cast<std::size_t>(layout.segment(t).num_elements);
-      std::vector<float> sent(n);
-      std::vector<float> sent_on_cpu(n);
-      const float scaler = cuda.exchange.decode_local(num_workers - 1, t, sent);
-      const float scaler_on_cpu = cpu.decode_local(num_workers - 1, t, sent_on_cpu);
-      ASSERT_EQ(bits_of(scaler), bits_of(scaler_on_cpu)) << what << ", tensor " << t;
-      for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(bits_of(sent[i]), bits_of(sent_on_cpu[i])) << what;
-    }
   }
 }
 
 TEST_F(CudaCompressedAllReduce, OfACodecWithoutKernelsGoesThroughTheHostAndSaysSo) {
-  const Layout layout = mixed_layout();
-  const std::vector<Tensors> workers = worker_gradients(layout, 3);
+  const std::vector<Tensors> workers = worker_gradients(mixed_layout(), 3);
   const auto codec = std::make_shared<const testing::Bytes>(testing::Bytes::Options{.draws = true});
   for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce}) {
     const CompressedAllReduceOptions options = testing::options_of(algorithm);
-    CompressedAllReduce cpu(layout, CodecPlan::with_codec(layout, codec),
-                            make_worker_group(3, make_self_communicator()), options, Stream());
-    OnDevice cuda(layout, workers, CodecPlan::with_codec(layout, codec), options);
-    EXPECT_EQ(cuda.exchange.codecs_through_host(whole_bucket(layout)), std::set<std::string>{"bytes"});
-    for (const std::uint64_t step : {std::uint64_t{3}, std::uint64_t{4}}) {
-      Tensors expected = blank_tensors(layout);
-      cpu.exchange(testing::tables(workers, 0, 3), expected.table, step);
-      cuda.exchange.exchange(cuda.tables, cuda.mean.table, step);
-      expect_same_tensors(expected, cuda.mean.read(layout, cuda.stream), word_of(algorithm));
-    }
+    DeviceExchange cuda(mixed_layout(), 3, options, {.codec = codec});
+    EXPECT_EQ(cuda.exchange.codecs_through_host(whole_bucket(cuda.layout)), std::set<std::string>{"bytes"});
+    expect_cpus_mean(workers, options, codec);
   }
 }
 
-CompressedAllReduceOptions options_with(const TernaryOptions& ternary,
-                                        DownlinkCodec downlink_codec = DownlinkCodec::kFloat32) {
-  CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAuto, downlink_codec);
-  options.codecs.codec = ternary_spec(ternary);
-  return options;
+TEST_F(CudaCompressedAllReduce, NeedsNoHostForCodecsWithKernels) {
+  for (const char* codec : {"fp32", "ternary", "qsgd", "fp8"}) {
+    CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAuto);
+    options.codecs.codec = codec;
+    DeviceExchange cuda(mixed_layout(), 1, options);
+    EXPECT_TRUE(cuda.exchange.codecs_through_host(whole_bucket(cuda.layout)).empty()) << codec;
+  }
 }
 
 TEST_F(CudaCompressedAllReduce, GivesTheCpusMeanForAnyNumberOfWorkers) {
@@ -147,21 +124,14 @@ TEST_F(CudaCompressedAllReduce, GivesTheCpusMeanOfAsymmetricLevels) {
                                             .levels = levels}));
   }
   for (const DownlinkCodec codec : {DownlinkCodec::kSums, DownlinkCodec::kTernary}) {
-    EXPECT_THROW(OnDevice(mixed_layout(), workers, options_with({.levels = levels}, codec)), InvalidArgument);
+    EXPECT_THROW(DeviceExchange(mixed_layout(), 3, options_with({.levels = levels}, codec)), InvalidArgument);
   }
 }
 
-TEST_F(CudaCompressedAllReduce, SendsAllTensorsAsNumbersIfAsked) {
-  for (const char* codec : {"fp32", "bf16"}) {
-    CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAuto);
-    options.codecs.codec = codec;
-    expect_cpus_mean(worker_gradients(mixed_layout(), 3), options);
-  }
-}
-
-TEST_F(CudaCompressedAllReduce, SendsSignsAndVotesIfAsked) {
-  for (const char* codec : {"sign", "sign:scale=drive,zeros=plus,block=192", "sign:reduce=vote,scale=one", "onebit",
-                            "onebit:group=layer", "onebit:group=block,block=192"}) {
+TEST_F(CudaCompressedAllReduce, SendsNumbersSignsAndVotesIfAsked) {
+  for (const char* codec :
+       {"fp32", "bf16", "sign", "sign:scale=drive,zeros=plus,block=192", "sign:reduce=vote,scale=one", "onebit",
+        "onebit:group=layer", "onebit:group=block,block=192"}) {
     CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAuto);
     options.codecs.codec = codec;
     expect_cpus_mean(worker_gradients(mixed_layout(), 3), options);
@@ -178,50 +148,24 @@ std::vector<Tensors> damaged_gradients() {
 }
 
 TEST_F(CudaCompressedAllReduce, StopsOnGradientsThatAreNotFiniteWithTheCpusWords) {
-  const std::vector<Tensors> workers = damaged_gradients();
-  const CompressedAllReduceOptions options = options_with({});
-  CompressedAllReduce cpu = testing::local_exchange(mixed_layout(), 3, options);
-  OnDevice cuda(mixed_layout(), workers, options);
-  Tensors mean = blank_tensors(mixed_layout());
-  std::string words;
-  try {
-    cpu.exchange(testing::tables(workers, 0, 3), mean.table, 4);
-  } catch (const NonFiniteError& error) {
-    words = error.what();
-  }
-  ASSERT_FALSE(words.empty());
-  try {
-    cuda.exchange.exchange(cuda.tables, cuda.mean.table, 4);
-    FAIL() << "expected NonFiniteError";
-  } catch (const NonFiniteError& error) {
-    EXPECT_EQ(error.what(), words);
-  }
+  ExchangePair pair(mixed_layout(), 3, options_with({}));
+  EXPECT_NE(pair.step(damaged_gradients(), 4).nonfinite, "");
   // The skip flag remains set, so that no later step is applied before the host has read it.
-  for (std::size_t w = 0; w < 3; ++w) {
-    cuda.gradients[w].write(worker_gradients(mixed_layout(), 3)[w], cuda.stream);
-  }
-  cuda.submit({5, nullptr});
-  EXPECT_THROW(cuda.exchange.report(5), NonFiniteError);
-  EXPECT_EQ(testing::to_host<std::uint32_t>({cuda.exchange.skip(), 1}, cuda.stream)[0], 1u);
+  pair.gpu.write(worker_gradients(mixed_layout(), 3));
+  pair.gpu.submit({5, nullptr});
+  EXPECT_THROW(pair.gpu.exchange.report(5), NonFiniteError);
+  EXPECT_EQ(pair.gpu.skip(), 1u);
 }
 
 TEST_F(CudaCompressedAllReduce, SkipsSuchAStepAndNotTheNext) {
-  const std::vector<Tensors> workers = damaged_gradients();
   CompressedAllReduceOptions options = options_with({});
   options.on_nonfinite = OnNonfinite::kSkip;
-  CompressedAllReduce cpu = testing::local_exchange(mixed_layout(), 3, options);
-  OnDevice cuda(mixed_layout(), workers, options);
-  Tensors mean = blank_tensors(mixed_layout());
-  const ExchangeReport expected = cpu.exchange(testing::tables(workers, 0, 3), mean.table, 4);
-  const ExchangeReport found = cuda.exchange.exchange(cuda.tables, cuda.mean.table, 4);
-  EXPECT_TRUE(found.skipped);
-  EXPECT_EQ(found.nonfinite, expected.nonfinite);
-  EXPECT_EQ(testing::to_host<std::uint32_t>({cuda.exchange.skip(), 1}, cuda.stream)[0], 1u);
-  for (std::size_t w = 0; w < 3; ++w) {
-    cuda.gradients[w].write(worker_gradients(mixed_layout(), 3)[w], cuda.stream);
-  }
-  EXPECT_FALSE(cuda.exchange.exchange(cuda.tables, cuda.mean.table, 5).skipped);
-  EXPECT_EQ(testing::to_host<std::uint32_t>({cuda.exchange.skip(), 1}, cuda.stream)[0], 0u);
+  ExchangePair pair(mixed_layout(), 3, options);
+  std::vector<float> out(static_cast<std::size_t>(pair.gpu.layout.segment(0).num_elements));
+  EXPECT_THROW(pair.gpu.exchange.decode_local(0, 0, out), InvalidArgument);  // before the first step
+  EXPECT_TRUE(pair.step(damaged_gradients(), 4).skipped);
+  EXPECT_THROW(pair.gpu.exchange.decode_local(0, 0, out), InvalidArgument);
+  EXPECT_FALSE(pair.step(worker_gradients(mixed_layout(), 3), 5).skipped);
 }
 
 TEST_F(CudaCompressedAllReduce, CountsSuchTensorsAsZeroIfAsked) {
@@ -233,15 +177,10 @@ TEST_F(CudaCompressedAllReduce, CountsSuchTensorsAsZeroIfAsked) {
       CompressedAllReduceOptions options =
           options_with({.clip_factor = 2.5, .sharing = sharing, .scope = scope, .block_elements = 4096});
       options.on_nonfinite = OnNonfinite::kZero;
-      CompressedAllReduce cpu = testing::local_exchange(mixed_layout(), 3, options);
-      OnDevice cuda(mixed_layout(), workers, options);
-      Tensors expected = blank_tensors(mixed_layout());
-      const ExchangeReport on_cpu = cpu.exchange(testing::tables(workers, 0, 3), expected.table, 4);
-      const ExchangeReport found = cuda.exchange.exchange(cuda.tables, cuda.mean.table, 4);
-      EXPECT_EQ(found.nonfinite, on_cpu.nonfinite);
+      ExchangePair pair(mixed_layout(), 3, options);
+      const ExchangeReport found = pair.step(workers, 4);
+      EXPECT_NE(found.nonfinite, "");
       EXPECT_FALSE(found.skipped);
-      expect_same_tensors(expected, cuda.mean.read(mixed_layout(), cuda.stream), testing::options_text(options));
-      EXPECT_EQ(testing::to_host<std::uint32_t>({cuda.exchange.skip(), 1}, cuda.stream)[0], 0u);
     }
   }
 }
@@ -256,66 +195,41 @@ TEST_F(CudaCompressedAllReduce, FindsMeansThatAFactorTakesOutOfRange) {
     options.on_nonfinite = policy;
     for (const float factor : {1.0f, 3.0f, 4.0f}) {
       options.mean_factor = factor;
-      CompressedAllReduce cpu = testing::local_exchange(mixed_layout(), 3, options);
-      OnDevice cuda(mixed_layout(), workers, options);
-      Tensors expected = blank_tensors(mixed_layout());
-      const ExchangeReport on_cpu = cpu.exchange(testing::tables(workers, 0, 3), expected.table, 4);
-      const ExchangeReport found = cuda.exchange.exchange(cuda.tables, cuda.mean.table, 4);
-      EXPECT_EQ(on_cpu.nonfinite.empty(), factor < 4);
-      EXPECT_EQ(found.nonfinite, on_cpu.nonfinite);
-      EXPECT_EQ(found.skipped, on_cpu.skipped);
-      if (found.skipped) continue;
-      expect_same_tensors(expected, cuda.mean.read(mixed_layout(), cuda.stream), std::to_string(factor));
+      ExchangePair pair(mixed_layout(), 3, options);
+      EXPECT_EQ(pair.step(workers, 4).nonfinite.empty(), factor < 4);
     }
   }
 }
 
-TEST_F(CudaCompressedAllReduce, DecodesNothingBeforeAStepNorAfterOneThatWasDropped) {
-  const std::vector<Tensors> workers = damaged_gradients();
-  CompressedAllReduceOptions options = options_with({});
-  options.on_nonfinite = OnNonfinite::kSkip;
-  OnDevice cuda(mixed_layout(), workers, options);
-  std::vector<float> out(static_cast<std::size_t>(mixed_layout().segment(0).num_elements));
-  EXPECT_THROW(cuda.exchange.decode_local(0, 0, out), InvalidArgument);
-  EXPECT_TRUE(cuda.exchange.exchange(cuda.tables, cuda.mean.table, 4).skipped);
-  EXPECT_THROW(cuda.exchange.decode_local(0, 0, out), InvalidArgument);
-}
-
 TEST_F(CudaCompressedAllReduce, RunsFromAGraphWithTheStepOnTheDevice) {
-  const Layout layout = mixed_layout();
-  for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
-    const CompressedAllReduceOptions options = options_with({.clip_factor = 2.5}, codec);
-    const std::vector<Tensors> workers = worker_gradients(layout, 4);
-    CompressedAllReduce cpu = testing::local_exchange(layout, 4, options);
-    OnDevice cuda(layout, workers, options);
-    Buffer<std::uint64_t> step = testing::to_device<std::uint64_t>(std::vector<std::uint64_t>{0}, cuda.stream);
-    const auto submit = [&] { cuda.submit({0, step.data()}); };
-    submit();
-    const CapturedGraph graph(cuda.stream, submit);
-    for (const std::uint64_t now : {7u, 8u}) {
-      const std::vector<Tensors> gradients = worker_gradients(layout, 4, now);
-      for (std::size_t w = 0; w < 4; ++w) cuda.gradients[w].write(gradients[w], cuda.stream);
-      copy<std::uint64_t>(std::vector<std::uint64_t>{now}, step.span(), cuda.stream);
-      graph.launch(cuda.stream);
-      Tensors expected = blank_tensors(layout);
-      cpu.exchange(testing::tables(gradients, 0, 4), expected.table, now);
-      EXPECT_TRUE(cuda.exchange.report(now).nonfinite.empty());
-      expect_same_tensors(expected, cuda.mean.read(layout, cuda.stream), word_of(codec));
+  for (const ExchangeAlgorithm algorithm :
+       {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kScatterReduce, ExchangeAlgorithm::kIntegerSum}) {
+    for (const DownlinkCodec codec : testing::kDownlinkCodecs) {
+      ExchangePair(mixed_layout(), 4, options_with({.clip_factor = 2.5}, codec, algorithm)).steps_from_a_graph(4);
     }
   }
 }
 
 TEST_F(CudaCompressedAllReduce, RefusesWhatItCannotHonour) {
-  const std::vector<Tensors> workers = worker_gradients(mixed_layout(), 2);
-  EXPECT_THROW(
-      OnDevice(mixed_layout(), workers, options_with({.sharing = ScalerSharing::kNone}, DownlinkCodec::kTernary)),
-      InvalidArgument);
+  const Layout layout = mixed_layout();
+  EXPECT_THROW(DeviceExchange(layout, 2, options_with({.sharing = ScalerSharing::kNone}, DownlinkCodec::kTernary)),
+               InvalidArgument);
   CompressedAllReduceOptions sums = testing::options_of(ExchangeAlgorithm::kIntegerSum);
   sums.codecs.codec = "fp32";
-  EXPECT_THROW(OnDevice(mixed_layout(), workers, sums), InvalidArgument);
-  OnDevice cuda(mixed_layout(), workers, options_with({}));
-  EXPECT_THROW(cuda.exchange.exchange({cuda.tables.data(), 1}, cuda.mean.table, 1), InvalidArgument);
-  EXPECT_THROW(cuda.exchange.exchange(cuda.tables, cuda.mean.table, std::uint64_t{1} << 40), InvalidArgument);
+  EXPECT_THROW(DeviceExchange(layout, 2, sums), InvalidArgument);
+  CompressedAllReduceOptions sparse = testing::options_of(ExchangeAlgorithm::kScatterReduce, DownlinkCodec::kSparse);
+  sparse.codecs.codec = "topk";
+  EXPECT_THAT([&] { DeviceExchange(layout, 2, sparse); },
+              ::testing::ThrowsMessage<InvalidArgument>(
+                  ::testing::HasSubstr("downlink_codec sparse: has no kernels for GPUs")));
+  for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kAllGather, ExchangeAlgorithm::kIntegerSum}) {
+    CompressedAllReduceOptions served = options_with({}, DownlinkCodec::kFloat32, algorithm);
+    served.owners = ShardOwners::kServers;
+    EXPECT_THROW(DeviceExchange(layout, 2, served), InvalidArgument);
+  }
+  DeviceExchange cuda(layout, 2, options_with({}));
+  EXPECT_THROW(cuda.exchange.exchange({cuda.tables().data(), 1}, cuda.mean_table(), 1), InvalidArgument);
+  EXPECT_THROW(cuda.exchange.exchange(cuda.tables(), cuda.mean_table(), std::uint64_t{1} << 40), InvalidArgument);
   std::vector<float> out(3);
   EXPECT_THROW(cuda.exchange.decode_local(0, 0, out), InvalidArgument);
   EXPECT_THROW(cuda.exchange.decode_local(2, 0, out), InvalidArgument);
