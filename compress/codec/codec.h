@@ -75,7 +75,7 @@ enum class PayloadForm {
 };
 
 /// Approximation of a tensor by the product of two thin factors, which all workers compute together in two rounds of
-/// their exchange (compress/exchange/low_rank_all_reduce.h).
+/// their exchange (compress/exchange/low_rank_round.h).
 struct LowRankForm {
   int rank = 4;            // maximum number of columns of a factor; limited by both dimensions of the tensor
   bool warm_start = true;  // start a step from the last step's factor Q, else from a random one

@@ -27,7 +27,7 @@ struct PowerSgdOptions {
 ///
 ///   P = orthonormal(mean of M_k Q);   Q = mean of M_k^T P;   mean gradient = P Q^T
 ///
-/// over workers k, in two rounds that exchange floats: compress/exchange/low_rank_all_reduce.h. The residual
+/// over workers k, in two rounds that exchange floats: compress/exchange/low_rank_round.h. The residual
 /// M_k - P Q_k^T is orthogonal to P; error feedback is on by default. With bf16 factors, everything sent is rounded to
 /// bf16, and P once more after it is made orthonormal; both properties then hold up to that rounding.
 /// Vogels, Karimireddy, Jaggi, "PowerSGD: Practical low-rank gradient compression for distributed optimization",

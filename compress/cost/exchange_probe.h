@@ -25,7 +25,7 @@ struct ProbeOptions {
 /// process's workers measures and encodes a gradient; the messages of all workers are checked, parsed and aggregated to
 /// the mean. Other workers' messages are encoded from the same gradient with their own draws, by running each process
 /// of `world` up to its sends; while this is done, the messages between all processes are in memory. For low-rank
-/// tensors (compress/exchange/low_rank_all_reduce.h) bytes and rounds of both exchanges are added.
+/// tensors (compress/exchange/low_rank_round.h) bytes and rounds of both exchanges are added.
 /// @param gradient  [layout.flat_elements()]
 /// @throws InvalidArgument for another algorithm or downlink codec, repetitions < 1, or a gradient of another size
 ExchangeCost probe_exchange(const Layout& layout, std::span<const float> gradient, const ProbeOptions& options);
