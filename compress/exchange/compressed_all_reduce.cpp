@@ -8,6 +8,7 @@
 #include "compress/exchange/part_clock.h"
 #include "compress/exchange/round.h"
 #include "compress/memory/factor_state.h"
+#include "compress/memory/saved_states.h"
 #include "compress/memory/worker_memory.h"
 #include "compress/route/exchange_algorithm.h"
 #include "kernels/runtime/errors.h"
@@ -103,6 +104,10 @@ std::set<std::string> CompressedAllReduce::codecs_through_host(const Buckets& pa
     for (const Round* const round : part(segments).rounds()) names.merge(round->codecs_through_host());
   }
   return names;
+}
+
+std::vector<SavedState> CompressedAllReduce::states() {
+  return saved_states(memory_.get(), factors_.get(), workers().first_local_worker);
 }
 
 void CompressedAllReduce::begin(const DeviceStep& step) {

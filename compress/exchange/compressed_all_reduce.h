@@ -12,7 +12,6 @@
 #include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/bucket_plan.h"
 #include "compress/memory/memory_options.h"
-#include "compress/memory/saved_states.h"
 #include "compress/plan/codec_plan.h"
 #include "compress/route/exchange_report.h"
 #include "compress/transport/exchange_peers.h"
@@ -27,6 +26,7 @@ class NonfiniteFlags;
 class PartClock;
 class PartExchange;
 class WorkerMemory;
+struct SavedState;
 
 /// Exchanges the gradient of a step whole, by one call, or in parts (sets of tensors) while others are still being
 /// computed: begin, exchange once for each part, finish. The mean, messages' payloads and state have the same bits for
@@ -85,8 +85,8 @@ class CompressedAllReduce {
   WorkerMemory* memory() { return memory_.get(); }
   /// State of low-rank tensors, equal on all ranks, on the stream's device.
   FactorState& factors() { return *factors_; }
-  /// Both as named arrays. Valid as long as this object.
-  std::vector<SavedState> states() { return saved_states(memory_.get(), factors_.get(), workers().first_local_worker); }
+  /// Both as named arrays (compress/memory/saved_states.h). Valid as long as this object.
+  std::vector<SavedState> states();
 
   /// Exchanges a whole gradient. Every process calls it in every step.
   /// @param gradients  one table per local worker, in order of global worker numbers; 16-bit elements are widened to
