@@ -49,6 +49,17 @@ const char* type_name(const OptionScalar& scalar) {
 
 std::string expected(const std::string& words) { return ", expected " + words; }
 
+/// The value of a flag, in the words of TensorFlow's flags too; none for another word.
+std::optional<bool> read_flag(std::string_view text) {
+  for (const char* word : {"true", "True", "TRUE", "1"}) {
+    if (text == word) return true;
+  }
+  for (const char* word : {"false", "False", "FALSE", "0"}) {
+    if (text == word) return false;
+  }
+  return std::nullopt;
+}
+
 // Only long options without abbreviations, so that "-1" is always a value.
 constexpr int kStyle = po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent |
                        po::command_line_style::long_allow_next;
@@ -197,8 +208,9 @@ OptionDeclaration OptionSet::add_flag(std::string name, bool* target, std::strin
   Option& option = declare(std::move(name), std::move(help), "[=true|false]");
   option.is_flag = true;
   option.assign = [target](const std::string& text) -> std::string {
-    if (text != "true" && text != "false") return expected("true or false");
-    *target = text == "true";
+    const std::optional<bool> value = read_flag(text);
+    if (!value) return expected("true or false");
+    *target = *value;
     return {};
   };
   option.value = [target]() -> OptionScalar { return *target; };
@@ -210,8 +222,9 @@ void OptionSet::add_question(std::string name, std::string help, OptionAnswer an
   option.is_flag = true;
   option.is_built_in = true;
   option.assign = [this, answer = std::move(answer)](const std::string& text) -> std::string {
-    if (text != "true" && text != "false") return expected("true or false");
-    answer_ = text == "true" ? answer : OptionAnswer{};
+    const std::optional<bool> value = read_flag(text);
+    if (!value) return expected("true or false");
+    answer_ = *value ? answer : OptionAnswer{};
     return {};
   };
   option.value = []() -> OptionScalar { return false; };
@@ -276,18 +289,32 @@ void OptionSet::refuse_unknown(const Given& given, std::string_view prefix) cons
                  close.empty() ? "--help lists all options" : fmt::format("did you mean {}{}?", prefix, close));
 }
 
+std::vector<std::string> OptionSet::join_flags(std::vector<std::string> arguments) const {
+  const auto find_flag = [&](const std::string& argument, std::string_view prefix) -> const Option* {
+    const Option* option = argument.starts_with(prefix) ? find(argument.substr(prefix.size())) : nullptr;
+    return option != nullptr && option->is_flag ? option : nullptr;
+  };
+  std::vector<std::string> joined;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    std::string argument = std::move(arguments[i]);
+    if (find_flag(argument, "--") != nullptr) {
+      const bool has_value = i + 1 < arguments.size() && read_flag(arguments[i + 1]);
+      argument += "=" + (has_value ? arguments[++i] : "true");
+    } else if (const Option* option = find_flag(argument, "--no"); option != nullptr && !option->is_built_in) {
+      argument = "--" + option->name + "=false";
+    }
+    joined.push_back(std::move(argument));
+  }
+  return joined;
+}
+
 std::vector<OptionSet::Given> OptionSet::read_command_line(int argc, const char* const* argv,
                                                            ParseResult& result) const {
   po::options_description description;
   for (const Option& option : options_) description.add_options()(option.name.c_str(), po::value<std::string>());
   for (const auto& alias : aliases_) description.add_options()(alias.first.c_str(), po::value<std::string>());
 
-  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
-  for (std::string& argument : arguments) {
-    // Without "=true" the parser would take the next argument as a bare flag's value.
-    const Option* option = argument.starts_with("--") ? find(argument.substr(2)) : nullptr;
-    if (option != nullptr && option->is_flag) argument += "=true";
-  }
+  const std::vector<std::string> arguments = join_flags({argv + std::min(argc, 1), argv + argc});
   po::parsed_options parsed(&description);
   try {
     parsed = po::command_line_parser(arguments).options(description).style(kStyle).allow_unregistered().run();

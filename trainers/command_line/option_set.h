@@ -40,7 +40,8 @@ struct ParseResult {
 ///   options.add("codec_for", &o.codec_for, "PATTERN=SPEC; may be repeated, first match wins");
 ///   const ParseResult result = options.parse(argc, argv);
 ///
-/// Syntax: `--name value` or `--name=value`, names in full; a flag is bare, `=true` or `=false`; `-h` is `--help`.
+/// Syntax: `--name value` or `--name=value`, names in full; `-h` is `--help`. A flag is bare or has the value true or
+/// false (also True, TRUE, 1, and so on); `--noname` is `--name=false`.
 /// `--config FILE` reads lines `name = value` with the same names (bare names for flags, `#` begins a comment line).
 /// Numbers are decimal and finite. If the command line repeats an option, every value must be valid and the last one
 /// counts; an option over a vector collects all. Later files override earlier ones, and the command line overrides
@@ -166,6 +167,8 @@ class OptionSet {
   Option* find(std::string_view name);
   std::string nearest(std::string_view name) const;
   [[noreturn]] void refuse_unknown(const Given& given, std::string_view prefix) const;
+  /// Joins flags with their values, by "=", and writes --noname as --name=false.
+  std::vector<std::string> join_flags(std::vector<std::string> arguments) const;
   /// Reads the command line into a list, and assigns the positional arguments.
   std::vector<Given> read_command_line(int argc, const char* const* argv, ParseResult& result) const;
   void require_positionals(std::size_t num_given) const;

@@ -59,6 +59,12 @@ struct EvalOptions {
   std::string device = "auto";
   std::string math = "auto";
   int threads = 0;
+  int num_preprocess_threads = 0;
+  std::int64_t batch_size = EvaluationOptions{}.batch_size;
+  // Checked against the checkpoint and its run; empty or 0: not checked.
+  std::string net;
+  int image_size = 0;
+  std::int64_t max_steps = 0;
 };
 
 void declare(OptionSet& options, EvalOptions& o) {
@@ -78,7 +84,11 @@ void declare(OptionSet& options, EvalOptions& o) {
   options.add("data_dir", &o.data_dir, "folder with the data set's files; empty: the run's, as its config.json says");
   options.add("subset", &o.subset, "which part of it", one_of({"train", "test"}));
   options.add("num_examples", &o.num_examples, "evaluate the first n examples only; 0: all", at_least(0));
+  options.add("net", &o.net, "the checkpoint's net; another one is refused");
+  options.add("image_size", &o.image_size, "height and width of the checkpoint's images; 0: not checked", at_least(0));
   options.group("Run");
+  options.add("max_steps", &o.max_steps, "last step of the run; 0: not checked", at_least(0))
+      .needs("--checkpoint_dir", [&o] { return !o.checkpoint_dir.empty(); });
   options.add("eval_interval_secs", &o.eval_interval_secs,
               "follow the run: look for a new checkpoint this often, until its last step; 0: evaluate once",
               at_least(0));
@@ -100,11 +110,14 @@ void declare(OptionSet& options, EvalOptions& o) {
            one_of({"auto", "tf32", "fp32"}))
       .needs("a GPU (--device cuda)", [&o] { return !choose_devices(o.device, {}, o.math).is_cpu(); });
   options.add("threads", &o.threads, "threads; 0: all of the machine", at_least(0));
+  options.add("num_preprocess_threads", &o.num_preprocess_threads,
+              "threads that read examples; 0: as many as --threads", at_least(0));
+  options.add("batch_size", &o.batch_size, "examples that are evaluated at once", in_range(1, 1 << 20));
   // Options of the TernGrad authors' program that are refused here; docs/options.md has the whole list.
-  options.refuse("batch_size", "how examples are batched does not change the result");
-  for (const char* name : {"net", "image_size", "preprocessing", "label_offset"})
-    options.refuse(name, "the checkpoint says it");
-  options.refuse("max_steps", "the run's config.json says it");
+  for (const char* name : {"preprocessing", "label_offset"}) options.refuse(name, "the checkpoint says it");
+  for (const char* name : {"num_readers", "input_queue_memory_factor"}) {
+    options.refuse(name, "every example is read once, in order; no queue shuffles them");
+  }
   options.refuse("tower", "workers share one copy of the parameters");
 }
 
@@ -147,6 +160,22 @@ std::string dataset_name(const EvalOptions& o, const Checkpoint& checkpoint) {
 }
 
 int num_threads(const EvalOptions& o) { return o.threads == 0 ? num_hardware_threads() : o.threads; }
+int num_reading_threads(const EvalOptions& o) {
+  return o.num_preprocess_threads == 0 ? num_threads(o) : o.num_preprocess_threads;
+}
+
+/// @throws UsageError if --net is not the checkpoint's, or --max_steps not the last step of its run
+void require_run(const EvalOptions& o, const Checkpoint& checkpoint) {
+  const CheckpointState& state = checkpoint.state();
+  if (!o.net.empty() && o.net != state.net) {
+    TERNGRAD_THROW(UsageError, "--net ", o.net, ": checkpoint '", checkpoint.source(), "' is of net ", state.net);
+  }
+  if (o.max_steps == 0) return;
+  const std::optional<std::uint64_t> last = last_step_of_run(o.checkpoint_dir);
+  if (last == static_cast<std::uint64_t>(o.max_steps)) return;
+  TERNGRAD_THROW(UsageError, "--max_steps ", o.max_steps, ": the run in '", o.checkpoint_dir,
+                 last ? "' has max_steps " + std::to_string(*last) : "' has no config.json to compare it with");
+}
 
 /// --data_dir, or by default the data folder of the checkpoint's run.
 std::string data_dir_of(const EvalOptions& o, const Checkpoint& checkpoint, const std::string& dataset) {
@@ -185,9 +214,13 @@ std::unique_ptr<Dataset> open_dataset(const EvalOptions& o, const Checkpoint& ch
   if (is_of_records(name) && label_offset != checkpoint.state().extra_metadata.end()) {
     options.label_offset = std::atoi(label_offset->second.c_str());
   }
-  options.num_threads = num_threads(o);
+  options.num_threads = num_reading_threads(o);
   std::unique_ptr<Dataset> dataset =
       say_when_out_of_memory("opening data set " + name, [&] { return make_dataset(name, options); });
+  if (o.image_size != 0 && o.image_size != dataset->height()) {
+    TERNGRAD_THROW(UsageError, "--image_size ", o.image_size, ": the images of checkpoint '", checkpoint.source(),
+                   "' are ", dataset->height(), "x", dataset->width());
+  }
   if (o.num_examples == 0) return dataset;
   if (o.num_examples > dataset->num_examples()) {
     TERNGRAD_THROW(UsageError, "--num_examples ", o.num_examples, ": ", name, " ", o.subset, " has ",
@@ -222,7 +255,11 @@ Evaluation evaluate_checkpoint(const EvalOptions& o, const Checkpoint& checkpoin
   Buffer<float> parameters(net->layout().flat_elements());
   checkpoint.read_group(weights_group(o), net->layout(), parameters.span());
   const Buffer<float> state = load_evaluation_state(checkpoint, *net, o.restore_avg_var);
-  return evaluate(*net, parameters.span(), state.span(), dataset, num_threads(o), send_heartbeat, predicted);
+  return evaluate(*net, parameters.span(), state.span(), dataset,
+                  {.num_threads = num_reading_threads(o),
+                   .batch_size = o.batch_size,
+                   .between = send_heartbeat,
+                   .predicted = predicted});
 }
 
 /// Evaluates checkpoints of one run, which share a data set, and writes an EvaluationLog if there is a folder for it.
@@ -244,6 +281,7 @@ class Evaluator {
   /// Evaluates and prints the result, and writes predictions if requested. Without predictions, a result in the log is
   /// not computed again.
   void run(const Checkpoint& checkpoint) {
+    require_run(o_, checkpoint);
     if (!dataset_) prepare(checkpoint);
     const std::uint64_t step = checkpoint.state().step;
     const Evaluation* known = log_ ? log_->find(step, checkpoint.checksum()) : nullptr;

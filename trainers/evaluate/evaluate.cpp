@@ -53,20 +53,23 @@ std::int64_t size_of(std::span<const float> values) { return static_cast<std::in
 }  // namespace
 
 Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const float> state, const Dataset& dataset,
-                    int num_threads, const std::function<void()>& between, std::span<std::int32_t> predicted) {
+                    const EvaluationOptions& options) {
   const ImageShape shape = net.image_shape();
   const ImageShape found{dataset.height(), dataset.width(), dataset.channels()};
   TERNGRAD_REQUIRE(shape == found && net.num_classes() == dataset.num_classes(), "[evaluate] net ", net.name(),
                    " takes ", shape.height, "x", shape.width, "x", shape.channels, " images of ", net.num_classes(),
                    " classes, data set ", dataset.name(), " has ", found.height, "x", found.width, "x", found.channels,
                    " of ", dataset.num_classes());
+  TERNGRAD_REQUIRE(options.batch_size >= 1, "[evaluate] batch_size must be at least 1, got ", options.batch_size);
+  const std::span<std::int32_t> predicted = options.predicted;
   TERNGRAD_REQUIRE(predicted.empty() || static_cast<std::int64_t>(predicted.size()) == dataset.num_examples(),
                    "[evaluate] room for ", predicted.size(), " predictions, data set ", dataset.name(), " has ",
                    dataset.num_examples(), " examples");
   const auto classes = static_cast<std::size_t>(net.num_classes());
   const auto elements = static_cast<std::size_t>(dataset.image_elements());
-  std::vector<float> images(kEvaluationBatch * elements);
-  std::vector<float> logits(kEvaluationBatch * classes);
+  const std::int64_t batch = std::min(options.batch_size, std::max<std::int64_t>(dataset.num_examples(), 1));
+  std::vector<float> images(static_cast<std::size_t>(batch) * elements);
+  std::vector<float> logits(static_cast<std::size_t>(batch) * classes);
   OnDevice device_parameters(size_of(parameters), net.device());
   OnDevice device_state(size_of(state), net.device());
   OnDevice device_images(size_of(images), net.device());
@@ -78,10 +81,10 @@ Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const
   std::int64_t top1 = 0;
   std::int64_t top5 = 0;
   double loss = 0;
-  for (std::int64_t first = 0; first < dataset.num_examples(); first += kEvaluationBatch) {
-    if (between) between();
-    const std::int64_t count = std::min(kEvaluationBatch, dataset.num_examples() - first);
-    parallel_for(num_threads, count, 32, [&](std::int64_t begin, std::int64_t end) {
+  for (std::int64_t first = 0; first < dataset.num_examples(); first += batch) {
+    if (options.between) options.between();
+    const std::int64_t count = std::min(batch, dataset.num_examples() - first);
+    parallel_for(options.num_threads, count, 32, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         dataset.read(first + i, ExampleVisit{},
                      std::span(images).subspan(static_cast<std::size_t>(i) * elements, elements));

@@ -20,23 +20,25 @@ struct Evaluation {
   std::int64_t num_examples = 0;
 };
 
-/// Batch size of evaluate.
-inline constexpr std::int64_t kEvaluationBatch = 256;
-
 /// Prediction if a logit is NaN.
 inline constexpr std::int32_t kNoClass = -1;
+
+struct EvaluationOptions {
+  int num_threads = 1;                 // that read examples
+  std::int64_t batch_size = 256;       // examples that the net is given at once
+  std::function<void()> between = {};  // called between batches, for heartbeats
+  /// [num_examples] out, or empty: predicted classes. The example's label if it is a top-1 hit (also if it ties with
+  /// others), else the first class with the largest logit; kNoClass if a logit is NaN.
+  std::span<std::int32_t> predicted = {};
+};
 
 /// Evaluates every example once, in order, without augmentation.
 /// @param net         on any device
 /// @param parameters  [flat elements], in host memory
 /// @param state       [flat elements of the net's state], in host memory; empty if the net has none
-/// @param num_threads threads that read examples
-/// @param between     called between batches, for heartbeats
-/// @param predicted   [num_examples] out, or empty: predicted classes. The example's label if it is a top-1 hit (also
-///                    if it ties with others), else the first class with the largest logit; kNoClass if a logit is NaN
-/// @throws InvalidArgument if images or classes do not fit the net, or `predicted` has another size
+/// @throws InvalidArgument if images or classes do not fit the net, `predicted` has another size, or batch_size < 1
 Evaluation evaluate(Net& net, std::span<const float> parameters, std::span<const float> state, const Dataset& dataset,
-                    int num_threads, const std::function<void()>& between = {}, std::span<std::int32_t> predicted = {});
+                    const EvaluationOptions& options = {});
 
 /// `top-1 = 0.9912 top-5 = 1.0000 [10000 examples]`.
 std::string to_string(const Evaluation& evaluation);

@@ -47,8 +47,8 @@ void EvaluationHook::run(const TrainingView& training) {
   const auto send_heartbeat = [&] {
     if (training.services.send_heartbeat) training.services.send_heartbeat();
   };
-  const Evaluation averaged =
-      evaluate(training.net, training.ema, training.ema_state, *dataset_, num_threads_, send_heartbeat);
+  const Evaluation averaged = evaluate(training.net, training.ema, training.ema_state, *dataset_,
+                                       {.num_threads = num_threads_, .between = send_heartbeat});
   evaluated_ = training.steps_done;
   writer_.write({{"step", training.steps_done},
                  {"kind", "test"},

@@ -91,7 +91,11 @@ void declare_run_options(OptionSet& options, TrainOptions& o) {
            "gradients each its equal part",
            at_least(0))
       .role(OptionRole::kSpeed)
-      .needs(gpu(o))
+      .needs(gpu(o).what, gpu(o).holds,
+             [&o] {
+               return "on a CPU leave it out: --num_nodes " + std::to_string(o.num_gpus) +
+                      " trains with as many workers";
+             })
       .needs(
           "0 or 1 with --strategy async and several processes, whose workers take turns on one GPU; for more GPUs give "
           "more processes",

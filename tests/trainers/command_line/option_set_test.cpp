@@ -103,16 +103,30 @@ TEST_F(Options, NegativeNumbersAreValues) {
   EXPECT_EQ(o.num_gpus, -2);
 }
 
-TEST_F(Options, FlagsAreBareTrueOrFalse) {
+// The forms of TensorFlow's flags, in which the original's commands are printed.
+TEST_F(Options, FlagsAreBareOrTrueOrFalse) {
   parse({"--quantize_logits"});
   EXPECT_TRUE(o.quantize_logits);
-  parse({"--quantize_logits=false"});
+  parse({"--noquantize_logits"});
   EXPECT_FALSE(o.quantize_logits);
-  parse({"--quantize_logits=true"});
-  EXPECT_TRUE(o.quantize_logits);
-  EXPECT_EQ(refusal({"--quantize_logits=1"}), "--quantize_logits: '1' is refused, expected true or false");
-  for (const char* next : {"false", "mnist", "-1"}) {
+  for (const char* word : {"true", "True", "TRUE", "1"}) {
+    o.quantize_logits = false;
+    parse({"--quantize_logits", word, "--seed", "3"});
+    EXPECT_TRUE(o.quantize_logits) << word;
+    EXPECT_EQ(o.seed, 3u);
+  }
+  for (const char* word : {"false", "False", "FALSE", "0"}) {
+    o.quantize_logits = true;
+    const std::string argument = std::string("--quantize_logits=") + word;
+    parse({argument.c_str()});
+    EXPECT_FALSE(o.quantize_logits) << word;
+  }
+  EXPECT_EQ(refusal({"--quantize_logits=yes"}), "--quantize_logits: 'yes' is refused, expected true or false");
+  for (const char* next : {"yes", "mnist", "-1"}) {
     EXPECT_THAT(refusal({"--quantize_logits", next}), HasSubstr("unexpected argument"));
+  }
+  for (const char* negated : {"--noseed", "--nohelp", "--noquantize_logits=true"}) {
+    EXPECT_THAT(refusal({negated}), HasSubstr("unknown option"));
   }
   EXPECT_THAT(refusal({"--dataset", "--quantize_logits"}), HasSubstr("--dataset: needs a value"));
 }
@@ -132,7 +146,7 @@ TEST_F(Options, QuestionsAreAnsweredAndAreNoSettings) {
   ASSERT_TRUE(parse({"--list"}).answer);
   EXPECT_EQ(parse({"--list", "--seed=2"}).answer(50), "a list of width 50");
   EXPECT_FALSE(parse({"--list", "--list=false"}).answer);
-  EXPECT_THAT(refusal({"--list=1"}), HasSubstr("expected true or false"));
+  EXPECT_THAT(refusal({"--list=yes"}), HasSubstr("expected true or false"));
   EXPECT_THAT(refusal({"--list", "--grad_bits=3"}), HasSubstr("--grad_bits"));
   EXPECT_THAT(config_refusal("list"), HasSubstr("belongs on the command line"));
   EXPECT_EQ(options.values().size(), num_settings);

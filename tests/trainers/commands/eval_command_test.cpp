@@ -484,11 +484,33 @@ TEST(Commands, ATinyRunOnTheBuiltInSetEvaluatesTenThousandExamples) {
 }
 
 TEST_F(EvalCommand, OptionsOfTheOriginalAreRefusedWithAReason) {
-  for (const char* name : {"--batch_size", "--net", "--image_size", "--max_steps", "--tower"}) {
+  for (const char* name : {"--num_readers", "--input_queue_memory_factor", "--tower"}) {
     const CommandOutcome outcome = eval({name, "1"});
     EXPECT_EQ(outcome.exit_code, kExitUsage);
     EXPECT_THAT(outcome.err, AllOf(HasSubstr(name), HasSubstr(": refused: ")));
   }
+}
+
+TEST_F(EvalCommand, WhatTheCheckpointSaysMayBeSaidAgain) {
+  const auto with = [&](std::vector<std::string> more) {
+    return eval(data() + std::vector<std::string>{"--checkpoint_dir", run().string()} + more);
+  };
+  const CommandOutcome without = with({});
+  const CommandOutcome said = with({"--net", "lenet", "--image_size", "16", "--batch_size", "7", "--max_steps", "3",
+                                    "--num_preprocess_threads", "2", "--restore_avg_var", "True"});
+  EXPECT_EQ(said.exit_code, kExitSuccess) << said.err;
+  EXPECT_EQ(said.out, without.out);
+  const std::pair<std::vector<std::string>, std::string> refused[] = {{{"--net", "vgg_a"}, "' is of net lenet"},
+                                                                      {{"--image_size", "24"}, "' are 16x16"},
+                                                                      {{"--max_steps", "10000"}, "' has max_steps 3"}};
+  for (const auto& [option, words] : refused) {
+    const CommandOutcome outcome = with(option);
+    EXPECT_EQ(outcome.exit_code, kExitUsage);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr(option[0] + " " + option[1] + ": "), HasSubstr(words)));
+  }
+  const std::string file = (run() / "checkpoint-0000000003.safetensors").string();
+  EXPECT_THAT(eval(data() + std::vector<std::string>{"--checkpoint", file, "--max_steps", "3"}).err,
+              HasSubstr("--max_steps 3: needs --checkpoint_dir"));
 }
 
 }  // namespace

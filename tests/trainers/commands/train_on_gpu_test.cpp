@@ -326,8 +326,8 @@ TEST_F(CudaTrainCommand, EvaluationOnAGpuIsTheCpus) {
   const auto gpu = make_device_net("lenet", shape, 10, {}, MathMode::kFp32, Stream(Device::cuda()));
   Buffer<float> parameters(cpu->layout().flat_elements());
   cpu->initialize(3, parameters.span());
-  const Evaluation expected = evaluate(*cpu, parameters.span(), {}, *digits, 1);
-  const Evaluation found = evaluate(*gpu, parameters.span(), {}, *digits, 1);
+  const Evaluation expected = evaluate(*cpu, parameters.span(), {}, *digits);
+  const Evaluation found = evaluate(*gpu, parameters.span(), {}, *digits);
   EXPECT_EQ(found.num_examples, 260);
   EXPECT_NEAR(found.loss, expected.loss, 1e-5);
   EXPECT_NEAR(found.top1, expected.top1, 0.01);

@@ -30,7 +30,7 @@ Evaluation evaluate_one(std::vector<float> logits, std::int32_t label) {
   IdentityNet net(8);
   const RowDataset dataset({std::move(logits)}, {label}, 8);
   const std::vector<float> parameters(static_cast<std::size_t>(net.layout().flat_elements()), 0.0f);
-  return evaluate(net, parameters, {}, dataset, 1);
+  return evaluate(net, parameters, {}, dataset);
 }
 
 TEST(Evaluate, CountsTheRankOfTheLabel) {
@@ -85,7 +85,7 @@ TEST(Evaluate, VisitsEveryExampleOnceWhateverTheBatch) {
   for (const int threads : {1, 3}) {
     IdentityNet net(8);
     const std::vector<float> parameters(static_cast<std::size_t>(net.layout().flat_elements()), 0.0f);
-    const Evaluation all = evaluate(net, parameters, {}, dataset, threads);
+    const Evaluation all = evaluate(net, parameters, {}, dataset, {.num_threads = threads});
     EXPECT_EQ(all.num_examples, 515);
     EXPECT_DOUBLE_EQ(all.top1, 300.0 / 515);
     EXPECT_DOUBLE_EQ(all.top5, 1.0);  // the others tie for the second place
@@ -99,7 +99,7 @@ TEST(Evaluate, CallsBackBetweenBatches) {
   IdentityNet net(8);
   const std::vector<float> parameters(static_cast<std::size_t>(net.layout().flat_elements()), 0.0f);
   std::size_t calls = 0;
-  evaluate(net, parameters, {}, dataset, 1, [&] { ++calls; });
+  evaluate(net, parameters, {}, dataset, {.between = [&] { ++calls; }});
   EXPECT_EQ(calls, net.batches.size());
   EXPECT_GT(calls, 1u);
 }
@@ -108,22 +108,22 @@ TEST(Evaluate, UsesTheParametersGiven) {
   IdentityNet net(8);
   const RowDataset dataset({{0, 1, 0, 0, 0, 0, 0, 0}}, {0}, 8);
   std::vector<float> parameters(static_cast<std::size_t>(net.layout().flat_elements()), 0.0f);
-  EXPECT_EQ(evaluate(net, parameters, {}, dataset, 1).top1, 0);
+  EXPECT_EQ(evaluate(net, parameters, {}, dataset).top1, 0);
   parameters[0] = 2.0f;
-  EXPECT_EQ(evaluate(net, parameters, {}, dataset, 1).top1, 1);
+  EXPECT_EQ(evaluate(net, parameters, {}, dataset).top1, 1);
 }
 
 TEST(Evaluate, HandsTheStateToTheNet) {
   IdentityNet net(8);
   const std::vector<float> parameters(static_cast<std::size_t>(net.layout().flat_elements()), 0.0f);
   const std::vector<float> state = {3, 4};
-  evaluate(net, parameters, state, RowDataset({std::vector<float>(8)}, {0}, 8), 1);
+  evaluate(net, parameters, state, RowDataset({std::vector<float>(8)}, {0}, 8));
   EXPECT_EQ(net.last_state, state);
 }
 
 TEST(Evaluate, EmptySetGivesZeros) {
   IdentityNet net(8);
-  const Evaluation none = evaluate(net, {}, {}, RowDataset({}, {}, 8), 1);
+  const Evaluation none = evaluate(net, {}, {}, RowDataset({}, {}, 8));
   EXPECT_EQ(none.num_examples, 0);
   EXPECT_EQ(none.top1, 0);
   EXPECT_EQ(none.loss, 0);
@@ -132,10 +132,10 @@ TEST(Evaluate, EmptySetGivesZeros) {
 TEST(Evaluate, SetThatDoesNotFitTheNetIsRefused) {
   IdentityNet net(8);
   const std::string message = message_of<InvalidArgument>([&] {
-    evaluate(net, {}, {}, RowDataset({{0, 0, 0}}, {0}, 3), 1);
+    evaluate(net, {}, {}, RowDataset({{0, 0, 0}}, {0}, 3));
   });
   EXPECT_THAT(message, AllOf(HasSubstr("identity"), HasSubstr("1x8x1"), HasSubstr("rows"), HasSubstr("1x3x1")));
-  EXPECT_THROW(evaluate(net, {}, {}, RowDataset({std::vector<float>(8)}, {0}, 9), 1), InvalidArgument);
+  EXPECT_THROW(evaluate(net, {}, {}, RowDataset({std::vector<float>(8)}, {0}, 9)), InvalidArgument);
 }
 
 TEST(Evaluate, TextHasFourDecimals) {
@@ -150,7 +150,7 @@ std::pair<std::int32_t, bool> predict_one(std::vector<float> logits, std::int32_
   const RowDataset dataset({std::move(logits)}, {label}, 8);
   const std::vector<float> parameters(static_cast<std::size_t>(net.layout().flat_elements()), 0.0f);
   std::vector<std::int32_t> predicted(1, 99);
-  const Evaluation evaluation = evaluate(net, parameters, {}, dataset, 1, {}, predicted);
+  const Evaluation evaluation = evaluate(net, parameters, {}, dataset, {.predicted = predicted});
   return {predicted[0], evaluation.top1 == 1};
 }
 
@@ -178,11 +178,11 @@ TEST(Evaluate, PredictionsAreInOrderOfTheSet) {
   IdentityNet net(8);
   const std::vector<float> parameters(static_cast<std::size_t>(net.layout().flat_elements()), 0.0f);
   std::vector<std::int32_t> predicted(515);
-  const Evaluation evaluation = evaluate(net, parameters, {}, dataset, 3, {}, predicted);
+  const Evaluation evaluation = evaluate(net, parameters, {}, dataset, {.num_threads = 3, .predicted = predicted});
   EXPECT_EQ(predicted, expected);
   EXPECT_DOUBLE_EQ(evaluation.top1, static_cast<double>(std::ranges::count(predicted, 1)) / 515);
   predicted.resize(514);
-  EXPECT_THROW(evaluate(net, parameters, {}, dataset, 3, {}, predicted), InvalidArgument);
+  EXPECT_THROW(evaluate(net, parameters, {}, dataset, {.num_threads = 3, .predicted = predicted}), InvalidArgument);
 }
 
 }  // namespace

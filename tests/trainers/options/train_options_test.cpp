@@ -90,7 +90,7 @@ TEST(TrainOptions, WrongValuesAreRefused) {
       {{"--weight_decay", "-0.1"}, {"--weight_decay", "-0.1", "at least 0"}},
       {{"--clip_by_global_norm", "-1"}, {"--clip_by_global_norm", "-1", "at least 0"}},
       {{"--clip_by_global_norm", "inf"}, {"--clip_by_global_norm", "inf"}},
-      {{"--nan_to_zero=1"}, {"--nan_to_zero", "1", "true or false"}},
+      {{"--nan_to_zero=yes"}, {"--nan_to_zero", "yes", "true or false"}},
       {{"--grad_bits", "1", "--floating_grad_epoch", "-1"}, {"--floating_grad_epoch", "-1", "at least 2"}},
       {{"--grad_bits", "1", "--floating_grad_epoch", "1"}, {"--floating_grad_epoch", "1", "--grad_bits 32"}},
       {{"--grad_bits", "1", "--floating_grad_epoch", "2.5"}, {"--floating_grad_epoch", "2.5"}},
