@@ -96,7 +96,7 @@ int main() {
   test.subset = Subset::kTest;
   // Moving averages lag in so short a run: evaluate the raw weights with the first worker's moving statistics.
   const Evaluation evaluation = evaluate(trainer->net(), trainer->parameters(), trainer->state(0),
-                                         *make_dataset("synthetic", test), num_hardware_threads());
+                                         *make_dataset("synthetic", test), {.num_threads = num_hardware_threads()});
   std::printf("after %d steps: %s\n", static_cast<int>(steps), to_string(evaluation).c_str());
   return evaluation.top1 > 0.9 ? 0 : 1;
 }
