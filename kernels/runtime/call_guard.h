@@ -12,7 +12,7 @@ namespace terngrad {
 class CallGuard {
  public:
   explicit CallGuard(std::atomic<bool>& in_use) : in_use_(in_use) {
-    TERNGRAD_REQUIRE(!in_use.exchange(true), "it is in use: by another thread, or it is called by a callback");
+    TERNGRAD_REQUIRE(!in_use.exchange(true), "the object is in use: by another thread, or it is called by a callback");
   }
   ~CallGuard() { in_use_ = false; }
   CallGuard(const CallGuard&) = delete;

@@ -336,7 +336,7 @@ TEST(CExchange, EndsWhereAVisitorFailsAndIsNotUsedByIt) {
   EXPECT_TRUE(fails(tg_exchange_state(exchange.get(), fail_on_second, &calls), TG_CALLBACK, "it returned 5"));
   EXPECT_EQ(calls, 2);
   const auto use = [](void* self, const tg_named_array*) {
-    EXPECT_TRUE(is_refused(tg_exchange_begin(static_cast<tg_exchange*>(self), 0), "it is in use"));
+    EXPECT_TRUE(is_refused(tg_exchange_begin(static_cast<tg_exchange*>(self), 0), "the object is in use"));
     return 0;
   };
   EXPECT_TRUE(is_ok(tg_exchange_state(exchange.get(), use, exchange.get())));

@@ -143,12 +143,12 @@ class ExchangePair {
       : cpu(layout, plan_of(layout, num_workers, options, setup.codec),
             make_worker_group(num_workers, make_self_communicator()), options, Stream(), parse_memory(setup.memory)),
         gpu(layout, num_workers, options, setup),
-        what_(options.codecs.codec + ", " + options_text(options) + ", " + setup.memory + ", " +
-              std::to_string(num_workers) + " workers, rank " + std::to_string(setup.communicator->rank()) + " of " +
-              std::to_string(setup.communicator->size()) + ", parts " + std::to_string(setup.buckets.size()) +
-              (setup.overlaps ? " in a branch" : "")) {}
+        what_(options_text(options) + ", " + setup.memory + ", " + std::to_string(num_workers) + " workers, rank " +
+              std::to_string(setup.communicator->rank()) + " of " + std::to_string(setup.communicator->size()) +
+              ", parts " + std::to_string(setup.buckets.size()) + (setup.overlaps ? " in a branch" : "")) {}
 
-  /// Exchanges a step on both, in one part on the CPU; expects the same mean, report, state and messages.
+  /// Exchanges a step on both, in one part on the CPU. Expects the same bits of the mean, of the state, and of what
+  /// each local worker sent, the same skip flag, and the same words on tensors that are not finite.
   /// @param gradients  [all workers]. @returns the GPU's report
   ExchangeReport step(const std::vector<Tensors>& gradients, std::uint64_t number) {
     gpu.write(gradients);
@@ -216,11 +216,13 @@ class ExchangePair {
       ASSERT_EQ(bits_of(mean.values[t]), bits_of(mean_.values[t])) << "mean of tensor " << segment;
       std::vector<float> sent(mean.values[t].size());
       std::vector<float> sent_on_cpu(sent.size());
-      // Compares bits: rotating back can overflow float32 for the largest scalers, and NaN != NaN.
-      EXPECT_EQ(bits_of(gpu.exchange.decode_local(count - 1, segment, sent)),
-                bits_of(cpu.decode_local(first + count - 1, segment, sent_on_cpu)))
-          << "scaler of tensor " << segment;
-      ASSERT_EQ(bits_of(sent), bits_of(sent_on_cpu)) << "message of tensor " << segment;
+      for (int w = 0; w < count; ++w) {
+        // Compares bits: rotating back can overflow float32 for the largest scalers, and NaN != NaN.
+        EXPECT_EQ(bits_of(gpu.exchange.decode_local(w, segment, sent)),
+                  bits_of(cpu.decode_local(first + w, segment, sent_on_cpu)))
+            << "scaler of tensor " << segment << " of worker " << first + w;
+        ASSERT_EQ(bits_of(sent), bits_of(sent_on_cpu)) << "tensor " << segment << " of worker " << first + w;
+      }
     }
   }
 

@@ -217,7 +217,7 @@ std::unique_ptr<Dataset> open_dataset(const EvalOptions& o, const Checkpoint& ch
   options.num_threads = num_reading_threads(o);
   std::unique_ptr<Dataset> dataset =
       say_when_out_of_memory("opening data set " + name, [&] { return make_dataset(name, options); });
-  if (o.image_size != 0 && o.image_size != dataset->height()) {
+  if (o.image_size != 0 && (o.image_size != dataset->height() || o.image_size != dataset->width())) {
     TERNGRAD_THROW(UsageError, "--image_size ", o.image_size, ": the images of checkpoint '", checkpoint.source(),
                    "' are ", dataset->height(), "x", dataset->width());
   }

@@ -23,6 +23,7 @@ struct Evaluation {
 /// Prediction if a logit is NaN.
 inline constexpr std::int32_t kNoClass = -1;
 
+/// How to evaluate; changes the result by no more than the rounding of a net's sums.
 struct EvaluationOptions {
   int num_threads = 1;                 // that read examples
   std::int64_t batch_size = 256;       // examples that the net is given at once

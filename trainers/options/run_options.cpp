@@ -93,8 +93,9 @@ void declare_run_options(OptionSet& options, TrainOptions& o) {
       .role(OptionRole::kSpeed)
       .needs(gpu(o).what, gpu(o).holds,
              [&o] {
-               return "on a CPU leave it out: --num_nodes " + std::to_string(o.num_gpus) +
-                      " trains with as many workers";
+               const std::string leave = "on a CPU leave it out";
+               if (o.num_nodes > 1) return leave;
+               return leave + ": --num_nodes " + std::to_string(o.num_gpus) + " trains with as many workers";
              })
       .needs(
           "0 or 1 with --strategy async and several processes, whose workers take turns on one GPU; for more GPUs give "

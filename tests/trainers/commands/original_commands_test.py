@@ -18,11 +18,11 @@ SCRIPTS = pathlib.Path(__file__).resolve().parents[3] / "examples/original"
 TRAIN = {
     "mnist": "--optimizer momentum --initial_learning_rate 0.01 --learning_rate_decay_type polynomial --max_steps 10000 --net lenet "
              "--image_size 28 --batch_size 64",
-    # Printed with IGNORED, too.
+    # The README has IGNORED in this command too.
     "cifar10": "--optimizer adam --initial_learning_rate 0.0002 --max_steps 200000 --net cifar10_alexnet --image_size 24 "
                "--batch_size 128",
     "imagenet": "--optimizer momentum --net alexnet --image_size 224 --batch_size 256"}
-IGNORED = ["--num_epochs_per_decay", "256"]  # by the original with adam, whose rate does not decay there
+IGNORED = ["--num_epochs_per_decay", "256"]  # The original ignores it with adam, whose rate does not decay there.
 EVALUATE = {
     "mnist": "--net lenet --image_size 28 --batch_size 100 --restore_avg_var True --eval_interval_secs 300 --subset test",
     "cifar10": "--net cifar10_alexnet --image_size 24 --batch_size 50 --restore_avg_var True --eval_interval_secs 300 --subset test",
