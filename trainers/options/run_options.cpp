@@ -93,9 +93,11 @@ void declare_run_options(OptionSet& options, TrainOptions& o) {
       .role(OptionRole::kSpeed)
       .needs(gpu(o).what, gpu(o).holds,
              [&o] {
-               const std::string leave = "on a CPU leave it out";
-               if (o.num_nodes > 1) return leave;
-               return leave + ": --num_nodes " + std::to_string(o.num_gpus) + " trains with as many workers";
+               std::string remedy = "on a CPU leave it out";
+               if (o.num_nodes == 1) {
+                 remedy += ": --num_nodes " + std::to_string(o.num_gpus) + " trains with as many workers";
+               }
+               return remedy;
              })
       .needs(
           "0 or 1 with --strategy async and several processes, whose workers take turns on one GPU; for more GPUs give "
