@@ -15,6 +15,7 @@
 #include "trainers/command_line/option_set.h"
 #include "trainers/commands/eval_command.h"
 #include "trainers/commands/launched_command.h"
+#include "trainers/launch/cluster_environment.h"
 #include "trainers/launch/command_main.h"
 #include "trainers/launch/gpu_assignment.h"
 #include "trainers/launch/process_group.h"
@@ -157,6 +158,7 @@ int run_train(int argc, char** argv) {
     ParseResult parsed;
     processes.run_collective([&] { parsed = read_options(argc, argv, options, o); });
     if (answer_questions("terngrad_train", options, parsed, processes)) return kExitSuccess;
+    processes.run_collective([&] { check_cluster_environment(processes.rank(), processes.size()); });
     // First, because the collective calls after this depend on the options.
     require_same_on_all_ranks(processes, options.values(), {});
     apply_launch(o, {.rank = processes.rank(),

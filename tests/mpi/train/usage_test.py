@@ -63,6 +63,12 @@ class Usage(LaunchedTraining):
         self.assertRegex(self.refused_apart(self.options(), self.options(), "-x", "DNNL_MAX_CPU_ISA=SSE41"),
                          r"rank 1 on \S+: \(program\) is .*oneDNN .* here and .*oneDNN .* for rank 0")
 
+    def test_a_cluster_of_the_environment_that_disagrees_is_refused(self):
+        cluster = {"PS_HOSTS": "a:2222", "WORKER_HOSTS": "b:2222", "JOB_NAME": "worker", "TASK_INDEX": "0"}
+        exported = [word for name, value in cluster.items() for word in ("-x", f"{name}={value}")]
+        self.assertRegex(self.refused_apart(self.options(), self.options(), *exported),
+                         r"rank 1 on \S+: PS_HOSTS, WORKER_HOSTS: make this process worker 0, rank 0 of a launch")
+
     def test_help_of_one_rank_only_is_refused(self):
         self.assertIn("--help, --version: are for all processes or for none", self.refused_apart(["--help"], small()))
 
