@@ -7,6 +7,7 @@
 #include "datasets/formats/image_example.h"
 #include "datasets/formats/input_file.h"
 #include "datasets/formats/text_lines.h"
+#include "datasets/records/shards.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
@@ -32,8 +33,12 @@ LabelNames parse_label_names(const std::string& file, std::span<const std::uint8
 }
 
 std::optional<LabelNames> read_label_names(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / "labels.txt";
-  if (!path_exists(path)) return std::nullopt;
+  std::filesystem::path path = folder / "labels.txt";
+  if (!path_exists(path)) {
+    const std::optional<std::filesystem::path> linked = linked_folder(folder);
+    if (!linked || !path_exists(*linked / "labels.txt")) return std::nullopt;
+    path = *linked / "labels.txt";
+  }
   return parse_label_names(path.string(), InputFile(path).read_all());
 }
 

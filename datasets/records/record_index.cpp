@@ -7,6 +7,7 @@
 #include "datasets/formats/image_example.h"
 #include "datasets/formats/input_file.h"
 #include "datasets/formats/tfrecord.h"
+#include "datasets/records/shards.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/parallel.h"
 #include "kernels/tensor/crc32c.h"
@@ -57,6 +58,17 @@ class IndexReader {
   std::span<const std::uint8_t> bytes_;
 };
 
+/// The number of all shards that these are a part of, by the first one's name.
+std::size_t num_all_shards(const std::vector<std::filesystem::path>& shards) {
+  return shards.empty() ? 0 : static_cast<std::size_t>(shard_number(shards.front()).num_shards);
+}
+
+std::vector<std::size_t> numbers_of(const std::vector<std::filesystem::path>& shards) {
+  std::vector<std::size_t> numbers;
+  for (const auto& shard : shards) numbers.push_back(static_cast<std::size_t>(shard_number(shard).number));
+  return numbers;
+}
+
 }  // namespace
 
 RecordIndex::RecordIndex(const std::string& name, const std::vector<Shard>& shards) {
@@ -83,6 +95,18 @@ RecordIndex::RecordIndex(const std::string& name, const std::vector<Shard>& shar
 std::size_t RecordIndex::shard_of(std::size_t record) const {
   const auto after = std::ranges::upper_bound(first_records_, record);
   return static_cast<std::size_t>(after - first_records_.begin()) - 1;
+}
+
+RecordIndex RecordIndex::part(const std::vector<std::size_t>& numbers) const {
+  std::vector<Shard> shards;
+  for (const std::size_t number : numbers) {
+    const auto [first, beyond] = records_of(number);
+    const auto begin = records_.begin();
+    shards.push_back(
+        {.num_bytes = shard_bytes_[number],
+         .records = {begin + static_cast<std::ptrdiff_t>(first), begin + static_cast<std::ptrdiff_t>(beyond)}});
+  }
+  return RecordIndex("part", shards);
 }
 
 std::string RecordIndex::to_bytes() const {
@@ -172,6 +196,9 @@ RecordIndex index_shards(const std::vector<std::filesystem::path>& shards, int n
 
 RecordIndex read_index_file(const std::filesystem::path& path, const std::vector<std::filesystem::path>& shards) {
   RecordIndex index = RecordIndex::from_bytes(path.string(), InputFile(path).read_all());
+  if (index.num_shards() != shards.size() && index.num_shards() == num_all_shards(shards)) {
+    index = index.part(numbers_of(shards));
+  }
   if (index.num_shards() != shards.size()) {
     TERNGRAD_THROW(DataError, "'", path.string(), "' is of other files: it has ", index.num_shards(),
                    " shards, there are ", shards.size(), ": make the index anew (terngrad_records index)");

@@ -40,6 +40,8 @@ class RecordIndex {
     return {first_records_[shard], first_records_[shard + 1]};
   }
   std::size_t shard_of(std::size_t record) const;
+  /// The index of some of the shards, in the order of their `numbers`.
+  RecordIndex part(const std::vector<std::size_t>& numbers) const;
 
   /// Serializes to an index file, little-endian: "TGRECIDX", version 1 and the number of shards (4 bytes each); for
   /// each shard its bytes and number of records (8 each); for each record offset (8), length (4) and label (4); and the
@@ -62,7 +64,8 @@ RecordIndex::Shard index_shard(const std::filesystem::path& path);
 /// parse_image_example rejects
 RecordIndex index_shards(const std::vector<std::filesystem::path>& shards, int num_threads);
 
-/// Reads an index file. @throws DataError if it is damaged or the sizes of the shards differ from it
+/// Reads an index file of these shards, or of all shards that they are a part of (shard_number).
+/// @throws DataError if it is damaged or the sizes of the shards differ from it
 RecordIndex read_index_file(const std::filesystem::path& path, const std::vector<std::filesystem::path>& shards);
 
 }  // namespace terngrad

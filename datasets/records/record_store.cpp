@@ -9,7 +9,7 @@ namespace {
 
 RecordIndex open_index(const std::filesystem::path& folder, Subset subset,
                        const std::vector<std::filesystem::path>& shards, int num_threads) {
-  const std::filesystem::path path = index_path(folder, subset);
+  const std::filesystem::path path = index_path_to_read(folder, subset);
   if (path_exists(path)) return read_index_file(path, shards);
   std::uint64_t num_bytes = 0;
   for (const std::filesystem::path& shard : shards) num_bytes += InputFile(shard).num_bytes();
@@ -25,6 +25,13 @@ RecordIndex open_index(const std::filesystem::path& folder, Subset subset,
 
 std::filesystem::path index_path(const std::filesystem::path& folder, Subset subset) {
   return folder / (std::string(subset_name(subset)) + ".index");
+}
+
+std::filesystem::path index_path_to_read(const std::filesystem::path& folder, Subset subset) {
+  const std::filesystem::path own = index_path(folder, subset);
+  if (path_exists(own)) return own;
+  const std::optional<std::filesystem::path> linked = linked_folder(folder);
+  return linked && path_exists(index_path(*linked, subset)) ? index_path(*linked, subset) : own;
 }
 
 RecordStore::RecordStore(const std::filesystem::path& folder, Subset subset, int num_threads)

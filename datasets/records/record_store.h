@@ -21,6 +21,8 @@ inline constexpr std::uint64_t kMaxBytesWithoutIndex = std::uint64_t{1} << 30;
 
 /// The index file beside a subset's shards: train.index or validation.index.
 std::filesystem::path index_path(const std::filesystem::path& folder, Subset subset);
+/// The index file to read: index_path, or for a worker's part without one that of linked_folder, if it has one.
+std::filesystem::path index_path_to_read(const std::filesystem::path& folder, Subset subset);
 
 /// Shards with their index. Records are read on demand and not cached. Shards are opened on first use, at most
 /// kMaxOpenShards at a time. Thread-safe.
@@ -28,7 +30,7 @@ class RecordStore {
  public:
   static constexpr std::size_t kMaxOpenShards = 256;
 
-  /// Finds the subset's shards, and reads the index file index_path or, if there is none, indexes the shards.
+  /// Finds the subset's shards, and reads the index file index_path_to_read or, if there is none, indexes the shards.
   /// @param num_threads  threads that index shards
   /// @throws DataError as find_shards, read_index_file and index_shards, and for a subset without an index file that is
   /// larger than kMaxBytesWithoutIndex

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <optional>
+#include <regex>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -76,12 +77,47 @@ std::vector<ShardFile> list_shards(const std::filesystem::path& folder, const st
   return files;
 }
 
+/// The training shards, or those of the test subset, which has two names.
+std::vector<ShardFile> list_subset(const std::filesystem::path& folder, Subset subset) {
+  std::vector<ShardFile> files = list_shards(folder, subset_name(subset));
+  if (files.empty() && subset == Subset::kTest) files = list_shards(folder, "test");
+  return files;
+}
+
+/// list_subset, or for the test subset of a worker's part that of the folder which it links to.
+std::vector<ShardFile> list_subset_or_linked(const std::filesystem::path& folder, Subset subset) {
+  std::vector<ShardFile> files = list_subset(folder, subset);
+  if (!files.empty() || subset == Subset::kTrain) return files;
+  const std::optional<std::filesystem::path> linked = linked_folder(folder);
+  return linked ? list_subset(*linked, subset) : files;
+}
+
+/// True for a folder that may have some of the shards only.
+bool is_part(const std::filesystem::path& folder, const std::vector<ShardFile>& files) {
+  static const std::regex worker("worker_[0-9]+_of_[0-9]+");
+  return std::regex_match(std::filesystem::absolute(folder / "").lexically_normal().parent_path().filename().string(),
+                          worker) ||
+         std::ranges::all_of(files, [](const ShardFile& file) { return std::filesystem::is_symlink(file.path); });
+}
+
+void check_part(const std::filesystem::path& folder, const std::vector<ShardFile>& files) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (files[i].number < files[i].num_shards && (i == 0 || files[i - 1].number < files[i].number)) continue;
+    TERNGRAD_THROW(DataError, "'", files[i].path.string(), "': expected a number below ", files[i].num_shards,
+                   ", each once in '", folder.string(), "'");
+  }
+}
+
 void check_numbers(const std::filesystem::path& folder, const std::vector<ShardFile>& files) {
   const ShardFile& first = files.front();
   for (const ShardFile& file : files) {
     if (file.naming == first.naming && file.num_shards == first.num_shards) continue;
     TERNGRAD_THROW(DataError, "'", folder.string(), "' has shards of two kinds: '", first.path.filename().string(),
                    "' and '", file.path.filename().string(), "'");
+  }
+  if (is_part(folder, files)) {
+    check_part(folder, files);
+    return;
   }
   for (std::size_t i = 0; i < files.size(); ++i) {
     const auto expected = static_cast<int>(i);
@@ -103,14 +139,13 @@ void check_numbers(const std::filesystem::path& folder, const std::vector<ShardF
 }  // namespace
 
 std::vector<std::filesystem::path> find_shards(const std::filesystem::path& folder, Subset subset) {
-  std::vector<ShardFile> files = list_shards(folder, subset_name(subset));
-  if (files.empty() && subset == Subset::kTest) files = list_shards(folder, "test");
+  std::vector<ShardFile> files = list_subset_or_linked(folder, subset);
   if (files.empty()) {
     TERNGRAD_THROW(DataError, "'", folder.string(), "' has no shards of the ",
                    subset == Subset::kTrain ? "training" : "test", " subset: expected ", shard_name(subset, 0, 8),
                    " and so on, or ", subset_name(subset), "-NAME.tfrecord");
   }
-  check_numbers(folder, files);
+  check_numbers(files.front().path.parent_path(), files);
   std::vector<std::filesystem::path> paths;
   paths.reserve(files.size());
   for (ShardFile& file : files) paths.push_back(std::move(file.path));
@@ -118,8 +153,23 @@ std::vector<std::filesystem::path> find_shards(const std::filesystem::path& fold
 }
 
 bool has_shards(const std::filesystem::path& folder, Subset subset) {
-  return !list_shards(folder, subset_name(subset)).empty() ||
-         (subset == Subset::kTest && !list_shards(folder, "test").empty());
+  return !list_subset_or_linked(folder, subset).empty();
+}
+
+std::optional<std::filesystem::path> linked_folder(const std::filesystem::path& folder) {
+  const std::vector<ShardFile> files = list_subset(folder, Subset::kTrain);
+  if (files.empty() || !std::filesystem::is_symlink(files.front().path)) return std::nullopt;
+  std::error_code error;
+  const std::filesystem::path target = std::filesystem::canonical(files.front().path, error);
+  return error ? std::nullopt : std::optional(target.parent_path());
+}
+
+ShardNumber shard_number(const std::filesystem::path& shard) {
+  const std::string name = shard.filename().string();
+  for (const char* const subset : {"train", "validation", "test"}) {
+    if (const auto file = parse_name(name, subset)) return {file->number, file->num_shards};
+  }
+  return {};
 }
 
 std::string shard_name(Subset subset, int number, int num_shards) {

@@ -175,6 +175,24 @@ class SplitDataset(unittest.TestCase):
         (self.data / "test" / "möwe" / "a\nb.png").touch()
         self.assert_refused(["line break"], self.data, 2, code=1)
 
+    def test_shards_of_records_are_linked(self):
+        records = self.make("records")
+        names = [f"train-{number:05}-of-00005" for number in range(5)]
+        shared = ["labels.txt", "train.index", "validation-00000-of-00001", "validation.index"]
+        for name in [*names, *shared]:
+            (records / name).write_text(name)
+        printed = self.split(records, 2)
+        self.assertIn(f"{records}/worker_0_of_2: 3 training shards\n", printed)
+        for worker, own in enumerate([names[:3], names[3:]]):
+            folder = records / f"worker_{worker}_of_2"
+            self.assertEqual(sorted(path.name for path in folder.iterdir()), sorted(own + shared))
+            for path in folder.iterdir():
+                self.assertEqual(os.readlink(path), f"../{path.name}")
+                self.assertEqual(path.read_text(), path.name)
+        self.split(records, 2, 1, "--lists", "--out", "lists")
+        self.assertEqual((self.folder / "lists/worker_1_of_2.txt").read_text().splitlines(), names[3:] + sorted(shared))
+        self.assert_refused(["has 5 shards for 6 workers"], records, 6, code=1)
+
     def test_training_reads_a_share(self):
         if TRAIN is None:
             self.skipTest("terngrad_train is not built")

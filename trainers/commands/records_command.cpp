@@ -239,8 +239,8 @@ int run_check(int argc, const char* const* argv) {
   int code = kExitSuccess;
   for (const Subset subset : subsets_of(o)) {
     code = std::max(code, report("good", subset,
-                                 check_records(find_shards(o.folder, subset), index_path(o.folder, subset), o.decode,
-                                               num_threads(o.threads))));
+                                 check_records(find_shards(o.folder, subset), index_path_to_read(o.folder, subset),
+                                               o.decode, num_threads(o.threads))));
   }
   return code;
 }

@@ -1,4 +1,5 @@
-// check_cluster_environment: compares the cluster that TensorFlow's or TensorLayer's variables describe with the launch.
+// check_cluster_environment: compares the cluster that TensorFlow's or TensorLayer's variables describe with the
+// launch.
 #pragma once
 
 namespace terngrad {

@@ -152,7 +152,9 @@ RecordCheck copy_good_records(const std::string& from, const std::string& to, Su
   if (error) TERNGRAD_THROW(DataError, "'", to, "' cannot be made: ", error.message());
   if (has_shards(to, subset)) TERNGRAD_THROW(DataError, "'", to, "' holds shards of this subset already");
   const std::vector<fs::path> shards = find_shards(from, subset);
-  const std::optional<RecordIndex> places = index_if_there(index_path(from, subset), shards);
+  const std::optional<RecordIndex> places = index_if_there(index_path_to_read(from, subset), shards);
+  // The copies of a worker's part are a set of their own.
+  const bool is_part = static_cast<int>(shards.size()) != shard_number(shards.front()).num_shards;
   const Folder folder(to);
   RecordCheck all;
   std::mutex mutex;
@@ -160,17 +162,21 @@ RecordCheck copy_good_records(const std::string& from, const std::string& to, Su
   parallel_for(num_threads, static_cast<std::int64_t>(shards.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (auto s = static_cast<std::size_t>(begin); s < static_cast<std::size_t>(end); ++s) {
       RecordCheck result;
-      write_file_atomically(folder, shards[s].filename().string(), [&](const WritePiece& write) {
-        const auto copy = [&](const std::vector<std::uint8_t>& data) {
-          const std::string record = tfrecord({reinterpret_cast<const char*>(data.data()), data.size()});
-          write(std::as_bytes(std::span(record)));
-        };
-        result = check_shard(s, shards[s], places, decode, copy);
-        if (result.num_good == 0) {
-          TERNGRAD_THROW(DataError, "'", shards[s].string(),
-                         "' has no good record, and a shard needs one: ", result.bad[0].problem);
-        }
-      });
+      write_file_atomically(
+          folder,
+          is_part ? shard_name(subset, static_cast<int>(s), static_cast<int>(shards.size()))
+                  : shards[s].filename().string(),
+          [&](const WritePiece& write) {
+            const auto copy = [&](const std::vector<std::uint8_t>& data) {
+              const std::string record = tfrecord({reinterpret_cast<const char*>(data.data()), data.size()});
+              write(std::as_bytes(std::span(record)));
+            };
+            result = check_shard(s, shards[s], places, decode, copy);
+            if (result.num_good == 0) {
+              TERNGRAD_THROW(DataError, "'", shards[s].string(),
+                             "' has no good record, and a shard needs one: ", result.bad[0].problem);
+            }
+          });
       const std::lock_guard lock(mutex);
       all.num_good += result.num_good;
       std::ranges::move(result.bad, std::back_inserter(all.bad));

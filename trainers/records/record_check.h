@@ -32,7 +32,8 @@ struct RecordCheck {
 RecordCheck check_records(const std::vector<std::filesystem::path>& shards, const std::filesystem::path& index,
                           bool decode, int num_threads);
 
-/// Copies the good records of a subset to shards of the same names in another folder, and creates their index.
+/// Copies the good records of a subset to shards of the same names in another folder, and creates their index. Copies
+/// of a worker's part (find_shards) are numbered anew.
 /// @param decode  see check_records
 /// @returns the result of check_records
 /// @throws DataError as check_records, and if `to` contains shards of the subset, a shard has no good record, or a file

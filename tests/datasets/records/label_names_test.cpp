@@ -37,6 +37,11 @@ TEST(LabelNames, MayBeMissing) {
   EXPECT_FALSE(read_label_names(folder.path()).has_value());
   folder.write("labels.txt", {'1', ':', 'x'});
   EXPECT_EQ(read_label_names(folder.path()), (LabelNames{{1, "x"}}));
+  folder.write("train-00000-of-00002", {});
+  std::filesystem::create_directory(folder.path() / "worker_0_of_2");
+  EXPECT_FALSE(read_label_names(folder.path() / "worker_0_of_2").has_value());
+  std::filesystem::create_symlink("../train-00000-of-00002", folder.path() / "worker_0_of_2/train-00000-of-00002");
+  EXPECT_EQ(read_label_names(folder.path() / "worker_0_of_2"), (LabelNames{{1, "x"}})) << "where the links lead";
 }
 
 }  // namespace

@@ -105,7 +105,17 @@ TEST_F(Index, OfOtherFilesIsRefused) {
   folder_.write("train-00001-of-00002", as_bytes(record(7, 6)));
   EXPECT_THAT(data_error([&] { read_index_file(path, shards_); }),
               AllOf(HasSubstr("train.index' is of other files"), HasSubstr("train-00001-of-00002' has ")));
-  EXPECT_THAT(data_error([&] { read_index_file(path, {shards_[0]}); }), HasSubstr("it has 2 shards, there are 1"));
+  EXPECT_THAT(data_error([&] { read_index_file(path, {shards_[1]}); }), HasSubstr("train-00001-of-00002' has "));
+  const auto other = folder_.write("train-00000-of-00003", as_bytes(record(7, 6)));
+  EXPECT_THAT(data_error([&] { read_index_file(path, {other}); }), HasSubstr("it has 2 shards, there are 1"));
+}
+
+TEST_F(Index, OfAllShardsServesAPart) {
+  const RecordIndex all = index_shards(shards_, 1);
+  const auto path = folder_.write("train.index", as_bytes(all.to_bytes()));
+  const RecordIndex part = read_index_file(path, {shards_[1]});
+  EXPECT_EQ(part.records(), index_shards({shards_[1]}, 1).records());
+  EXPECT_EQ(part.shard_bytes(0), all.shard_bytes(1));
 }
 
 TEST_F(Index, ARecordThatIsWrongIsNamed) {

@@ -50,6 +50,20 @@ TEST_F(Store, ReadsRecordsWithAndWithoutAnIndexFile) {
   }
 }
 
+TEST_F(Store, AWorkersLinksUseTheIndexBesideTheirTargets) {
+  const std::filesystem::path index = write_index();
+  const std::filesystem::path part = folder_.path() / "worker_1_of_2";
+  std::filesystem::create_directory(part);
+  std::filesystem::create_symlink("../train-00002-of-00003", part / "train-00002-of-00003");
+  EXPECT_EQ(index_path_to_read(part, Subset::kTrain), std::filesystem::canonical(index));
+  const RecordStore store(part, Subset::kTrain, 1);
+  ASSERT_EQ(store.size(), 1u);
+  EXPECT_EQ(store.read(0).label, 2);
+  std::filesystem::copy_file(index, part / "train.index");
+  EXPECT_EQ(index_path_to_read(part, Subset::kTrain), part / "train.index");
+  EXPECT_EQ(RecordStore(part, Subset::kTrain, 1).size(), 1u);
+}
+
 TEST_F(Store, DamageIsRefusedByPlace) {
   write_index();
   const RecordStore store(folder_.path(), Subset::kTrain, 1);

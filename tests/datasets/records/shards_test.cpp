@@ -72,6 +72,48 @@ TEST_F(Shards, ThoseThatDoNotGoTogetherAreRefused) {
   EXPECT_THAT(data_error([] { find_shards("/no such folder", Subset::kTrain); }), HasSubstr("cannot be listed"));
 }
 
+TEST_F(Shards, APartMayLackSome) {
+  for (const char* name : {"train-00002-of-00004", "train-00003-of-00004"}) folder_.write(name, {1});
+  EXPECT_THAT(refusal(), HasSubstr("lacks shard 0 of 4"));
+  const std::filesystem::path part = folder_.path() / "worker_1_of_2";
+  std::filesystem::create_directory(part);
+  const auto in_part = [&](Subset subset) {
+    std::vector<std::string> found;
+    for (const auto& path : find_shards(part / "", subset)) found.push_back(path.filename().string());
+    return found;
+  };
+  for (const char* name : {"train-00002-of-00004", "train-00003-of-00004"}) {
+    std::filesystem::copy_file(folder_.path() / name, part / name);
+  }
+  EXPECT_THAT(in_part(Subset::kTrain), ElementsAre("train-00002-of-00004", "train-00003-of-00004"));
+  EXPECT_EQ(linked_folder(part), std::nullopt);
+  EXPECT_FALSE(has_shards(part, Subset::kTest));
+  folder_.write("worker_1_of_2/train-00004-of-00004", {1});
+  EXPECT_THAT(data_error([&] { in_part(Subset::kTrain); }),
+              HasSubstr("train-00004-of-00004': expected a number below 4"));
+}
+
+TEST_F(Shards, LinksLeadToAllOfTheTestSet) {
+  touch({"train-00000-of-00002", "train-00001-of-00002", "test-00000-of-00001"});
+  const std::filesystem::path part = folder_.path() / "by hand";
+  std::filesystem::create_directory(part);
+  std::filesystem::create_symlink("../train-00001-of-00002", part / "train-00001-of-00002");
+  EXPECT_EQ(find_shards(part, Subset::kTrain).size(), 1u);
+  EXPECT_EQ(linked_folder(part), std::filesystem::canonical(folder_.path()));
+  ASSERT_TRUE(has_shards(part, Subset::kTest));
+  EXPECT_EQ(find_shards(part, Subset::kTest).front().filename(), "test-00000-of-00001");
+  std::filesystem::remove(folder_.path() / "train-00001-of-00002");
+  EXPECT_EQ(linked_folder(part), std::nullopt) << "a link that leads nowhere";
+}
+
+TEST(ShardNumber, IsThatOfTheName) {
+  for (const char* name : {"a/train-00007-of-01024", "set_test_00007-of-01024.tfrecord"}) {
+    EXPECT_EQ(shard_number(name).number, 7) << name;
+    EXPECT_EQ(shard_number(name).num_shards, 1024) << name;
+  }
+  EXPECT_EQ(shard_number("train-all.tfrecord").num_shards, 1);
+}
+
 TEST(ShardName, HasFiveDigitsOrMore) {
   EXPECT_EQ(shard_name(Subset::kTrain, 7, 1024), "train-00007-of-01024");
   EXPECT_EQ(shard_name(Subset::kTest, 123456, 200000), "validation-123456-of-200000");

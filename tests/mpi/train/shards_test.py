@@ -1,12 +1,15 @@
 import os
+import pathlib
 import random
 import re
 import struct
+import subprocess
 import zlib
 
 from launched_training import ERROR, LaunchedTraining, main, ternary
 
 SIDE = 16
+SPLIT = pathlib.Path(__file__).resolve().parents[3] / "scripts/hosts/split_dataset.sh"
 
 
 def png(draw, channels):
@@ -58,6 +61,25 @@ class Shards(LaunchedTraining):
         # The evaluating process has no shard.
         self.trained(3, "evaluated", *self.options, "--last_rank_evaluates")
         self.assertEqual(self.checkpoint("evaluated"), self.checkpoint("whole"))
+
+    def test_records_are_read_by_links_of_the_script_or_by_hand(self):
+        self.write_shard("images", 60, 1)
+        records = pathlib.Path(self.path("records"))
+        build = [pathlib.Path(self.program).with_name("terngrad_records"), "build", "--input", self.path("images"),
+                 "--out", records, "--train_shards", "4", "--test_shards", "1"]
+        subprocess.run(build, check=True, capture_output=True, timeout=60)
+        subprocess.run([SPLIT, records, "2"], check=True, capture_output=True, timeout=60)
+        options = ternary(max_steps=6, dataset="records", data_shards="true")
+        self.trained(2, "script", *options, "--data_dir", records)
+        # As the original's script links: the training shards alone.
+        for worker in range(2):
+            folder = pathlib.Path(self.path("links", f"worker_{worker}_of_2"))
+            folder.mkdir(parents=True)
+            for number in (2 * worker, 2 * worker + 1):
+                name = f"train-{number:05}-of-00004"
+                (folder / name).symlink_to(records / name)
+        self.trained(2, "hand", *options, "--data_dir", self.path("links"))
+        self.assert_same("script", "hand")
 
     def test_what_a_process_has_decides_the_run(self):
         self.trained(2, "whole", *self.options)

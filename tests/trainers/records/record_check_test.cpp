@@ -75,6 +75,15 @@ TEST_F(Shards, ADamagedFrameEndsAShardWithoutAnIndex) {
   EXPECT_THAT(result.bad[0].problem, HasSubstr("the rest of the shard was not read"));
 }
 
+TEST_F(Shards, CopiesOfAWorkersPartAreNumberedAnew) {
+  const fs::path part = folder_.path() / "worker_1_of_2";
+  fs::create_directory(part);
+  for (int number : {1, 2}) fs::create_symlink(shard(number), part / shard(number).filename());
+  const fs::path copy = folder_.path() / "copy";
+  EXPECT_EQ(copy_good_records(part.string(), copy.string(), Subset::kTrain, false, 1).num_good, 4u);
+  EXPECT_EQ(find_shards(copy, Subset::kTrain).back().filename(), "train-00001-of-00002");
+}
+
 TEST_F(Shards, ImagesAreLookedAt) {
   ImageExample wrong_size = png_example(1, 1), damaged = png_example(2, 2), foreign = png_example(3, 3);
   wrong_size.width = 11;
