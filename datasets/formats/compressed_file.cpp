@@ -1,5 +1,6 @@
 #include "datasets/formats/compressed_file.h"
 
+#include "datasets/formats/file_kind.h"
 #include "datasets/formats/input_file.h"
 #include "kernels/runtime/errors.h"
 
@@ -10,6 +11,7 @@
 #include <array>
 #include <limits>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace terngrad {
@@ -197,13 +199,33 @@ Bytes unpack_xz(std::span<const std::uint8_t> packed, const Limits& limits) {
 /// One compressed format. A new one takes a function and a line here.
 struct CompressedFormat {
   const char* suffix;
+  std::string_view magic;
   Bytes (*unpack)(std::span<const std::uint8_t> packed, const Limits& limits);
 };
-constexpr std::array kCompressedFormats = {CompressedFormat{".gz", unpack_gzip}, CompressedFormat{".xz", unpack_xz}};
+using std::string_view_literals::operator""sv;
+constexpr std::array kCompressedFormats = {CompressedFormat{".gz", "\x1f\x8b"sv, unpack_gzip},
+                                           CompressedFormat{".xz",
+                                                            "\xfd"
+                                                            "7zXZ\0"sv,
+                                                            unpack_xz}};
 
-const CompressedFormat* find_format(const std::filesystem::path& path) {
+/// Number of leading bytes that find_format needs.
+constexpr std::size_t kMagicBytes = 300;
+
+/// The compressed format of a file by its first bytes, or by its suffix, since a damaged file has other bytes; nullptr
+/// for plain content. A suffix does not count for plain arrays, which some browsers store under the name of the packed
+/// file. @throws DataError for a known kind of file that is none of these
+const CompressedFormat* find_format(const std::filesystem::path& path, std::span<const std::uint8_t> content) {
+  const std::string_view bytes(reinterpret_cast<const char*>(content.data()), content.size());
   for (const CompressedFormat& format : kCompressedFormats) {
-    if (path.extension() == format.suffix) return &format;
+    if (bytes.starts_with(format.magic)) return &format;
+  }
+  if (bytes.starts_with("\0\0\x08"sv) || bytes.starts_with("\x93NUMPY")) return nullptr;
+  for (const CompressedFormat& format : kCompressedFormats) {
+    if (path.extension() != format.suffix) continue;
+    const std::string kind = looks_like(content.first(std::min(kMagicBytes, content.size())));
+    if (kind.empty()) return &format;
+    TERNGRAD_THROW(DataError, "'", path.string(), "' is not packed as its name says", kind);
   }
   return nullptr;
 }
@@ -219,7 +241,8 @@ std::vector<std::string> compressed_suffixes() {
 
 std::vector<std::uint8_t> unpack_data(const std::filesystem::path& path, std::vector<std::uint8_t> content,
                                       std::size_t max_bytes) {
-  if (const CompressedFormat* format = find_format(path)) return format->unpack(content, {path.string(), max_bytes});
+  if (const CompressedFormat* format = find_format(path, content))
+    return format->unpack(content, {path.string(), max_bytes});
   if (content.size() > max_bytes) throw_too_large({path.string(), max_bytes});
   return content;
 }
@@ -232,8 +255,12 @@ std::vector<std::uint8_t> read_data_file(const std::filesystem::path& path, std:
 
 std::vector<std::uint8_t> read_beginning_of_data(const std::filesystem::path& path, std::size_t num_bytes) {
   const InputFile file(path);
-  const CompressedFormat* format = find_format(path);
-  if (format == nullptr) return file.read_beginning(num_bytes);
+  std::vector<std::uint8_t> beginning = file.read_beginning(std::max(num_bytes, kMagicBytes));
+  const CompressedFormat* format = find_format(path, beginning);
+  if (format == nullptr) {
+    beginning.resize(std::min(num_bytes, beginning.size()));
+    return beginning;
+  }
   // May need all packed bytes, which are fewer than the content.
   return format->unpack(file.read_all(), {.file = path.string(), .max_bytes = num_bytes, .only_beginning = true});
 }
@@ -242,9 +269,10 @@ std::vector<std::uint8_t> read_sized_data_file(const std::filesystem::path& path
                                                const ContentBytes& content_bytes, std::size_t max_bytes) {
   const std::string name = path.string();
   const InputFile file(path);
-  const CompressedFormat* format = find_format(path);
+  const std::vector<std::uint8_t> beginning = file.read_beginning(std::max(header_bytes, kMagicBytes));
+  const CompressedFormat* format = find_format(path, beginning);
   if (format == nullptr) {
-    const std::uint64_t told = content_bytes(name, file.read_beginning(header_bytes));
+    const std::uint64_t told = content_bytes(name, beginning);
     if (file.num_bytes() > told) {
       TERNGRAD_THROW(DataError, "'", name, "' has trailing bytes: its header says ", told, " bytes, found ",
                      file.num_bytes());
@@ -261,13 +289,17 @@ std::vector<std::uint8_t> read_sized_data_file(const std::filesystem::path& path
       packed, {.file = name, .max_bytes = is_told ? static_cast<std::size_t>(told) : max_bytes, .is_told = is_told});
 }
 
-std::filesystem::path find_data_file(const std::filesystem::path& folder, const std::string& name) {
-  std::vector<std::string> names = {name};
-  for (const std::string& suffix : compressed_suffixes()) names.push_back(name + suffix);
+std::filesystem::path find_data_file(const std::filesystem::path& folder, const std::string& name,
+                                     const std::string& other_name) {
   std::string looked_for;
-  for (const std::string& candidate : names) {
-    if (path_exists(folder / candidate)) return folder / candidate;
-    looked_for += (looked_for.empty() ? "" : " or ") + candidate;
+  for (const std::string& plain : {name, other_name}) {
+    if (plain.empty()) continue;
+    std::vector<std::string> candidates = {plain};
+    for (const std::string& suffix : compressed_suffixes()) candidates.push_back(plain + suffix);
+    for (const std::string& candidate : candidates) {
+      if (path_exists(folder / candidate) && !is_folder(folder / candidate)) return folder / candidate;
+      looked_for += (looked_for.empty() ? "" : " or ") + candidate;
+    }
   }
   if (!is_folder(folder)) TERNGRAD_THROW(MissingFileError, "there is no folder '", folder.string(), "'");
   TERNGRAD_THROW(MissingFileError, "no ", looked_for, " in folder '", folder.string(), "'");

@@ -20,14 +20,14 @@ inline constexpr std::size_t kMaxDataFileBytes = std::size_t{1} << 31;
 /// Suffixes of the compressed formats that read_data_file unpacks: ".gz", ".xz".
 std::vector<std::string> compressed_suffixes();
 
-/// The content of a file, unpacked if its name ends in one of compressed_suffixes() and as it is otherwise.
+/// The content of a file, unpacked if it begins as gzip or xz data do, whatever its name, or if its name ends in one of
+/// compressed_suffixes() and it is no plain IDX or npy array; as it is otherwise.
 /// @throws DataError, naming the file and the problem, if it is missing, not a regular file or unreadable, has more
-/// than max_bytes once unpacked, or is not a complete and intact stream of its suffix's format (.gz: one or more gzip
-/// members; .xz: one or more xz streams with checksums that need at most 256 MiB to unpack), checksums included,
-/// without trailing bytes
+/// than max_bytes once unpacked, or is not a complete and intact stream of its format (gzip: one or more members; xz:
+/// one or more streams with checksums that need at most 256 MiB to unpack), checksums included, without trailing bytes
 std::vector<std::uint8_t> read_data_file(const std::filesystem::path& path, std::size_t max_bytes = kMaxDataFileBytes);
 
-/// Unpacks `content`, the bytes of a file, by the suffix of `path`.
+/// Unpacks `content`, the bytes of the file `path`, as read_data_file does.
 /// @throws DataError as read_data_file
 std::vector<std::uint8_t> unpack_data(const std::filesystem::path& path, std::vector<std::uint8_t> content,
                                       std::size_t max_bytes = kMaxDataFileBytes);
@@ -41,7 +41,8 @@ std::vector<std::uint8_t> read_beginning_of_data(const std::filesystem::path& pa
 using ContentBytes = std::function<std::uint64_t(const std::string& file, std::span<const std::uint8_t> beginning)>;
 
 /// read_data_file for content whose header contains its length: unpacking stops there.
-/// @param header_bytes   number of leading bytes that content_bytes needs; it gets fewer for shorter content
+/// @param header_bytes   number of leading bytes that content_bytes needs; it gets as many or more, and fewer for
+///                       shorter content
 /// @throws DataError as read_data_file and content_bytes, and for content longer than its header says. The caller must
 /// check for shorter content
 std::vector<std::uint8_t> read_sized_data_file(const std::filesystem::path& path, std::size_t header_bytes,
@@ -54,9 +55,11 @@ class MissingFileError : public DataError {
   using DataError::DataError;
 };
 
-/// The path of `name` in `folder`, or of `name` with one of compressed_suffixes(), whichever exists first.
+/// The path of the file `name` in `folder`, plain or with one of compressed_suffixes(), whichever exists first; else
+/// that of `other_name`, another name of the same file, if it has one.
 /// @throws MissingFileError if none or the folder does not exist, naming the folder and the expected names; DataError
 /// as path_exists (datasets/formats/input_file.h)
-std::filesystem::path find_data_file(const std::filesystem::path& folder, const std::string& name);
+std::filesystem::path find_data_file(const std::filesystem::path& folder, const std::string& name,
+                                     const std::string& other_name = "");
 
 }  // namespace terngrad

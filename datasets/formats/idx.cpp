@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "datasets/formats/file_kind.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
@@ -26,7 +27,8 @@ class IdxReader {
 
   void expect_magic(std::uint32_t magic) {
     const std::uint32_t found = read_field("magic");
-    if (found != magic) TERNGRAD_THROW(DataError, "'", file_, "': field magic: expected ", magic, ", found ", found);
+    if (found == magic) return;
+    TERNGRAD_THROW(DataError, "'", file_, "': field magic: expected ", magic, ", found ", found, looks_like(bytes_));
   }
 
   std::uint32_t read_count() {

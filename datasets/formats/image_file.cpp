@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "datasets/formats/file_kind.h"
 #include "datasets/formats/input_file.h"
 #include "datasets/formats/jpeg_image.h"
 #include "datasets/formats/png_image.h"
@@ -53,7 +54,7 @@ const ImageFormat& find_format(const std::string& file, std::span<const std::uin
     }
   }
   TERNGRAD_THROW(DataError, "'", file, "': expected a JPEG or PNG image, found ",
-                 bytes.empty() ? "an empty file" : "neither");
+                 bytes.empty() ? "an empty file" : "neither", looks_like(bytes));
 }
 
 std::vector<std::uint8_t> read_whole(const InputFile& file) {

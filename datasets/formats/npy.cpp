@@ -3,6 +3,7 @@
 #include <set>
 #include <string_view>
 
+#include "datasets/formats/file_kind.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
@@ -185,8 +186,10 @@ namespace {
 
 /// Parses the header. @param rest  out: the bytes after it
 NpyArray take_header(const std::string& file, std::span<const std::uint8_t>& rest) {
+  const std::span<const std::uint8_t> all = rest;
   if (as_text(take_bytes(file, rest, kMagic.size(), "magic")) != kMagic) {
-    TERNGRAD_THROW(DataError, "[npy] '", file, "' is not a .npy file: it does not begin with \\x93NUMPY");
+    TERNGRAD_THROW(DataError, "[npy] '", file, "' is not a .npy file: it does not begin with \\x93NUMPY",
+                   looks_like(all));
   }
   const std::span<const std::uint8_t> version = take_bytes(file, rest, 2, "version");
   if (version[0] < 1 || version[0] > 3 || version[1] != 0) {

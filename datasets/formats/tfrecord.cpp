@@ -30,14 +30,6 @@ std::uint32_t masked(std::span<const std::uint8_t> data) {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
-/// Name of the compression format of a file with this beginning; empty if unknown.
-std::string compression_of(std::span<const std::uint8_t> beginning) {
-  if (beginning[0] == 0x1f && beginning[1] == 0x8b) return "GZIP";
-  // The first two bytes of a zlib stream with a window of 32 KiB: a multiple of 31.
-  if (beginning[0] == 0x78 && (beginning[0] * 256 + beginning[1]) % 31 == 0) return "ZLIB";
-  return "";
-}
-
 }  // namespace
 
 std::uint32_t masked_crc32c(std::string_view data) {
@@ -77,12 +69,9 @@ std::uint64_t TfRecordReader::length_at(std::uint64_t offset, const std::string&
   read_(offset, header);
   const std::span<const std::uint8_t> length_bytes = std::span(header).first(kRecordLengthBytes);
   if (little_endian(std::span(header).subspan(kRecordLengthBytes)) != masked(length_bytes)) {
-    const std::string compression = offset == 0 ? compression_of(header) : "";
-    if (!compression.empty()) {
-      refuse(offset, which,
-             "the file is compressed (" + compression + "); accepted: records as they are, so unpack it");
-    }
-    refuse(offset, which, "the checksum of its length is wrong");
+    std::vector<std::uint8_t> beginning(static_cast<std::size_t>(std::min<std::uint64_t>(num_bytes_, 300)));
+    if (offset == 0) read_(0, beginning);
+    refuse(offset, which, "the checksum of its length is wrong" + (offset == 0 ? looks_like(beginning) : ""));
   }
   const std::uint64_t length = little_endian(length_bytes);
   if (length > kMaxTfRecordBytes) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "datasets/formats/compressed_file.h"
+#include "datasets/formats/file_kind.h"
 #include "datasets/formats/input_file.h"
 #include "datasets/records/record_store.h"
 #include "datasets/records/shards.h"
@@ -20,6 +21,7 @@ namespace terngrad {
 namespace {
 
 constexpr std::size_t kFileBytes = kCifar10FileRecords * kCifar10RecordBytes;
+constexpr std::size_t kCifar100RecordBytes = kCifar10RecordBytes + 1;  // two labels
 constexpr const char* kSubfolder = "cifar-10-batches-bin";
 
 /// Base class with the files and their records; derived classes preprocess.
@@ -108,6 +110,9 @@ std::string advice(const std::filesystem::path& folder) {
     return "'" + std::string(name) + "' there is of the version for Python, but the binary version is read, " +
            "which scripts/download_data.sh cifar10 fetches";
   }
+  for (const char* name : {"cifar-100-binary.tar.gz", "cifar-100-binary", "fine_label_names.txt"}) {
+    if (holds(name)) return "'" + std::string(name) + "' there is of CIFAR-100, another data set";
+  }
   return "scripts/download_data.sh cifar10 fetches them";
 }
 
@@ -136,8 +141,8 @@ Files read_files(const std::string& data_dir, Subset subset, int num_threads) {
   Files files(paths.size());
   parallel_for(num_threads, static_cast<std::int64_t>(paths.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      // The limit is above a file's size, so that the check for trailing bytes reports the expected size.
-      files[i] = read_data_file(paths[i], 2 * kFileBytes);
+      // The limit is above a file's size, and CIFAR-100's, so that the check for trailing bytes can say what is wrong.
+      files[i] = read_data_file(paths[i], 6 * kFileBytes);
       check_cifar10_records(paths[i].string(), files[i], kCifar10FileRecords);
       files[i].shrink_to_fit();
     }
@@ -173,7 +178,9 @@ void check_cifar10_records(const std::string& file, std::span<const std::uint8_t
   if (bytes.size() != expected) {
     TERNGRAD_THROW(DataError, "[cifar10] '", file,
                    bytes.size() < expected ? "' is truncated: " : "' has trailing bytes: ", "expected ", num_records,
-                   " records of ", kCifar10RecordBytes, " bytes, which are ", expected, " bytes, found ", bytes.size());
+                   " records of ", kCifar10RecordBytes, " bytes, which are ", expected, " bytes, found ", bytes.size(),
+                   bytes.size() % kCifar100RecordBytes == 0 ? "; CIFAR-100 has such files, of 3074 bytes a record" : "",
+                   looks_like(bytes));
   }
   for (std::int64_t i = 0; i < num_records; ++i) {
     const int label = bytes[static_cast<std::size_t>(i) * kCifar10RecordBytes];

@@ -22,9 +22,10 @@ namespace {
 constexpr int kMnistImageSize = 28;
 constexpr int kMnistClasses = 10;
 
-std::filesystem::path find_mnist_file(const std::string& data_dir, const std::string& name) {
+/// @param name, kind  "train-images" and "idx3-ubyte", between which some copies have a dot
+std::filesystem::path find_mnist_file(const std::string& data_dir, const std::string& name, const std::string& kind) {
   try {
-    return find_data_file(data_dir, name);
+    return find_data_file(data_dir, name + "-" + kind, name + "." + kind);
   } catch (const MissingFileError& error) {
     TERNGRAD_THROW(DataError, "[mnist] ", error.what(), "; scripts/download_data.sh mnist fetches them");
   }
@@ -49,8 +50,8 @@ GreyPixels read_mnist_records(const std::string& data_dir, Subset subset, int nu
 
 GreyPixels read_mnist(const std::string& data_dir, Subset subset) {
   const std::string prefix = subset == Subset::kTrain ? "train" : "t10k";
-  const std::filesystem::path images_path = find_mnist_file(data_dir, prefix + "-images-idx3-ubyte");
-  const std::filesystem::path labels_path = find_mnist_file(data_dir, prefix + "-labels-idx1-ubyte");
+  const std::filesystem::path images_path = find_mnist_file(data_dir, prefix + "-images", "idx3-ubyte");
+  const std::filesystem::path labels_path = find_mnist_file(data_dir, prefix + "-labels", "idx1-ubyte");
   IdxImages images =
       parse_idx_images(images_path.string(), read_sized_data_file(images_path, kIdxHeaderBytes, idx_images_bytes));
   std::vector<std::uint8_t> labels = parse_idx_labels(

@@ -106,6 +106,18 @@ TEST_F(CompressedFile, NotGzipAndTrailingBytesAreRefused) {
                         " of " + std::to_string(packed.size())));
 }
 
+TEST_F(CompressedFile, ContentIsRecognizedUnderAnyName) {
+  EXPECT_EQ(read_data_file(folder_.write("a", gzip(content_))), content_);
+  EXPECT_EQ(read_data_file(folder_.write("a.gz", xz(content_))), content_);
+  EXPECT_EQ(read_beginning_of_data(folder_.write("a", xz(content_)), 3),
+            (Bytes{content_.begin(), content_.begin() + 3}));
+  const Bytes idx = {0, 0, 8, 1, 0, 0, 0, 1, 7};
+  EXPECT_EQ(read_data_file(folder_.write("labels.gz", idx)), idx) << "as a browser stores what it has unpacked";
+  const std::string page = "<!DOCTYPE html><title>Moved</title>";
+  EXPECT_THAT(refusal("page.gz", {page.begin(), page.end()}),
+              HasSubstr("page.gz' is not packed as its name says; it looks like an HTML page"));
+}
+
 TEST_F(CompressedFile, EveryTruncationOfXzIsRefused) {
   const Bytes packed = xz(counting_bytes(300));
   for (std::size_t length = 0; length < packed.size(); ++length) {
@@ -249,6 +261,8 @@ TEST_F(CompressedFile, FindsThePlainFileFirst) {
   EXPECT_EQ(find_data_file(folder_.path(), "set").filename(), "set");
   EXPECT_THAT(data_error([&] { find_data_file(folder_.path(), "other"); }),
               AllOf(HasSubstr("other or other.gz or other.xz"), HasSubstr(folder_.path().string())));
+  std::filesystem::create_directory(folder_.path() / "first");
+  EXPECT_EQ(find_data_file(folder_.path(), "first", "set").filename(), "set") << "a folder is no file";
 }
 
 }  // namespace

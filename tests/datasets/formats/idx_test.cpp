@@ -68,7 +68,8 @@ TEST(Idx, HeadersSayHowLongFilesAre) {
 
 TEST(Idx, WrongMagicIsRefused) {
   EXPECT_THAT(images_refusal(kLabels), HasSubstr("field magic: expected 2051, found 2049"));
-  EXPECT_THAT(labels_refusal(kImages), HasSubstr("field magic: expected 2049, found 2051"));
+  EXPECT_THAT(labels_refusal(kImages), HasSubstr("expected 2049, found 2051; it looks like images in IDX format"));
+  EXPECT_THAT(labels_refusal({0, 0, 12, 2, 0, 0, 0, 1}), HasSubstr("it looks like the labels of QMNIST"));
 }
 
 TEST(Idx, TrailingBytesAreRefused) {

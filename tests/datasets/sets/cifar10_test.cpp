@@ -161,6 +161,9 @@ TEST_F(Cifar10, OtherDownloadsAreRecognized) {
   std::filesystem::remove(folder_.path() / "cifar-10-python.tar.gz");
   folder_.write("test_batch", {1});
   EXPECT_THAT(refusal(), HasSubstr("'test_batch' there is of the version for Python"));
+  std::filesystem::remove(folder_.path() / "test_batch");
+  folder_.write("fine_label_names.txt", {});
+  EXPECT_THAT(refusal(), HasSubstr("'fine_label_names.txt' there is of CIFAR-100"));
   folder_.write("cifar-10-binary.tar.gz", {1});
   EXPECT_THAT(refusal(), HasSubstr("tar -xzf '" + (folder_.path() / "cifar-10-binary.tar.gz").string() + "' -C '" +
                                    folder_.path().string() + "'"));
@@ -182,6 +185,10 @@ TEST_F(Cifar10, DamagedFilesAreRefused) {
   bytes.resize(bytes.size() + 2);
   folder_.write("test_batch.bin", bytes);
   EXPECT_THAT(refusal(), AllOf(HasSubstr("trailing bytes"), HasSubstr("found 30730001")));
+  folder_.write("test_batch.bin", Bytes(10'000 * 3074, 1));
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("found 30740000"), HasSubstr("; CIFAR-100 has such files")));
+  folder_.write("test_batch.bin", {0x80, 4, 0x95, 1});
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("is truncated"), HasSubstr("; it looks like a pickle of Python")));
 }
 
 TEST(Cifar10Records, LabelsAreChecked) {

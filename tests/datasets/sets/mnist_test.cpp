@@ -77,6 +77,13 @@ TEST_F(Mnist, MissingFilesAreNamed) {
   EXPECT_THROW(make_mnist({}), InvalidArgument);
 }
 
+TEST_F(Mnist, NamesMayHaveADot) {
+  folder_.write("t10k-images.idx3-ubyte", images_);
+  std::filesystem::create_directory(folder_.path() / "t10k-images-idx3-ubyte");  // as an archive of both has it
+  folder_.write("t10k-labels.idx1-ubyte", labels_);
+  EXPECT_EQ(open()->num_examples(), 3);
+}
+
 TEST_F(Mnist, DifferentCountsAreRefused) {
   folder_.write("t10k-images-idx3-ubyte", images_);
   labels_[7] = 2;
