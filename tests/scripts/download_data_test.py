@@ -2,6 +2,7 @@
 
 Arguments: the test classes to run. Exits with 77 (skipped) if a required program is missing."""
 
+import base64
 import gzip
 import hashlib
 import http.server
@@ -33,6 +34,7 @@ class Server:
         self.cut = None
         self.ranges = True
         self.log = []  # (file, first byte requested)
+        self.users = {}  # file: the user's name and key in the last request for it
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -48,6 +50,8 @@ class Server:
 
     def answer(self, request):
         name = request.path.lstrip("/")
+        kind, _, key = request.headers.get("Authorization", "").partition(" ")
+        self.users[name] = base64.b64decode(key).decode() if kind == "Basic" else None
         if name not in self.files:
             request.send_error(404)
             return
@@ -89,11 +93,12 @@ class Download(unittest.TestCase):
         self.checksums = self.folder / "checksums"
         self.checksums.write_text("".join(f"{md5(content)}  {name}\n" for name, content in files.items()))
 
-    def run_script(self, *arguments, published=False):
+    def run_script(self, *arguments, published=False, **variables):
         command = [str(SCRIPT), *arguments]
         if not published:
             command += ["--checksums", str(self.checksums)]
         environment = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
+        environment |= variables
         return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
 
     def fetch_mnist(self, **options):
@@ -254,10 +259,55 @@ class DownloadData(Download):
         self.assertIn("does not hold the six files", result.stderr)
         self.assertFalse((self.data / "cifar-10-batches-bin").exists())
 
+    def test_flowers_are_divided_evenly_once(self):
+        classes = {"daisy": 101, "tulips": 250}
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+            for name in ["LICENSE.txt", *(f"{c}/{i:03}.jpg" for c, count in classes.items() for i in range(count))]:
+                entry = tarfile.TarInfo(f"flower_photos/{name}")
+                entry.size = len(name)
+                archive.addfile(entry, io.BytesIO(name.encode()))
+        self.server.files = {"flower_photos.tgz": packed.getvalue()}
+        self.checksums.write_text(f"{hashlib.sha256(packed.getvalue()).hexdigest()}  flower_photos.tgz\n")
+        fetch = ["flowers", "--data_dir", str(self.data), "--mirror", self.server.url]
+        result = self.run_script(*fetch)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(sorted(path.name for path in self.data.iterdir()), ["LICENSE.txt", "test", "train"])
+        for name, count in classes.items():
+            sets = {subset: sorted(path.name for path in (self.data / subset / name).iterdir())
+                    for subset in ("train", "test")}
+            self.assertEqual(len(sets["test"]), 100)
+            self.assertEqual(sorted(sets["train"] + sets["test"]), [f"{i:03}.jpg" for i in range(count)])
+        self.assertEqual(sets["test"][:4], ["000.jpg", "002.jpg", "005.jpg", "007.jpg"])
+        self.assertEqual(self.run_script(*fetch).returncode, 0)
+        self.assertEqual(len(self.server.log), 1)
+        shutil.rmtree(self.data / "test")
+        self.assertIn("has one of train and test already", self.run_script(*fetch).stderr)
+
+    def test_imagenet_needs_a_user_or_the_archives(self):
+        archives = ["ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar"]
+        lists = ["imagenet_lsvrc_2015_synsets.txt", "imagenet_2012_validation_synset_labels.txt"]
+        self.server.files = {name: name.encode() * 1000 for name in archives + lists}
+        self.write_checksums(self.server.files)
+        to_data = ["imagenet", "--data_dir", str(self.data)]
+        result = self.run_script(*to_data)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("ILSVRC2012_img_train.tar is given to users of image-net.org", result.stderr)
+        self.server.cut = 20_000  # the key goes with every attempt
+        result = self.run_script(*to_data, "--mirror", self.server.url, IMAGENET_USERNAME='a "user"',
+                                 IMAGENET_ACCESS_KEY="1\\2")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.server.users, {name: 'a "user":1\\2' if name in archives else None
+                                             for name in archives + lists})
+        (self.data / archives[0]).write_bytes(b"another archive")
+        result = self.run_script(*to_data, "--mirror", "http://127.0.0.1:1")
+        self.assertEqual(result.returncode, 1)
+        self.assertTrue((self.data / (archives[0] + ".other")).exists())
+
     def test_wrong_arguments_are_refused(self):
         for arguments, words in [
                 ([], "which data set"),
-                (["imagenet"], "unknown argument 'imagenet'"),
+                (["cifar100"], "unknown argument 'cifar100'"),
                 (["mnist", "cifar10"], "one data set at a time"),
                 (["mnist", "--data_dir"], "--data_dir: a value is missing"),
                 (["mnist", "--checksums", "/no such file"], "there is no such file"),

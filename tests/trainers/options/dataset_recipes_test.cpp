@@ -46,6 +46,14 @@ TEST(DatasetRecipes, NetsOfADataSetMayHaveARecipeOfTheirOwn) {
   EXPECT_EQ(accept({"--dataset", "imagenet", "--data_dir", "d", "--net", "googlenet"}).weight_decay, 0.00004);
   EXPECT_EQ(accept({"--dataset", "imagenet", "--data_dir", "d", "--net", "resnet_50"}).max_steps, 450000);
   EXPECT_EQ(accept({"--dataset", "mnist", "--data_dir", "d", "--net", "resnet_20"}).image_size, 28);
+  EXPECT_EQ(accept({"--dataset", "imagenet", "--data_dir", "d", "--net", "googlenet"}).dropout_keep_prob, 0.8);
+  const TrainOptions inception = accept({"--dataset", "imagenet", "--data_dir", "d", "--net", "inception_v3"});
+  EXPECT_EQ(inception.optimizer, "rmsprop");
+  EXPECT_EQ(inception.initial_learning_rate, 0.1);
+  EXPECT_EQ(inception.num_epochs_per_decay, 30);
+  EXPECT_EQ(inception.learning_rate_decay_factor, 0.16);
+  EXPECT_EQ(inception.image_size, 299);
+  EXPECT_EQ(accept({"--dataset", "flowers", "--data_dir", "d"}).net, "inception_v3");
   // Explicit values win.
   EXPECT_EQ(
       accept({"--dataset", "cifar10", "--data_dir", "d", "--net", "resnet_20", "--learning_rate_decay_type", "fixed"})
