@@ -38,6 +38,13 @@ const Registration registration(__FILE__, [](Rows& rows) {
         update_adam(a.slots[0].span(), a.slots[1].span(), a.slots[2].span(), a.gradient.span(), 0.1f, {}, stream);
       });
   add(
+      rows, "update_nadam", 7, 3,
+      [](float g) { return -(0.1f * ((1.0f - 0.9f) * g) + 0.1f * g) / (std::sqrt((1.0f - 0.999f) * (g * g)) + 1e-7f); },
+      [](Arrays& a, Stream& stream) {
+        update_nadam(a.slots[0].span(), a.slots[1].span(), a.slots[2].span(), a.gradient.span(), {0.1f, 0.1f, 1e-7f},
+                     {}, stream);
+      });
+  add(
       rows, "update_rmsprop", 7, 3, [](float g) { return -(0.1f * g / std::sqrt((1.0f - 0.9f) * (g * g) + 1.0f)); },
       [](Arrays& a, Stream& stream) {
         update_rmsprop(a.slots[0].span(), a.slots[1].span(), a.slots[2].span(), a.gradient.span(), 0.1f, {}, stream);

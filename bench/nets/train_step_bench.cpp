@@ -64,7 +64,7 @@ class Burst {
  public:
   explicit Burst(const TrainStepSubject& subject)
       : inputs_(static_cast<std::size_t>(std::min(64, cuda_measurement().max_runs)),
-                cuda::StepInput{.rate = 1e-4f, .ema_decay = 0.9999f}),
+                cuda::StepInput{.rates = {1e-4f}, .ema_decay = 0.9999f}),
         replica_(make_train_step(subject, static_cast<int>(inputs_.size()))) {}
   /// @returns true if every step was applied and had a loss that is a number
   bool run() {

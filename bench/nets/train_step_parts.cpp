@@ -92,7 +92,7 @@ void TrainStepParts::submit_decode() {
 
 void TrainStepParts::submit_update() {
   // A rate of 0 takes as long as any other.
-  optimizer_->update(parameters_.span(), mean_.span(), 0, stream_, {.skip = skip_.data()});
+  optimizer_->update(parameters_.span(), mean_.span(), {}, stream_, {.skip = skip_.data()});
   update_ema(average_.span(), parameters_.span(), 0.9999f, stream_, {.skip = skip_.data()});
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/optimizer/optimizer.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "kernels/optimizer/cpu/optimizer.h"
@@ -68,6 +69,24 @@ void update_adam(std::span<float> weights, std::span<float> first_moment, std::s
   split(weights.size(), stream, [&](std::int64_t first, std::int64_t count) {
     cpu::update_adam(weights.data() + first, first_moment.data() + first, second_moment.data() + first,
                      gradient.data() + first, count, *rate, constants);
+  });
+}
+
+void update_nadam(std::span<float> weights, std::span<float> first_moment, std::span<float> second_moment,
+                  std::span<const float> gradient, const UpdateRates& rates, const AdamConstants& constants,
+                  Stream& stream, const StepScalars& scalars) {
+  require_same("update_nadam", weights.size(), gradient.size());
+  require_same("update_nadam", weights.size(), first_moment.size());
+  require_same("update_nadam", weights.size(), second_moment.size());
+  if (stream.device().is_cuda()) {
+    return cuda::update_nadam(weights, first_moment, second_moment, gradient, rates, constants, stream, scalars);
+  }
+  if (!rate_of(0, scalars)) return;
+  UpdateRates used = rates;
+  if (scalars.rate != nullptr) std::copy_n(scalars.rate, used.size(), used.begin());
+  split(weights.size(), stream, [&](std::int64_t first, std::int64_t count) {
+    cpu::update_nadam(weights.data() + first, first_moment.data() + first, second_moment.data() + first,
+                      gradient.data() + first, count, used, constants);
   });
 }
 

@@ -1,6 +1,7 @@
 // Fused optimizer updates over flat buffers. Asynchronous on a GPU's stream, where all pointers are device memory.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 
@@ -12,7 +13,7 @@ namespace terngrad {
 /// capture; these scalars let them follow a schedule or skip a step.
 struct StepScalars {
   /// Null, or [1] replacing the scalar argument: the learning rate, Adam's step size, or the decay of update_ema and
-  /// add_weight_decay.
+  /// add_weight_decay; of update_nadam [3], its rates.
   const float* rate = nullptr;
   /// Null, or [1]: nonzero makes the update write nothing.
   const std::uint32_t* skip = nullptr;
@@ -48,6 +49,18 @@ struct AdamConstants {
 void update_adam(std::span<float> weights, std::span<float> first_moment, std::span<float> second_moment,
                  std::span<const float> gradient, float step_size, const AdamConstants& constants, Stream& stream,
                  const StepScalars& scalars = {});
+
+/// Scalars of an update: [0] its rate; of update_nadam [0] the rate of the first moment, [1] that of the gradient, [2]
+/// epsilon.
+using UpdateRates = std::array<float, 3>;
+
+/// Nadam (Dozat, "Incorporating Nesterov Momentum into Adam", ICLR 2016 workshop): Adam's moments m and v, and
+///   w = fl(w - fl(fl(fl(rates[0] * m) + fl(rates[1] * G)) / fl(fl(sqrt(v)) + rates[2])))
+/// trainers/optim/nadam.h has the rates. Squares that overflow are as in update_adam.
+/// @param constants  beta1 and beta2; epsilon is in the rates
+void update_nadam(std::span<float> weights, std::span<float> first_moment, std::span<float> second_moment,
+                  std::span<const float> gradient, const UpdateRates& rates, const AdamConstants& constants,
+                  Stream& stream, const StepScalars& scalars = {});
 
 /// Constants of RMSProp; the defaults are those of the original TernGrad code.
 struct RmspropConstants {

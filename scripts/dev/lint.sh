@@ -77,6 +77,7 @@ is_exempt_from_tests() {
     trainers/run/run_start.cpp) return 0 ;;      # tested as trainers/commands/train_resume
     trainers/run/train_run.cpp | trainers/run/train_rank.cpp | trainers/run/run_reports.cpp) return 0 ;; # tested as the command
     trainers/optim/*worker_gradients.c*) return 0 ;; # what trainers/optim/gradient_transform is made of, tested there
+    trainers/optim/moments.cpp) return 0 ;;           # the base of trainers/optim/adam and nadam, tested there
     trainers/loop/trainer.cpp) return 0 ;;            # the base of trainers/host_trainer and device_trainer, tested there
     compress/codec/*coder.cpp | compress/codecs/*coder.cpp) return 0 ;;     # the work of codecs, tested as these and in exchanges, on either device
     compress/codec/block_codec.cpp) return 0 ;; # the base of codecs, tested as these

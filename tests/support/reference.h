@@ -430,6 +430,18 @@ inline AdamElement adam(AdamElement e, float g, float step_size, float b1, float
   e.weight = e.weight - change;
   return e;
 }
+inline AdamElement nadam(AdamElement e, float g, std::array<float, 3> rates, float b1, float b2) {
+  const float weight = e.weight;
+  e = adam(e, g, 0, b1, b2, 1);  // the moments
+  const float of_moment = rates[0] * e.first_moment;
+  const float of_gradient = rates[1] * g;
+  const float numerator = of_moment + of_gradient;
+  const float root = std::sqrt(e.second_moment);
+  const float denominator = root + rates[2];
+  const float change = numerator / denominator;
+  e.weight = weight - change;
+  return e;
+}
 struct RmspropElement {
   float weight = 0, mean_square = 1, update = 0;
 };

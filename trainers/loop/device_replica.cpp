@@ -118,7 +118,7 @@ void DeviceReplica::submit_update(CompressedAllReduce& exchange) {
   const std::uint32_t* skip = exchange.skip();
   if (parts_.mean_factor != 1) scale(mean_.span(), parts_.mean_factor, stream_);
   // The rate is read from the step's input on the device.
-  parts_.optimizer->update(parameters_.span(), mean_.span(), 0, stream_, ring_.update_scalars(skip));
+  parts_.optimizer->update(parameters_.span(), mean_.span(), {}, stream_, ring_.update_scalars(skip));
   update_ema(ema_.span(), parameters_.span(), 0, stream_, ring_.average_scalars(skip));
   if (state_elements_ == 0) return;
   cuda::copy_if(skip, states_before_.data(), states_.data(), states_.num_elements(), stream_);

@@ -44,7 +44,9 @@ class StepRing {
   /// Device pointers of the running step, for work that is submitted between its beginning and end.
   DeviceStep step() const { return {.on_device = step_.data()}; }
   TransformCounts* counts() { return counts_.data(); }
-  StepScalars update_scalars(const std::uint32_t* skip) const { return {.rate = &input_.data()->rate, .skip = skip}; }
+  StepScalars update_scalars(const std::uint32_t* skip) const {
+    return {.rate = input_.data()->rates.data(), .skip = skip};
+  }
   StepScalars average_scalars(const std::uint32_t* skip) const {
     return {.rate = &input_.data()->ema_decay, .skip = skip};
   }

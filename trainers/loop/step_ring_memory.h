@@ -3,14 +3,15 @@
 
 #include <cstdint>
 
+#include "kernels/optimizer/optimizer.h"
 #include "trainers/optim/transform_counts.h"
 
 namespace terngrad::cuda {
 
 /// Inputs of a step, computed by the host.
 struct StepInput {
-  float rate = 0;       // rate of the optimizer's update (Optimizer::rate)
-  float ema_decay = 0;  // decay of the moving averages
+  UpdateRates rates = {};  // of the optimizer's update (Optimizer::rates)
+  float ema_decay = 0;     // decay of the moving averages
 };
 
 /// Result of a step for one worker: WorkerLoss without padding.

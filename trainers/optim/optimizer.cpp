@@ -4,6 +4,7 @@
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/filled.h"
 #include "trainers/optim/adam.h"
+#include "trainers/optim/nadam.h"
 #include "trainers/optim/rmsprop.h"
 
 namespace terngrad {
@@ -15,9 +16,9 @@ class GradientDescent final : public Optimizer {
     static const std::string name = "gd";
     return name;
   }
-  void update(std::span<float> parameters, std::span<const float> gradient, float rate, Stream& stream,
+  void update(std::span<float> parameters, std::span<const float> gradient, const UpdateRates& rates, Stream& stream,
               const StepScalars& scalars) override {
-    update_gd(parameters, gradient, rate, stream, scalars);
+    update_gd(parameters, gradient, rates[0], stream, scalars);
   }
 };
 
@@ -29,9 +30,9 @@ class Momentum final : public Optimizer {
     static const std::string name = "momentum";
     return name;
   }
-  void update(std::span<float> parameters, std::span<const float> gradient, float rate, Stream& stream,
+  void update(std::span<float> parameters, std::span<const float> gradient, const UpdateRates& rates, Stream& stream,
               const StepScalars& scalars) override {
-    update_momentum(parameters, accumulator_.span(), gradient, rate, momentum_, stream, scalars);
+    update_momentum(parameters, accumulator_.span(), gradient, rates[0], momentum_, stream, scalars);
   }
   std::vector<Slot> slots() override { return {{"momentum", accumulator_.span()}}; }
 
@@ -42,15 +43,17 @@ class Momentum final : public Optimizer {
 
 }  // namespace
 
-std::vector<std::string> optimizer_names() { return {"gd", "momentum", "adam", "rmsprop"}; }
+std::vector<std::string> optimizer_names() { return {"gd", "momentum", "adam", "nadam", "rmsprop"}; }
 
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const OptimizerOptions& options,
                                           std::int64_t flat_elements, const Device& device) {
   if (name == "gd") return std::make_unique<GradientDescent>();
   if (name == "momentum") return std::make_unique<Momentum>(options.momentum, flat_elements, device);
   if (name == "adam") return make_adam(flat_elements, device);
+  if (name == "nadam") return make_nadam(options.epsilon, flat_elements, device);
   if (name == "rmsprop") return make_rmsprop(options.momentum, flat_elements, device);
-  TERNGRAD_THROW(InvalidArgument, "[optimizer] unknown optimizer '", name, "'; accepted: gd, momentum, adam, rmsprop");
+  TERNGRAD_THROW(InvalidArgument, "[optimizer] unknown optimizer '", name,
+                 "'; accepted: gd, momentum, adam, nadam, rmsprop");
 }
 
 }  // namespace terngrad

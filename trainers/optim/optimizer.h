@@ -26,21 +26,21 @@ class Optimizer {
   /// @param gradient       [flat elements] the mean gradient G
   /// @param learning_rate  lr
   void apply(std::span<float> parameters, std::span<const float> gradient, float learning_rate, Stream& stream) {
-    update(parameters, gradient, rate(learning_rate, 0), stream, {});
+    update(parameters, gradient, rates(learning_rate, 0), stream, {});
     count_updates(1);
   }
 
-  // The steps of `apply`, for updates that are captured into a CUDA graph and read their rate when they run.
+  // The steps of `apply`, for updates that are captured into a CUDA graph and read their rates when they run.
 
-  /// The rate that `update` takes: the learning rate, or the rule's step size computed from it.
+  /// The rates that `update` takes: the learning rate, or what the rule computes from it.
   /// @param updates_ahead  number of earlier updates that are not counted yet
-  virtual float rate(float learning_rate, std::uint64_t updates_ahead) const {
+  virtual UpdateRates rates(float learning_rate, std::uint64_t updates_ahead) const {
     static_cast<void>(updates_ahead);
-    return learning_rate;
+    return {learning_rate};
   }
-  /// Submits one update with `rate`, or with the rate that `scalars` holds in device memory when the update runs.
-  virtual void update(std::span<float> parameters, std::span<const float> gradient, float rate, Stream& stream,
-                      const StepScalars& scalars) = 0;
+  /// Submits one update with `rates`, or with the rates that `scalars` holds in device memory when the update runs.
+  virtual void update(std::span<float> parameters, std::span<const float> gradient, const UpdateRates& rates,
+                      Stream& stream, const StepScalars& scalars) = 0;
   /// Counts `count` applied updates.
   virtual void count_updates(std::uint64_t count) { static_cast<void>(count); }
 
@@ -61,12 +61,14 @@ class Optimizer {
 /// Options of optimizers that have any.
 struct OptimizerOptions {
   double momentum = 0.9;  // for "momentum" and "rmsprop"
+  double epsilon = 1e-7;  // for "nadam"
 };
 
 /// Names that make_optimizer accepts:
 ///   gd        w -= lr G
 ///   momentum  a = m a + G; w -= lr a
 ///   adam      trainers/optim/adam.h
+///   nadam     trainers/optim/nadam.h
 ///   rmsprop   trainers/optim/rmsprop.h
 std::vector<std::string> optimizer_names();
 /// Creates an optimizer by name, its slots at their initial values. @param device  memory of the slots

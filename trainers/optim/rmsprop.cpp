@@ -16,9 +16,9 @@ class Rmsprop final : public Optimizer {
     static const std::string name = "rmsprop";
     return name;
   }
-  void update(std::span<float> parameters, std::span<const float> gradient, float rate, Stream& stream,
+  void update(std::span<float> parameters, std::span<const float> gradient, const UpdateRates& rates, Stream& stream,
               const StepScalars& scalars) override {
-    update_rmsprop(parameters, mean_square_.span(), update_.span(), gradient, rate, constants_, stream, scalars);
+    update_rmsprop(parameters, mean_square_.span(), update_.span(), gradient, rates[0], constants_, stream, scalars);
   }
   std::vector<Slot> slots() override { return {{"ms", mean_square_.span()}, {"mom", update_.span()}}; }
 

@@ -58,7 +58,8 @@ void declare_model_options(OptionSet& options, TrainOptions& o) {
            "update rule; adam follows --learning_rate_decay_type like the others (the original's adam is always fixed)",
            one_of(optimizer_names()))
       .original(
-          "same: `momentum`, `adam`, `gd`, `rmsprop` with the original's constants. Adam's bias correction is right; "
+          "same: `momentum`, `adam`, `gd`, `rmsprop` with the original's constants, and `nadam`. Adam's bias "
+          "correction is right; "
           "the original's advances once for each worker in a step");
   options
       .add("initial_learning_rate", &o.initial_learning_rate, "learning rate of the first step",

@@ -39,13 +39,16 @@ void UpdateMomentum(float* HWY_RESTRICT w, float* HWY_RESTRICT a, const float* H
 }
 
 // Division and square root are correctly rounded on every target; approximate reciprocals would not be.
-void UpdateAdam(float* HWY_RESTRICT w, float* HWY_RESTRICT m, float* HWY_RESTRICT v, const float* HWY_RESTRICT g,
-                std::int64_t count, float step_size, const AdamConstants& c) {
+
+/// Updates Adam's moments m and v. @param direction  (tag, m, gradient) -> numerator of the change
+template <class Direction>
+HWY_INLINE void UpdateMoments(float* HWY_RESTRICT w, float* HWY_RESTRICT m, float* HWY_RESTRICT v,
+                              const float* HWY_RESTRICT g, std::int64_t count, float epsilon, const AdamConstants& c,
+                              const Direction& direction) {
   const float b1 = c.beta1;
   const float b2 = c.beta2;
   const float rest1 = 1.0f - b1;
   const float rest2 = 1.0f - b2;
-  const float epsilon = c.epsilon;
   ForEach(count, [=](auto d, std::size_t i) HWY_ATTR {
     const auto gradient = hn::LoadU(d, g + i);
     const auto first = hn::Add(hn::Mul(hn::Set(d, b1), hn::LoadU(d, m + i)), hn::Mul(hn::Set(d, rest1), gradient));
@@ -53,8 +56,23 @@ void UpdateAdam(float* HWY_RESTRICT w, float* HWY_RESTRICT m, float* HWY_RESTRIC
         hn::Add(hn::Mul(hn::Set(d, b2), hn::LoadU(d, v + i)), hn::Mul(hn::Set(d, rest2), hn::Mul(gradient, gradient)));
     hn::StoreU(first, d, m + i);
     hn::StoreU(second, d, v + i);
-    const auto step = hn::Div(hn::Mul(hn::Set(d, step_size), first), hn::Add(hn::Sqrt(second), hn::Set(d, epsilon)));
+    const auto step = hn::Div(direction(d, first, gradient), hn::Add(hn::Sqrt(second), hn::Set(d, epsilon)));
     hn::StoreU(hn::Sub(hn::LoadU(d, w + i), step), d, w + i);
+  });
+}
+
+void UpdateAdam(float* HWY_RESTRICT w, float* HWY_RESTRICT m, float* HWY_RESTRICT v, const float* HWY_RESTRICT g,
+                std::int64_t count, float step_size, const AdamConstants& c) {
+  UpdateMoments(w, m, v, g, count, c.epsilon, c,
+                [=](auto d, auto first, auto) HWY_ATTR { return hn::Mul(hn::Set(d, step_size), first); });
+}
+
+void UpdateNadam(float* HWY_RESTRICT w, float* HWY_RESTRICT m, float* HWY_RESTRICT v, const float* HWY_RESTRICT g,
+                 std::int64_t count, const UpdateRates& rates, const AdamConstants& c) {
+  const float momentum_rate = rates[0];
+  const float gradient_rate = rates[1];
+  UpdateMoments(w, m, v, g, count, rates[2], c, [=](auto d, auto first, auto gradient) HWY_ATTR {
+    return hn::Add(hn::Mul(hn::Set(d, momentum_rate), first), hn::Mul(hn::Set(d, gradient_rate), gradient));
   });
 }
 
@@ -97,6 +115,7 @@ namespace terngrad::cpu {
 HWY_EXPORT(UpdateGd);
 HWY_EXPORT(UpdateMomentum);
 HWY_EXPORT(UpdateAdam);
+HWY_EXPORT(UpdateNadam);
 HWY_EXPORT(UpdateRmsprop);
 HWY_EXPORT(UpdateEma);
 HWY_EXPORT(AddScaled);
@@ -111,6 +130,10 @@ void update_momentum(float* weights, float* accumulator, const float* gradient, 
 void update_adam(float* weights, float* first_moment, float* second_moment, const float* gradient, std::int64_t count,
                  float step_size, const AdamConstants& constants) {
   HWY_DYNAMIC_DISPATCH(UpdateAdam)(weights, first_moment, second_moment, gradient, count, step_size, constants);
+}
+void update_nadam(float* weights, float* first_moment, float* second_moment, const float* gradient, std::int64_t count,
+                  const UpdateRates& rates, const AdamConstants& constants) {
+  HWY_DYNAMIC_DISPATCH(UpdateNadam)(weights, first_moment, second_moment, gradient, count, rates, constants);
 }
 void update_rmsprop(float* weights, float* mean_square, float* update, const float* gradient, std::int64_t count,
                     float learning_rate, const RmspropConstants& constants) {

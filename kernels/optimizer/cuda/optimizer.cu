@@ -46,6 +46,22 @@ struct Adam : Update {
   }
 };
 
+/// rate() is that of the first moment.
+struct Nadam : Update {
+  float gradient_rate_of_host;
+  float epsilon_of_host;
+  AdamConstants constants;
+  __device__ Three operator()(float weight, float first, float second, float gradient) const {
+    if (is_skipped()) return {weight, first, second};
+    const float gradient_rate = scalars.rate != nullptr ? __ldg(scalars.rate + 1) : gradient_rate_of_host;
+    const float epsilon = scalars.rate != nullptr ? __ldg(scalars.rate + 2) : epsilon_of_host;
+    first = constants.beta1 * first + (1.0f - constants.beta1) * gradient;
+    second = constants.beta2 * second + (1.0f - constants.beta2) * (gradient * gradient);
+    const float direction = rate() * first + gradient_rate * gradient;
+    return {weight - __fdiv_rn(direction, __fsqrt_rn(second) + epsilon), first, second};
+  }
+};
+
 struct Rmsprop : Update {
   RmspropConstants constants;
   __device__ Three operator()(float weight, float mean_square, float update, float gradient) const {
@@ -99,6 +115,13 @@ void update_adam(std::span<float> weights, std::span<float> first_moment, std::s
                  std::span<const float> gradient, float step_size, const AdamConstants& constants, const Stream& stream,
                  const StepScalars& scalars) {
   update(stream, Adam{{step_size, scalars}, constants}, gradient, weights, first_moment, second_moment);
+}
+
+void update_nadam(std::span<float> weights, std::span<float> first_moment, std::span<float> second_moment,
+                  std::span<const float> gradient, const UpdateRates& rates, const AdamConstants& constants,
+                  const Stream& stream, const StepScalars& scalars) {
+  update(stream, Nadam{{rates[0], scalars}, rates[1], rates[2], constants}, gradient, weights, first_moment,
+         second_moment);
 }
 
 void update_rmsprop(std::span<float> weights, std::span<float> mean_square, std::span<float> update_of_weights,

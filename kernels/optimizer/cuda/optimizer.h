@@ -14,6 +14,9 @@ void update_momentum(std::span<float> weights, std::span<float> accumulator, std
 void update_adam(std::span<float> weights, std::span<float> first_moment, std::span<float> second_moment,
                  std::span<const float> gradient, float step_size, const AdamConstants& constants, const Stream& stream,
                  const StepScalars& scalars);
+void update_nadam(std::span<float> weights, std::span<float> first_moment, std::span<float> second_moment,
+                  std::span<const float> gradient, const UpdateRates& rates, const AdamConstants& constants,
+                  const Stream& stream, const StepScalars& scalars);
 void update_rmsprop(std::span<float> weights, std::span<float> mean_square, std::span<float> update,
                     std::span<const float> gradient, float learning_rate, const RmspropConstants& constants,
                     const Stream& stream, const StepScalars& scalars);

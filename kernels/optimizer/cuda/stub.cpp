@@ -15,6 +15,10 @@ void update_adam(std::span<float>, std::span<float>, std::span<float>, std::span
                  const AdamConstants&, const Stream&, const StepScalars&) {
   not_built("update_adam");
 }
+void update_nadam(std::span<float>, std::span<float>, std::span<float>, std::span<const float>, const UpdateRates&,
+                  const AdamConstants&, const Stream&, const StepScalars&) {
+  not_built("update_nadam");
+}
 void update_rmsprop(std::span<float>, std::span<float>, std::span<float>, std::span<const float>, float,
                     const RmspropConstants&, const Stream&, const StepScalars&) {
   not_built("update_rmsprop");

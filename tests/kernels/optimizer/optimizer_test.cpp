@@ -61,8 +61,11 @@ std::vector<float> with_extremes(std::span<const float> ordinary) {
   return values;
 }
 
-TEST(Adam, RoundsEveryOperation) {
-  constexpr AdamConstants kConstants{.beta1 = 0.8f, .beta2 = 0.99f, .epsilon = 1e-4f};
+/// Compares an update of Adam's kind with its reference.
+/// @param update     (w, m, v, g, stream)
+/// @param reference  (element, g) -> element
+template <class Update, class Reference>
+void expect_moments(const Update& update, const Reference& reference) {
   for_each_case([&](std::span<float> w, std::span<float> m, std::span<const float> ordinary, Stream& stream) {
     const std::vector<float> g = with_extremes(ordinary);
     std::vector<float> v(w.size());
@@ -71,16 +74,31 @@ TEST(Adam, RoundsEveryOperation) {
     std::vector<std::uint32_t> want_m;
     std::vector<std::uint32_t> want_v;
     for (std::size_t i = 0; i < w.size(); ++i) {
-      const reference::AdamElement e = reference::adam({w[i], m[i], v[i]}, g[i], 0.01f, 0.8f, 0.99f, 1e-4f);
+      const reference::AdamElement e = reference({w[i], m[i], v[i]}, g[i]);
       want_w.push_back(bits_of(e.weight));
       want_m.push_back(bits_of(e.first_moment));
       want_v.push_back(bits_of(e.second_moment));
     }
-    update_adam(w, m, v, g, 0.01f, kConstants, stream);
+    update(w, m, std::span(v), g, stream);
     ASSERT_EQ(bits_of(w), want_w);
     ASSERT_EQ(bits_of(m), want_m);
     ASSERT_EQ(bits_of(v), want_v);
   });
+}
+
+constexpr AdamConstants kMomentsConstants{.beta1 = 0.8f, .beta2 = 0.99f, .epsilon = 1e-4f};
+
+TEST(Adam, RoundsEveryOperation) {
+  expect_moments([](auto w, auto m, auto v, const auto& g,
+                    Stream& stream) { update_adam(w, m, v, g, 0.01f, kMomentsConstants, stream); },
+                 [](reference::AdamElement e, float g) { return reference::adam(e, g, 0.01f, 0.8f, 0.99f, 1e-4f); });
+}
+
+TEST(Nadam, RoundsEveryOperation) {
+  constexpr UpdateRates kRates = {0.01f, 0.003f, 1e-4f};
+  expect_moments([&](auto w, auto m, auto v, const auto& g,
+                     Stream& stream) { update_nadam(w, m, v, g, kRates, kMomentsConstants, stream); },
+                 [&](reference::AdamElement e, float g) { return reference::nadam(e, g, kRates, 0.8f, 0.99f); });
 }
 
 TEST(Adam, MovesByTheStepSizeAtFirst) {
@@ -179,12 +197,16 @@ TEST(Optimizers, KeepZeroPaddingZero) {
   Stream stream(Device::cpu(), 1);
   update_momentum(w, a, g, 0.1f, 0.9f, stream);
   update_adam(w, a, v, g, 0.1f, {}, stream);
+  update_nadam(w, a, v, g, {0.1f, 0.1f, 1e-7f}, {}, stream);
   update_rmsprop(w, v, a, g, 0.1f, {}, stream);
   update_ema(a, w, 0.9f, stream);
   for (const float value : v) EXPECT_EQ(bits_of(value), 0u);
   for (const float value : w) EXPECT_EQ(bits_of(value), 0u);
   for (const float value : a) EXPECT_EQ(bits_of(value), 0u);
 }
+
+/// The rates of an update; all but Nadam's read the first.
+constexpr UpdateRates rates_of(float rate) { return {rate, 0.5f * rate, 0.01f * rate}; }
 
 /// An update of `w` with two slots by `g`; the rate is given by value and by pointer.
 using Apply = void (*)(std::span<float> w, std::span<float> a, std::span<float> b, std::span<const float> g, float rate,
@@ -198,6 +220,9 @@ constexpr Apply kAll[] = {
     },
     [](auto w, auto a, auto b, auto g, float rate, Stream& stream, const StepScalars& scalars) {
       update_adam(w, a, b, g, rate, {}, stream, scalars);
+    },
+    [](auto w, auto a, auto b, auto g, float rate, Stream& stream, const StepScalars& scalars) {
+      update_nadam(w, a, b, g, rates_of(rate), {}, stream, scalars);
     },
     [](auto w, auto a, auto b, auto g, float rate, Stream& stream, const StepScalars& scalars) {
       update_rmsprop(w, b, a, g, rate, {}, stream, scalars);
@@ -222,10 +247,10 @@ std::vector<float> updated(Apply apply, float by_value, const StepScalars& scala
 }
 
 TEST(Optimizers, TakeTheRateFromMemory) {
-  const float rate = 0.25f;
+  const UpdateRates rates = rates_of(0.25f);
   for (const Apply apply : kAll) {
-    const std::vector<float> expected = updated(apply, rate, {});
-    EXPECT_EQ(bits_of(updated(apply, 99.0f, {.rate = &rate})), bits_of(expected));
+    const std::vector<float> expected = updated(apply, rates[0], {});
+    EXPECT_EQ(bits_of(updated(apply, 99.0f, {.rate = rates.data()})), bits_of(expected));
     EXPECT_NE(bits_of(updated(apply, 99.0f, {})), bits_of(expected));
   }
 }
@@ -251,6 +276,9 @@ TEST(Optimizers, RefuseLengthsThatDiffer) {
   EXPECT_THROW(update_adam(three, three, three, four, 1, {}, stream), InvalidArgument);
   EXPECT_THROW(update_adam(three, four, three, three, 1, {}, stream), InvalidArgument);
   EXPECT_THROW(update_adam(three, three, four, three, 1, {}, stream), InvalidArgument);
+  EXPECT_THROW(update_nadam(three, three, three, four, {}, {}, stream), InvalidArgument);
+  EXPECT_THROW(update_nadam(three, four, three, three, {}, {}, stream), InvalidArgument);
+  EXPECT_THROW(update_nadam(three, three, four, three, {}, {}, stream), InvalidArgument);
   EXPECT_THROW(update_rmsprop(three, three, three, four, 1, {}, stream), InvalidArgument);
   EXPECT_THROW(update_rmsprop(three, four, three, three, 1, {}, stream), InvalidArgument);
   EXPECT_THROW(update_rmsprop(three, three, four, three, 1, {}, stream), InvalidArgument);

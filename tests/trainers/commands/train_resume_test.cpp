@@ -85,7 +85,7 @@ TEST(TrainCommand, ResumeMayNameTheSameCodecInAnotherWay) {
 }
 
 TEST(TrainCommand, ResumeOfEveryOptimizerEndsLikeTheUninterruptedRun) {
-  for (const char* optimizer : {"gd", "adam", "rmsprop"}) {
+  for (const char* optimizer : {"gd", "adam", "nadam", "rmsprop"}) {
     expect_equal_resume({"--optimizer", optimizer, "--num_nodes", "2", "--grad_bits", "1"}, 10);
   }
 }

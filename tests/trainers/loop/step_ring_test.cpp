@@ -32,14 +32,14 @@ TEST_F(CudaStepRing, AReplayedStepTakesItsOwnInputAndLeavesItsOwnRecord) {
     ring.submit_end(on_device.data(), skip.data());
   };
   // Steps 9 to 13 in bursts of two and three, around the end of the ring.
-  const std::vector<cuda::StepInput> first = {{.rate = 1, .ema_decay = 0}, {.rate = 2, .ema_decay = 0}};
+  const std::vector<cuda::StepInput> first = {{.rates = {1}, .ema_decay = 0}, {.rates = {2}, .ema_decay = 0}};
   ring.prepare(9, first);
   submit();
   const CapturedGraph graph(stream, submit);
   graph.launch(stream);
   std::vector<StepOutcome> outcomes = ring.outcomes(9, 2);
   EXPECT_EQ(to_host<float>(weight.span(), stream)[0], -3.0f);
-  const std::vector<cuda::StepInput> second = {{.rate = 8}, {.rate = 16}, {.rate = 32}};
+  const std::vector<cuda::StepInput> second = {{.rates = {8}}, {.rates = {16}}, {.rates = {32}}};
   ring.prepare(11, second);
   for (int i = 0; i < 3; ++i) graph.launch(stream);
   const std::vector<StepOutcome> later = ring.outcomes(11, 3);

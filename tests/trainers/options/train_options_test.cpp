@@ -65,7 +65,7 @@ TEST(TrainOptions, WrongValuesAreRefused) {
   expect_refused({
       {{"--dataset", "svhn"}, {"--dataset", "svhn", "synthetic", "mnist"}},
       {{"--net", "vgg"}, {"--net", "vgg", "lenet"}},
-      {{"--optimizer", "adamw"}, {"--optimizer", "adamw", "gd, momentum, adam, rmsprop"}},
+      {{"--optimizer", "adamw"}, {"--optimizer", "adamw", "gd, momentum, adam, nadam, rmsprop"}},
       {{"--device", "tpu"}, {"--device", "tpu", "auto, cpu, cuda"}},
       {{"--grad_bits", "3"}, {"--grad_bits", "3", "32, 16, 8, 4, 2, 1"}},
       {{"--codec", "sgd"}, {"--codec", "qsgd", "fp32", "bf16", "ternary"}},

@@ -29,6 +29,9 @@ struct Update {
 constexpr AdamConstants kAdam{.beta1 = 0.8f, .beta2 = 0.99f, .epsilon = 1e-4f};
 constexpr RmspropConstants kRmsprop{.decay = 0.8f, .momentum = 0.7f, .epsilon = 0.5f};
 
+/// The rates of an update; all but Nadam's read the first.
+constexpr UpdateRates rates_of(float rate) { return {rate, 0.5f * rate, 0.01f * rate}; }
+
 constexpr Update kUpdates[] = {
     {"gd", [](const Spans& a, float rate, Stream& stream,
               const StepScalars& scalars) { update_gd(a[0], a[3], rate, stream, scalars); }},
@@ -36,6 +39,10 @@ constexpr Update kUpdates[] = {
                     const StepScalars& scalars) { update_momentum(a[0], a[1], a[3], rate, 0.9f, stream, scalars); }},
     {"adam", [](const Spans& a, float rate, Stream& stream,
                 const StepScalars& scalars) { update_adam(a[0], a[1], a[2], a[3], rate, kAdam, stream, scalars); }},
+    {"nadam",
+     [](const Spans& a, float rate, Stream& stream, const StepScalars& scalars) {
+       update_nadam(a[0], a[1], a[2], a[3], rates_of(rate), kAdam, stream, scalars);
+     }},
     {"rmsprop",
      [](const Spans& a, float rate, Stream& stream, const StepScalars& scalars) {
        update_rmsprop(a[0], a[2], a[1], a[3], rate, kRmsprop, stream, scalars);
@@ -148,12 +155,12 @@ TEST_F(CudaOptimizer, ReadsTheRateFromTheDevice) {
     Arrays expected = arrays;
     std::vector<GuardedArray<float>> found;
     for (const std::vector<float>& array : arrays) found.emplace_back(array, 0, cuda);
-    Buffer<float> rate = testing::to_device<float>(std::vector<float>{0.25f}, cuda);
+    Buffer<float> rate = testing::to_device<float>(rates_of(0.25f), cuda);
     for (const float by_value : {0.25f, 0.75f}) {
       update.apply({expected[0], expected[1], expected[2], expected[3]}, by_value, cpu, {});
       update.apply({found[0].span(), found[1].span(), found[2].span(), found[3].span()}, 99.0f, cuda,
                    {.rate = rate.data()});
-      copy<float>(std::vector<float>{0.75f}, rate.span(), cuda);  // for the next launch, in stream order
+      copy<float>(rates_of(0.75f), rate.span(), cuda);  // for the next launch, in stream order
     }
     for (std::size_t i = 0; i < 4; ++i) testing::expect_same_values(found[i].values(), expected[i], update.name);
   }
