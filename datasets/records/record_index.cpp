@@ -65,6 +65,7 @@ std::size_t num_all_shards(const std::vector<std::filesystem::path>& shards) {
 
 std::vector<std::size_t> numbers_of(const std::vector<std::filesystem::path>& shards) {
   std::vector<std::size_t> numbers;
+  numbers.reserve(shards.size());
   for (const auto& shard : shards) numbers.push_back(static_cast<std::size_t>(shard_number(shard).number));
   return numbers;
 }

@@ -28,10 +28,11 @@ std::filesystem::path index_path(const std::filesystem::path& folder, Subset sub
 }
 
 std::filesystem::path index_path_to_read(const std::filesystem::path& folder, Subset subset) {
-  const std::filesystem::path own = index_path(folder, subset);
-  if (path_exists(own)) return own;
+  std::filesystem::path path = index_path(folder, subset);
+  if (path_exists(path)) return path;
   const std::optional<std::filesystem::path> linked = linked_folder(folder);
-  return linked && path_exists(index_path(*linked, subset)) ? index_path(*linked, subset) : own;
+  if (linked && path_exists(index_path(*linked, subset))) path = index_path(*linked, subset);
+  return path;
 }
 
 RecordStore::RecordStore(const std::filesystem::path& folder, Subset subset, int num_threads)

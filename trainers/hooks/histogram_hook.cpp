@@ -30,7 +30,7 @@ class HistogramHook final : public Hook {
       };
       add("parameters", training.parameters.subspan(static_cast<std::size_t>(segment.offset),
                                                     static_cast<std::size_t>(segment.num_elements)));
-      if (!step.report.skipped) add_gradients(step, index, add);
+      if (!step.report.skipped && !training.is_frozen(index)) add_gradients(step, index, add);
     }
     if (events_ != nullptr) events_->write_histograms(training.steps_done, histograms);
     return HookVerdict::kContinue;

@@ -95,6 +95,7 @@ class MetricsHook final : public Hook {
     if (step.report.skipped) return;
     nlohmann::ordered_json tensors = nlohmann::ordered_json::object();
     for (int segment = 0; segment < training.net.layout().num_segments(); ++segment) {
+      if (training.is_frozen(segment)) continue;
       const TensorTelemetry t = step.telemetry(segment);
       tensors[training.net.layout().segment(segment).name] = {{"scaler", t.scaler},
                                                               {"zero_fraction", t.zero_fraction},

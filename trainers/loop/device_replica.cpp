@@ -17,6 +17,7 @@
 #include "trainers/loop/ready_buckets.h"
 #include "trainers/optim/flat_range.h"
 #include "trainers/optim/gradient_transform.h"
+#include "trainers/optim/trained_tensors.h"
 #include "trainers/optim/worker_gradients.h"
 
 namespace terngrad {
@@ -35,6 +36,7 @@ Buffer<float> zeroed(std::int64_t count, Stream& stream) {
 
 DeviceReplica::DeviceReplica(DeviceReplicaParts parts, int max_burst)
     : parts_(std::move(parts)),
+      trained_(std::make_unique<TrainedTensors>(parts_.net->layout())),
       stream_(parts_.net->stream()),
       flat_elements_(parts_.net->layout().flat_elements()),
       state_elements_(parts_.net->state_layout().flat_elements()),
@@ -52,6 +54,7 @@ DeviceReplica::DeviceReplica(DeviceReplicaParts parts, int max_burst)
                    "[DeviceReplica] needs an exchange and its communicator");
   if (parts_.buckets.empty()) parts_.buckets = whole_bucket(parts_.net->layout());
   check_buckets(parts_.net->layout(), parts_.buckets);
+  buckets_ = parts_.buckets;
   if (parts_.fork != nullptr) require_per_tensor(parts_.transforms);
   gradient_tables_ = tables_of(parts_.net->layout(), worker_gradients());
 }
@@ -71,6 +74,14 @@ ExamplesPlacement DeviceReplica::examples_placement() const { return parts_.exam
 WorkerMemory* DeviceReplica::memory() { return parts_.exchanges[0]->memory(); }
 
 FactorState& DeviceReplica::factors() { return parts_.exchanges[0]->factors(); }
+
+void DeviceReplica::set_trained(const TrainedTensors& trained) {
+  if (trained.frozen() == trained_->frozen()) return;
+  stream_.synchronize();
+  graphs_.clear();
+  *trained_ = trained;
+  buckets_ = trained_->of(parts_.buckets);
+}
 
 void DeviceReplica::load(const ReplicaState& state) {
   // In the exchanges' stream, which steps that are replayed do not wait for.
@@ -118,7 +129,7 @@ void DeviceReplica::submit_update(CompressedAllReduce& exchange) {
   const std::uint32_t* skip = exchange.skip();
   if (parts_.mean_factor != 1) scale(mean_.span(), parts_.mean_factor, stream_);
   // The rate is read from the step's input on the device.
-  parts_.optimizer->update(parameters_.span(), mean_.span(), {}, stream_, ring_.update_scalars(skip));
+  parts_.optimizer->update(parameters_.span(), mean_.span(), {}, stream_, ring_.update_scalars(skip), trained_.get());
   update_ema(ema_.span(), parameters_.span(), 0, stream_, ring_.average_scalars(skip));
   if (state_elements_ == 0) return;
   cuda::copy_if(skip, states_before_.data(), states_.data(), states_.num_elements(), stream_);
@@ -143,9 +154,9 @@ void DeviceReplica::submit_transforms(const FlatRange& range) {
 
 void DeviceReplica::compute_then_exchange(CompressedAllReduce& exchange) {
   submit_gradients({});
-  submit_transforms(whole_range(parts_.net->layout()));
+  submit_all(parts_.transforms, parameters_.data(), worker_gradients(), *trained_, ring_.counts(), stream_);
   exchange.begin(ring_.step());
-  for (const std::vector<int>& bucket : parts_.buckets) exchange.exchange(bucket, gradient_tables_, mean_table_);
+  for (const std::vector<int>& bucket : buckets_) exchange.exchange(bucket, gradient_tables_, mean_table_);
   exchange.finish();
 }
 
@@ -163,13 +174,15 @@ void DeviceReplica::compute_while_exchanging(CompressedAllReduce& exchange) {
   try {
     exchange.begin(ring_.step());
     // The net finishes a tensor for all workers at once, hence one worker here.
-    ReadyBuckets ready(parts_.buckets, 1, [&](int bucket) {
-      const std::vector<int>& segments = parts_.buckets[static_cast<std::size_t>(bucket)];
+    ReadyBuckets ready(buckets_, 1, [&](int bucket) {
+      const std::vector<int>& segments = buckets_[static_cast<std::size_t>(bucket)];
       for (const FlatRange& range : ranges_of(layout, segments)) submit_transforms(range);
       parts_.fork->begin();
       exchange.exchange(segments, gradient_tables_, mean_table_);
     });
-    submit_gradients([&](int segment) { ready.mark(segment); });
+    submit_gradients([&](int segment) {
+      if (!trained_->is_frozen(segment)) ready.mark(segment);
+    });
     TERNGRAD_REQUIRE(ready.all_announced(), "[overlap] the net ", parts_.net->name(), " has not ended every tensor");
     exchange.finish();
   } catch (...) {

@@ -29,6 +29,7 @@ class DeviceExamples;
 class GradientTransform;
 class FactorState;
 class StreamFork;
+class TrainedTensors;
 class WorkerMemory;
 struct WorkerGradients;
 enum class ExamplesPlacement;
@@ -88,6 +89,10 @@ class DeviceReplica {
   void load_shared(const ReplicaState& state);
   /// Copies the state from the GPU to `state`, and waits.
   void store(const ReplicaState& state);
+
+  /// Sets the tensors that later steps train. Steps are then captured anew, so with several replicas `rehearse` comes
+  /// next.
+  void set_trained(const TrainedTensors& trained);
 
   /// Prepares inputs and examples of inputs.size() steps from `first_step` on. No communication.
   /// @throws errors of reading the examples; fewer steps can still be prepared then
@@ -165,6 +170,8 @@ class DeviceReplica {
   void submit_update(CompressedAllReduce& exchange);
 
   DeviceReplicaParts parts_;
+  std::unique_ptr<TrainedTensors> trained_;
+  Buckets buckets_;  // parts_.buckets without frozen tensors
   Stream stream_;
   std::int64_t flat_elements_;
   std::int64_t state_elements_;

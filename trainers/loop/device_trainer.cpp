@@ -176,7 +176,8 @@ std::uint64_t DeviceTrainer::run() {
 
 std::uint64_t DeviceTrainer::burst_length() const {
   const std::uint64_t period = options().rebroadcast_steps;
-  const std::uint64_t end = std::min({options().total_steps, next_sync_step(), next_multiple(period, steps_done())});
+  const std::uint64_t end = std::min({options().total_steps, next_sync_step(), next_multiple(period, steps_done()),
+                                      next_change_step(steps_done() + 1)});
   const std::uint64_t left = end - steps_done();
   if (parts_.on_nonfinite != OnNonfinite::kStop || seconds_per_step_ == 0) return 1;
   const double wanted = std::clamp(kBurstSeconds / seconds_per_step_, 1.0, static_cast<double>(kMaxBurst));
@@ -285,7 +286,16 @@ void DeviceTrainer::rebroadcast_at(std::uint64_t steps_done) {
   for (std::size_t r = 0; r < parts_.replicas.size(); ++r) parts_.replicas[r]->load_shared(state_of(r));
 }
 
+void DeviceTrainer::change_run() {
+  store();
+  change();
+  for (const auto& replica : parts_.replicas) replica->set_trained(trained());
+  has_rehearsed_ = false;
+  load();
+}
+
 void DeviceTrainer::run_burst() {
+  if (next_change_step(steps_done()) == steps_done()) change_run();
   const std::uint64_t first_step = steps_done();
   const std::uint64_t length = agreed_length();
   // The time is measured from here, as another process may have come late, for instance from a hook that evaluates.

@@ -76,6 +76,8 @@ class DeviceTrainer final : public Trainer {
   /// Prepares `length` steps, or one step if any process cannot. @returns the number of prepared steps
   std::uint64_t prepare_burst(std::uint64_t length);
   void run_burst();
+  /// Lets hooks change the run, and takes the changes over to all GPUs of this process.
+  void change_run();
   /// Lets the GPUs of this process allocate and load what steps need, before any of them waits for another. The
   /// prepared steps stay prepared.
   void rehearse(std::uint64_t num_prepared);

@@ -66,6 +66,24 @@ std::unique_ptr<Hook> every_steps(std::uint64_t n, StepFunction function, HookRa
                                     ranks);
 }
 
+std::unique_ptr<Hook> before_step(std::uint64_t n, std::function<void(TrainingControl&)> change) {
+  class ChangeHook final : public Hook {
+   public:
+    ChangeHook(std::uint64_t n, std::function<void(TrainingControl&)> change) : n_(n), change_(std::move(change)) {}
+    void before_step(TrainingControl& control) override { change_(control); }
+    std::uint64_t next_change_step(std::uint64_t steps_done) const override {
+      return n_ >= steps_done ? n_ : kNoSyncStep;
+    }
+    std::uint64_t next_sync_step(std::uint64_t) const override { return kNoSyncStep; }
+    bool on_every_rank() const override { return true; }
+
+   private:
+    std::uint64_t n_;
+    std::function<void(TrainingControl&)> change_;
+  };
+  return std::make_unique<ChangeHook>(n, std::move(change));
+}
+
 std::unique_ptr<Hook> at_step(std::uint64_t n, StepFunction function, HookRanks ranks) {
   return std::make_unique<StepHook>([n](std::uint64_t done) { return done < n ? n : kNoSyncStep; }, std::move(function),
                                     ranks);

@@ -20,6 +20,7 @@
 namespace terngrad {
 
 class FactorState;
+class TrainingControl;
 class WorkerMemory;
 
 /// Services of a run for its hooks.
@@ -85,6 +86,9 @@ struct TrainingView {
     std::span<float> values = {};
   };
   Factors factors = {};
+  /// One flag per tensor, or empty: the last step has not trained or exchanged it, so StepView has no message of it.
+  std::vector<bool> frozen = {};
+  bool is_frozen(int segment) const { return !frozen.empty() && frozen[static_cast<std::size_t>(segment)]; }
   RunServices services = {};
 };
 
@@ -150,8 +154,8 @@ inline std::uint64_t next_multiple(std::uint64_t n, std::uint64_t steps_done) {
   return n == 0 ? kNoSyncStep : (steps_done / n + 1) * n;
 }
 
-/// Callbacks around training. Hooks observe and may ask to stop, but change nothing: a run has the same bits with any
-/// hooks. All defaults do nothing.
+/// Callbacks around training. Hooks observe and may ask to stop; all but before_step change nothing, so that a run has
+/// the same bits with any hooks that do without it. All defaults do nothing.
 class Hook {
  public:
   virtual ~Hook() = default;
@@ -162,6 +166,11 @@ class Hook {
   /// gradients or messages. A GPU runs up to that step without waiting, then after_step is called for each of the
   /// steps. For steps before it, the tensors in the views are unspecified.
   virtual std::uint64_t next_sync_step(std::uint64_t steps_done) const { return steps_done + 1; }
+  /// Changes the run before step `control.steps_done()`. A hook that does runs on every rank, and changes the same on
+  /// each.
+  virtual void before_step(TrainingControl& /*control*/) {}
+  /// The next step, at least `steps_done`, before which before_step is called; kNoSyncStep: none. GPUs wait for it.
+  virtual std::uint64_t next_change_step(std::uint64_t /*steps_done*/) const { return kNoSyncStep; }
   /// Adds the hook's state to a checkpoint's entries, under names of its own, so that a resumed run reports the same as
   /// an uninterrupted one. Called for the hooks of rank 0 when a checkpoint is saved; hooks added before the saving
   /// hook have seen the step by then.
@@ -183,5 +192,7 @@ using StepFunction = std::function<HookVerdict(const TrainingView&, const StepVi
 std::unique_ptr<Hook> every_steps(std::uint64_t n, StepFunction function, HookRanks ranks = HookRanks::kChief);
 /// Calls `function` once, after `n` steps.
 std::unique_ptr<Hook> at_step(std::uint64_t n, StepFunction function, HookRanks ranks = HookRanks::kChief);
+/// Changes the run once, before step `n` (counted from 0), on every rank; not in a run that is resumed after it.
+std::unique_ptr<Hook> before_step(std::uint64_t n, std::function<void(TrainingControl&)> change);
 
 }  // namespace terngrad

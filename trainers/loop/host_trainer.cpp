@@ -17,6 +17,7 @@
 #include "trainers/loop/step_reduction.h"
 #include "trainers/loop/trace.h"
 #include "trainers/optim/flat_range.h"
+#include "trainers/optim/trained_tensors.h"
 #include "trainers/optim/worker_gradients.h"
 
 namespace terngrad {
@@ -64,6 +65,7 @@ HostTrainer::HostTrainer(TrainerParts parts, const TrainerOptions& options)
                    "[HostTrainer] TrainerParts::exchanges is empty: add a CompressedAllReduce");
   if (parts_.buckets.empty()) parts_.buckets = whole_bucket(parts_.net->layout());
   check_buckets(parts_.net->layout(), parts_.buckets);
+  buckets_ = parts_.buckets;
   // A server computes nothing to overlap with: it exchanges the buckets one after the other.
   if (!options.overlap || parts_.workers.is_server()) return;
   require_per_tensor(parts_.transforms);
@@ -79,9 +81,20 @@ std::uint64_t HostTrainer::run() {
   if (!workers().is_server()) pipeline.emplace(parts_.dataset, examples);
   if (parts_.served != nullptr) parts_.served->begin(parameters(), *parts_.optimizer, steps_done() == 0);
   begin();
-  while (!is_done()) step(pipeline ? &*pipeline : nullptr);
+  while (!is_done()) {
+    if (next_change_step(steps_done()) == steps_done()) change_run();
+    step(pipeline ? &*pipeline : nullptr);
+  }
   finish();
   return steps_done();
+}
+
+void HostTrainer::change_run() {
+  if (parts_.served != nullptr) {
+    throw NotSupported("[hook] servers that update parameters do not take changes by hooks (--pull parameters)");
+  }
+  change();
+  buckets_ = trained().of(parts_.buckets);
 }
 
 std::vector<Optimizer::Slot> HostTrainer::slots() {
@@ -107,7 +120,7 @@ std::function<void()> HostTrainer::slot_gatherer() {
 void HostTrainer::update_parameters(double learning_rate) {
   if (parts_.served == nullptr) {
     if (options().mean_factor != 1) scale(mean_.span(), options().mean_factor, stream_);
-    parts_.optimizer->apply(parameters(), mean_.span(), static_cast<float>(learning_rate), stream_);
+    parts_.optimizer->apply(parameters(), mean_.span(), static_cast<float>(learning_rate), stream_, &trained());
     return;
   }
   for (const Segment& segment : parts_.net->layout().segments()) {
@@ -133,14 +146,14 @@ HostTrainer::Combined HostTrainer::compute_then_combine(const TrainBatch& batch)
   if (!workers().is_server()) {
     const TraceSpan span(options().trace, Trace::Row::kStep, "compute");
     parts_.net->compute_gradients(parameters(), batch, gradient_pointers_, losses_);
-    submit_all(parts_.transforms, parameters().data(), worker_gradients(), whole_range(parts_.net->layout()),
-               transform_counts_.data(), stream_);
+    submit_all(parts_.transforms, parameters().data(), worker_gradients(), trained(), transform_counts_.data(),
+               stream_);
   }
   combined.compute_seconds = lap_seconds(mark);
   const auto begin = mark;
   CompressedAllReduce& exchange = exchange_of(batch.step);
   exchange.begin(batch.step);
-  for (const std::vector<int>& bucket : parts_.buckets) exchange.exchange(bucket, gradient_tables_, mean_table_);
+  for (const std::vector<int>& bucket : buckets_) exchange.exchange(bucket, gradient_tables_, mean_table_);
   combined.report = exchange.finish();
   combined.exposed_seconds = lap_seconds(mark);
   if (options().trace != nullptr) {
@@ -154,11 +167,12 @@ HostTrainer::Combined HostTrainer::compute_while_combining(const TrainBatch& bat
   auto mark = std::chrono::steady_clock::now();
   CompressedAllReduce& exchange = exchange_of(batch.step);
   exchange.begin(batch.step);
-  ReadyBuckets ready(parts_.buckets, workers().num_local_workers, [&](int bucket) {
+  ReadyBuckets ready(buckets_, workers().num_local_workers, [&](int bucket) {
     exchange_thread_->submit([this, &exchange, bucket] { exchange_bucket(exchange, bucket); });
   });
   try {
     parts_.net->compute_gradients(parameters(), batch, gradient_pointers_, losses_, [&](int worker, int segment) {
+      if (trained().is_frozen(segment)) return;
       apply_transforms_to_tensor(worker, segment);
       if (options().trace != nullptr) {
         options().trace->mark(Trace::Row::kTensors, parts_.net->layout().segment(segment).name + ", worker " +
@@ -192,7 +206,7 @@ CompressedAllReduce& HostTrainer::exchange_of(std::uint64_t step) {
 void HostTrainer::exchange_bucket(CompressedAllReduce& exchange, int bucket) {
   const auto begin = Trace::Clock::now();
   const ExchangeReport report =
-      exchange.exchange(parts_.buckets[static_cast<std::size_t>(bucket)], gradient_tables_, mean_table_);
+      exchange.exchange(buckets_[static_cast<std::size_t>(bucket)], gradient_tables_, mean_table_);
   if (options().trace == nullptr) return;
   options().trace->add(Trace::Row::kExchange, "bucket " + std::to_string(bucket), begin, Trace::Clock::now(),
                        numbers_of(report));

@@ -66,6 +66,8 @@ class HostTrainer final : public Trainer {
     double exposed_seconds = 0;
   };
 
+  /// Lets hooks change the run. @throws NotSupported if servers update the parameters
+  void change_run();
   /// Runs a step and its hooks. @param pipeline  nullptr on a server
   void step(Pipeline* pipeline);
   /// Computes all gradients, then combines them.
@@ -81,6 +83,7 @@ class HostTrainer final : public Trainer {
   void apply_transforms_to_tensor(int worker, int segment);
 
   TrainerParts parts_;
+  Buckets buckets_;  // parts_.buckets without frozen tensors
   Stream stream_;
   std::vector<Buffer<float>> states_before_;  // states before the step, restored if it is skipped
   std::vector<float*> state_pointers_;

@@ -13,7 +13,7 @@ namespace terngrad {
 /// have computed all of its tensors. Buckets are announced in order: a ready one waits for its predecessors.
 class ReadyBuckets {
  public:
-  /// @param buckets   valid as for check_buckets; must outlive the object
+  /// @param buckets   valid as for check_buckets, but may lack tensors (frozen ones); must outlive the object
   /// @param on_ready  called for each bucket, never concurrently, in the thread that made it ready
   ReadyBuckets(const Buckets& buckets, int num_workers, std::function<void(int bucket)> on_ready);
 

@@ -5,8 +5,11 @@
 
 #include "compress/transport/grouped_peers.h"
 #include "datasets/pipeline.h"
+#include "kernels/runtime/errors.h"
 #include "trainers/io/xxhash64.h"
 #include "trainers/loop/step_reduction.h"
+#include "trainers/loop/training_control.h"
+#include "trainers/optim/trained_tensors.h"
 
 namespace terngrad {
 namespace {
@@ -38,7 +41,8 @@ Trainer::Trainer(Net& net, Optimizer& optimizer, const Schedule& schedule, const
       parameters_(initial_parameters(net, options.seed)),
       ema_(options.ema_decay, parameters_.span()),
       states_(initial_states(net, workers.num_local_workers)),
-      state_ema_(options.ema_decay, initial_states(net, 1)[0].span()) {}
+      state_ema_(options.ema_decay, initial_states(net, 1)[0].span()),
+      trained_(std::make_unique<TrainedTensors>(net.layout())) {}
 
 Trainer::~Trainer() = default;
 
@@ -67,6 +71,7 @@ TrainingView Trainer::view() {
                     .ema_state = state_ema_.shadow(),
                     .memories = memories(),
                     .factors = factors(),
+                    .frozen = trained_->frozen(),
                     .services = {.communicator = workers_.communicator.get(),
                                  .send_heartbeat = [this] { send_heartbeat(); },
                                  .gather_slots = slot_gatherer(),
@@ -165,6 +170,24 @@ void Trainer::after_step(const StepView& step) {
     if (is_called(*hook) && hook->after_step(training, step) == HookVerdict::kStop) stop_is_asked_ = true;
   }
   if (training.stop_delay == 0) stop_ = stop_is_asked_;
+}
+
+std::uint64_t Trainer::next_change_step(std::uint64_t steps_done) const {
+  std::uint64_t next = kNoSyncStep;
+  for (const auto& hook : hooks_) next = std::min(next, hook->next_change_step(steps_done));
+  return next;
+}
+
+void Trainer::change() {
+  std::vector<bool> frozen = trained_->frozen();
+  frozen.resize(static_cast<std::size_t>(net_.layout().num_segments()));
+  TrainingControl control(net_.layout(), steps_done_, parameters_.span(), ema_.shadow(), frozen);
+  for (const auto& hook : hooks_) {
+    if (hook->next_change_step(steps_done_) != steps_done_) continue;
+    TERNGRAD_REQUIRE(hook->on_every_rank(), "[hook] a hook that changes the run must run on every rank");
+    hook->before_step(control);
+  }
+  *trained_ = TrainedTensors(net_.layout(), std::move(frozen));
 }
 
 std::uint64_t Trainer::next_sync_step() const {

@@ -23,6 +23,7 @@
 namespace terngrad {
 
 class Checkpoint;
+class TrainedTensors;
 struct StepSummary;
 
 /// Synchronous training of N workers, of which this process holds a contiguous range (empty on a server). In each step,
@@ -125,6 +126,13 @@ class Trainer {
   void set_steps_computed(std::uint64_t steps) { steps_computed_ = steps; }
   /// The minimum of Hook::next_sync_step over all hooks that run on this rank.
   std::uint64_t next_sync_step() const;
+  /// The next step, at least `steps_done`, before which a hook changes the run; kNoSyncStep: none.
+  std::uint64_t next_change_step(std::uint64_t steps_done) const;
+  /// Lets hooks change the run before the next step. @throws InvalidArgument for a hook that does not run on every
+  /// rank, or if all tensors are frozen then
+  void change();
+  /// The tensors that the next step trains.
+  const TrainedTensors& trained() const { return *trained_; }
 
   const TrainerOptions& options() const { return options_; }
   const WorkerGroup& workers() const { return workers_; }
@@ -149,6 +157,7 @@ class Trainer {
   Ema ema_;
   std::vector<Buffer<float>> states_;  // one per local worker
   Ema state_ema_;
+  std::unique_ptr<TrainedTensors> trained_;
   std::vector<std::unique_ptr<Hook>> hooks_;
   std::optional<std::map<std::string, std::string>> hook_state_;  // to be restored by begin()
   std::uint64_t steps_done_ = 0;

@@ -15,9 +15,10 @@ constexpr AdamConstants kAdamConstants{};
 class Adam final : public MomentsOptimizer {
  public:
   Adam(std::int64_t flat_elements, const Device& device) : MomentsOptimizer("adam", flat_elements, device) {}
-  void update(std::span<float> parameters, std::span<const float> gradient, const UpdateRates& rates, Stream& stream,
-              const StepScalars& scalars) override {
-    update_adam(parameters, first_moment(), second_moment(), gradient, rates[0], kAdamConstants, stream, scalars);
+  void update_part(std::span<float> parameters, std::span<const float> gradient, std::int64_t first,
+                   const UpdateRates& rates, Stream& stream, const StepScalars& scalars) override {
+    update_adam(parameters, first_moment(first, parameters), second_moment(first, parameters), gradient, rates[0],
+                kAdamConstants, stream, scalars);
   }
   UpdateRates rates(float learning_rate, std::uint64_t updates_ahead) const override {
     return {adam_step_size(learning_rate, num_updates() + updates_ahead + 1)};

@@ -11,6 +11,7 @@
 #include "kernels/statistics/statistics.h"
 #include "nets/net.h"
 #include "trainers/optim/flat_range.h"
+#include "trainers/optim/trained_tensors.h"
 #include "trainers/optim/worker_gradients.h"
 
 namespace terngrad {
@@ -112,6 +113,26 @@ class ClipByGlobalNorm final : public GradientTransform {
 void submit_all(std::span<const std::unique_ptr<GradientTransform>> transforms, const float* parameters,
                 const WorkerGradients& gradients, const FlatRange& range, TransformCounts* counts, Stream& stream) {
   for (const auto& transform : transforms) transform->submit(parameters, gradients, range, counts, stream);
+}
+
+void submit_all(std::span<const std::unique_ptr<GradientTransform>> transforms, const float* parameters,
+                const WorkerGradients& gradients, const TrainedTensors& trained, TransformCounts* counts,
+                Stream& stream) {
+  for (const auto& transform : transforms) {
+    if (transform->is_per_tensor()) {
+      for (const FlatRange& range : trained.ranges()) {
+        transform->submit(parameters, gradients, range, counts, stream);
+      }
+      continue;
+    }
+    for (const FlatRange& range : trained.frozen_ranges()) {
+      for (int worker = 0; worker < gradients.num_workers; ++worker) {
+        float* const first = gradients.buffers.of(worker) + range.first;
+        fill_zero(std::span(first, static_cast<std::size_t>(range.count)), stream);
+      }
+    }
+    transform->submit(parameters, gradients, trained.whole(), counts, stream);
+  }
 }
 
 void require_per_tensor(std::span<const std::unique_ptr<GradientTransform>> transforms) {

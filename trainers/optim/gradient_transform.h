@@ -12,6 +12,7 @@ namespace terngrad {
 
 class Layout;
 class Net;
+class TrainedTensors;
 struct FlatRange;
 struct TransformCounts;
 struct WorkerGradients;
@@ -37,6 +38,11 @@ class GradientTransform {
 /// Submits all transforms in order; see GradientTransform::submit.
 void submit_all(std::span<const std::unique_ptr<GradientTransform>> transforms, const float* parameters,
                 const WorkerGradients& gradients, const FlatRange& range, TransformCounts* counts, Stream& stream);
+/// The same for the trained tensors of whole gradients. For a transform that is not per tensor, gradients of frozen
+/// ones are set to zero.
+void submit_all(std::span<const std::unique_ptr<GradientTransform>> transforms, const float* parameters,
+                const WorkerGradients& gradients, const TrainedTensors& trained, TransformCounts* counts,
+                Stream& stream);
 
 /// Checks transforms for steps that overlap backward pass and exchange. @throws InvalidArgument naming a transform that
 /// is not per tensor

@@ -20,13 +20,17 @@ class MomentsOptimizer : public Optimizer {
   MomentsOptimizer(std::string name, std::int64_t flat_elements, const Device& device);
   const std::string& name() const override { return name_; }
   void count_updates(std::uint64_t count) override { num_updates_ += count; }
-  std::vector<Slot> slots() override { return {{"m", first_moment()}, {"v", second_moment()}}; }
+  std::vector<Slot> slots() override { return {{"m", first_moment_.span()}, {"v", second_moment_.span()}}; }
   std::map<std::string, std::string> state() const override;
   void restore_state(const std::map<std::string, std::string>& entries) override;
 
  protected:
-  std::span<float> first_moment() { return first_moment_.span(); }
-  std::span<float> second_moment() { return second_moment_.span(); }
+  std::span<float> first_moment(std::int64_t first, std::span<const float> parameters) {
+    return part_of(first_moment_, first, parameters);
+  }
+  std::span<float> second_moment(std::int64_t first, std::span<const float> parameters) {
+    return part_of(second_moment_, first, parameters);
+  }
   std::uint64_t num_updates() const { return num_updates_; }
 
  private:

@@ -19,9 +19,10 @@ class Nadam final : public MomentsOptimizer {
       : MomentsOptimizer("nadam", flat_elements, device), epsilon_(epsilon) {
     TERNGRAD_REQUIRE(epsilon >= 0, "[nadam] epsilon must be at least 0, got ", epsilon);
   }
-  void update(std::span<float> parameters, std::span<const float> gradient, const UpdateRates& rates, Stream& stream,
-              const StepScalars& scalars) override {
-    update_nadam(parameters, first_moment(), second_moment(), gradient, rates, kNadamConstants, stream, scalars);
+  void update_part(std::span<float> parameters, std::span<const float> gradient, std::int64_t first,
+                   const UpdateRates& rates, Stream& stream, const StepScalars& scalars) override {
+    update_nadam(parameters, first_moment(first, parameters), second_moment(first, parameters), gradient, rates,
+                 kNadamConstants, stream, scalars);
   }
   UpdateRates rates(float learning_rate, std::uint64_t updates_ahead) const override {
     const std::uint64_t update = num_updates() + updates_ahead + 1;

@@ -6,6 +6,7 @@
 #include "trainers/optim/adam.h"
 #include "trainers/optim/nadam.h"
 #include "trainers/optim/rmsprop.h"
+#include "trainers/optim/trained_tensors.h"
 
 namespace terngrad {
 namespace {
@@ -16,8 +17,8 @@ class GradientDescent final : public Optimizer {
     static const std::string name = "gd";
     return name;
   }
-  void update(std::span<float> parameters, std::span<const float> gradient, const UpdateRates& rates, Stream& stream,
-              const StepScalars& scalars) override {
+  void update_part(std::span<float> parameters, std::span<const float> gradient, std::int64_t, const UpdateRates& rates,
+                   Stream& stream, const StepScalars& scalars) override {
     update_gd(parameters, gradient, rates[0], stream, scalars);
   }
 };
@@ -30,9 +31,10 @@ class Momentum final : public Optimizer {
     static const std::string name = "momentum";
     return name;
   }
-  void update(std::span<float> parameters, std::span<const float> gradient, const UpdateRates& rates, Stream& stream,
-              const StepScalars& scalars) override {
-    update_momentum(parameters, accumulator_.span(), gradient, rates[0], momentum_, stream, scalars);
+  void update_part(std::span<float> parameters, std::span<const float> gradient, std::int64_t first,
+                   const UpdateRates& rates, Stream& stream, const StepScalars& scalars) override {
+    update_momentum(parameters, part_of(accumulator_, first, parameters), gradient, rates[0], momentum_, stream,
+                    scalars);
   }
   std::vector<Slot> slots() override { return {{"momentum", accumulator_.span()}}; }
 
@@ -42,6 +44,23 @@ class Momentum final : public Optimizer {
 };
 
 }  // namespace
+
+void Optimizer::update(std::span<float> parameters, std::span<const float> gradient, const UpdateRates& rates,
+                       Stream& stream, const StepScalars& scalars, const TrainedTensors* trained) {
+  if (trained == nullptr) return update_part(parameters, gradient, 0, rates, stream, scalars);
+  for (const FlatRange& range : trained->ranges()) {
+    const auto first = static_cast<std::size_t>(range.first);
+    const auto count = static_cast<std::size_t>(range.count);
+    update_part(parameters.subspan(first, count), gradient.subspan(first, count), range.first, rates, stream, scalars);
+  }
+}
+
+std::span<float> Optimizer::part_of(Buffer<float>& slot, std::int64_t first, std::span<const float> parameters) {
+  const auto count = static_cast<std::int64_t>(parameters.size());
+  TERNGRAD_REQUIRE(first + count <= slot.num_elements(), "[optimizer] lengths differ: slots have ", slot.num_elements(),
+                   " elements, parameters end at ", first + count);
+  return slot.span().subspan(static_cast<std::size_t>(first), parameters.size());
+}
 
 std::vector<std::string> optimizer_names() { return {"gd", "momentum", "adam", "nadam", "rmsprop"}; }
 

@@ -14,6 +14,8 @@
 
 namespace terngrad {
 
+class TrainedTensors;
+
 /// An update rule w <- w - f(G) over a flat buffer, with its slots. Rules and constants are those of the TernGrad
 /// authors' program.
 class Optimizer {
@@ -25,8 +27,10 @@ class Optimizer {
   /// @param parameters     [flat elements] in and out, on the device of the slots
   /// @param gradient       [flat elements] the mean gradient G
   /// @param learning_rate  lr
-  void apply(std::span<float> parameters, std::span<const float> gradient, float learning_rate, Stream& stream) {
-    update(parameters, gradient, rates(learning_rate, 0), stream, {});
+  /// @param trained        the tensors that are updated, with their slots; nullptr: all
+  void apply(std::span<float> parameters, std::span<const float> gradient, float learning_rate, Stream& stream,
+             const TrainedTensors* trained = nullptr) {
+    update(parameters, gradient, rates(learning_rate, 0), stream, {}, trained);
     count_updates(1);
   }
 
@@ -39,8 +43,8 @@ class Optimizer {
     return {learning_rate};
   }
   /// Submits one update with `rates`, or with the rates that `scalars` holds in device memory when the update runs.
-  virtual void update(std::span<float> parameters, std::span<const float> gradient, const UpdateRates& rates,
-                      Stream& stream, const StepScalars& scalars) = 0;
+  void update(std::span<float> parameters, std::span<const float> gradient, const UpdateRates& rates, Stream& stream,
+              const StepScalars& scalars, const TrainedTensors* trained = nullptr);
   /// Counts `count` applied updates.
   virtual void count_updates(std::uint64_t count) { static_cast<void>(count); }
 
@@ -56,6 +60,13 @@ class Optimizer {
   /// Restores what state() returned. @param entries  may contain other entries too
   /// @throws DataError naming an entry that is missing or invalid; the optimizer is unchanged then
   virtual void restore_state(const std::map<std::string, std::string>& entries) { static_cast<void>(entries); }
+
+ protected:
+  /// Updates a part of the buffers. @param first  number of its first element, for part_of
+  virtual void update_part(std::span<float> parameters, std::span<const float> gradient, std::int64_t first,
+                           const UpdateRates& rates, Stream& stream, const StepScalars& scalars) = 0;
+  /// The slot's elements of that part. @throws InvalidArgument if the slot ends before it
+  static std::span<float> part_of(Buffer<float>& slot, std::int64_t first, std::span<const float> parameters);
 };
 
 /// Options of optimizers that have any.

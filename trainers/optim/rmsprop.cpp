@@ -16,9 +16,10 @@ class Rmsprop final : public Optimizer {
     static const std::string name = "rmsprop";
     return name;
   }
-  void update(std::span<float> parameters, std::span<const float> gradient, const UpdateRates& rates, Stream& stream,
-              const StepScalars& scalars) override {
-    update_rmsprop(parameters, mean_square_.span(), update_.span(), gradient, rates[0], constants_, stream, scalars);
+  void update_part(std::span<float> parameters, std::span<const float> gradient, std::int64_t first,
+                   const UpdateRates& rates, Stream& stream, const StepScalars& scalars) override {
+    update_rmsprop(parameters, part_of(mean_square_, first, parameters), part_of(update_, first, parameters), gradient,
+                   rates[0], constants_, stream, scalars);
   }
   std::vector<Slot> slots() override { return {{"ms", mean_square_.span()}, {"mom", update_.span()}}; }
 

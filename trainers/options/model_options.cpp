@@ -8,6 +8,7 @@
 
 #include "datasets/dataset.h"
 #include "nets/net.h"
+#include "trainers/checkpoint/run_identity.h"
 #include "trainers/command_line/option_set.h"
 #include "trainers/command_line/step_list.h"
 #include "trainers/optim/optimizer.h"
@@ -115,6 +116,24 @@ void declare_model_options(OptionSet& options, TrainOptions& o) {
       .needs(
           "a --net with dropout", [&o] { return has_dropout(net_spec(o.net)); }, [&o] { return o.net + " has none"; })
       .original("same; refused for a net without dropout");
+  options
+      .add("freeze", &o.freeze,
+           "PATTERN of the names of tensors (* and ?) that keep their values: their gradients are not exchanged; "
+           "repeatable")
+      .identity({.value = [&o] { return std::optional(fmt::format("{}", fmt::join(o.freeze, ","))); },
+                 .is_same = [](const std::string& ours,
+                               const std::string& recorded) { return ours.empty() && recorded == kNotRecorded; }})
+      .needs(
+          "--strategy replicated, or ps with --pull gradient: of async and --pull parameters servers update all "
+          "tensors",
+          [&o] { return !is_async(o) && !o.pulls_parameters(); })
+      .needs("another --scaler_scope than model, whose scaler takes all tensors", [&o] { return is_per_tensor(o); });
+  options
+      .add("freeze_until", &o.freeze_until, "0-based step from which on frozen tensors are trained; 0: none is",
+           at_least(0))
+      .identity({.is_same = [](const std::string& ours,
+                               const std::string& recorded) { return ours == "0" && recorded == kNotRecorded; }})
+      .needs("--freeze", [&o] { return !o.freeze.empty(); });
 }
 
 }  // namespace terngrad

@@ -70,10 +70,14 @@ bool host_waits_for_sizes(const TrainOptions& o) {
   });
 }
 
+bool is_per_tensor(const TrainOptions& o) {
+  return std::ranges::all_of(chosen_codecs(o), [](const ChosenCodec& c) { return c.codec->traits().per_tensor; });
+}
+
 std::string buckets_unsupported_reason(const TrainOptions& o) {
   if (o.chosen_strategy() == TrainStrategy::kSimple) return "--strategy replicated: simple exchanges nothing";
   if (is_async(o)) return "--strategy replicated or ps: async pushes whole gradients";
-  if (!std::ranges::all_of(chosen_codecs(o), [](const ChosenCodec& c) { return c.codec->traits().per_tensor; })) {
+  if (!is_per_tensor(o)) {
     return "another --scaler_scope than model, whose scaler takes all tensors";
   }
   if (o.clip_by_global_norm > 0) return "a run without --clip_by_global_norm, which takes the norm of all tensors";

@@ -63,6 +63,8 @@ struct TrainOptions {
   bool nan_to_zero = false;
   double ema_decay = 0.9999;
   double dropout_keep_prob = 0.5;
+  std::vector<std::string> freeze;
+  std::int64_t freeze_until = 0;
   // Workers and exchange
   int num_nodes = 1;
   TrainStrategy strategy = TrainStrategy::kAuto;
@@ -154,6 +156,9 @@ bool uses_ternary(const TrainOptions& o);
 /// True if on GPUs the host waits in every step for payload sizes: for codecs whose payloads have a data-dependent size
 /// and are not self-delimiting.
 bool host_waits_for_sizes(const TrainOptions& o);
+
+/// True if every tensor is encoded without the others.
+bool is_per_tensor(const TrainOptions& o);
 
 /// The unmet need for an exchange in buckets of tensors; empty if splits_gradients.
 std::string buckets_unsupported_reason(const TrainOptions& o);

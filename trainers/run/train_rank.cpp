@@ -12,6 +12,7 @@
 
 #include "kernels/runtime/errors.h"
 #include "trainers/hooks/evaluator_watch.h"
+#include "trainers/hooks/freeze_hook.h"
 #include "trainers/hooks/replica_check.h"
 #include "trainers/hooks/step_profile.h"
 #include "trainers/hooks/stop_hook.h"
@@ -73,8 +74,10 @@ void print_summary(const TrainOptions& o, const RunDirectory& directory, std::ui
             << std::endl;
 }
 
-/// Adds the replica check. It is collective and comes before hooks that save, on every rank in the same order.
-void add_replica_check(const TrainOptions& o, Trainer& trainer) {
+/// Adds the hooks of every rank, in the same order on each. The replica check is collective and comes before hooks that
+/// save.
+void add_common_hooks(const TrainOptions& o, Trainer& trainer) {
+  if (!o.freeze.empty()) trainer.add_hook(make_freeze_hook(o.freeze, static_cast<std::uint64_t>(o.freeze_until)));
   if (o.check_replicas == 0) return;
   trainer.add_hook(make_replica_check_hook(static_cast<std::uint64_t>(o.check_replicas)));
 }
@@ -94,7 +97,7 @@ RunEnd train_and_report(const TrainOptions& o, const TrainSetup& setup, const St
   RunReports reports(o, run.directory, start.first_step);
   ProgressDisplay display;
   show_start(o, setup, run, start.first_step, processes, display);
-  add_replica_check(o, *setup.trainer);
+  add_common_hooks(o, *setup.trainer);
   add_report_hooks(o, setup, run, reports, display);
   const StopSignal stop_signal;
   setup.trainer->add_hook(make_stop_hook_for(o, stop_signal, display, processes));
@@ -125,7 +128,7 @@ RunEnd train_along(const TrainOptions& o, const TrainSetup& setup, const Process
     return {.signal = stop_signal.received()};
   }
   ProgressDisplay display(stderr, ProgressDisplay::Mode::kSilent);
-  add_replica_check(o, *setup.trainer);
+  add_common_hooks(o, *setup.trainer);
   add_sender_hooks(o, *setup.trainer);
   const StopSignal stop_signal;
   setup.trainer->add_hook(make_stop_hook_for(o, stop_signal, display, processes));

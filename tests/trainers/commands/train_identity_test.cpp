@@ -73,6 +73,8 @@ std::map<std::string, Change> changes(const TemporaryDirectory& folder) {
       {"exchange_timeout", {.why_not = kSeveral}},
       {"fine_tune", {.why_not = "is what a run begins with: train_warm_start_test.cpp"}},
       {"floating_grad_epoch", {kTernary, {"--floating_grad_epoch", "2"}}},
+      {"freeze", {{}, {"--freeze", "conv1/*"}}},
+      {"freeze_until", {{"--freeze", "conv1/*"}, {"--freeze_until", "1"}}},
       {"grad_bits", {{}, {"--grad_bits", "16"}}},
       {"histogram_steps", {{}, {"--histogram_steps", "1"}}},
       {"image_size", {{}, {"--image_size", "20"}}},

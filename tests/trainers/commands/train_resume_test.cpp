@@ -90,6 +90,23 @@ TEST(TrainCommand, ResumeOfEveryOptimizerEndsLikeTheUninterruptedRun) {
   }
 }
 
+TEST(TrainCommand, ResumeOfARunWithFrozenTensorsEndsLikeTheUninterruptedRun) {
+  for (const char* until : {"5", "10", "15", "0"}) {
+    expect_equal_resume({"--freeze", "conv1/*", "--freeze_until", until, "--num_nodes", "2", "--grad_bits", "1",
+                         "--telemetry_steps", "4", "--histogram_steps", "4"},
+                        10);
+  }
+}
+
+TEST(TrainCommand, ResumeFreezesTheSameTensors) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const std::vector<std::string> options = mnist.options(folder / "run");
+  ASSERT_EQ(train(options + std::vector<std::string>{"--max_steps", "2", "--freeze", "conv1/*"}).exit_code, 0);
+  expect_usage_error(train(options + std::vector<std::string>{"--max_steps", "3", "--resume"}),
+                     {"--freeze ''", "'conv1/*'"});
+}
+
 TEST(TrainCommand, ResumeInTheMiddleOfALoggingIntervalKeepsItsMeans) {
   expect_equal_resume({"--log_steps", "7", "--telemetry_steps", "3"}, 10);
 }

@@ -31,6 +31,16 @@ TEST(ReadyBuckets, ABucketIsReadyWhenAllWorkersAreDoneWithAllOfIt) {
   EXPECT_TRUE(counted.all_announced());
 }
 
+TEST(ReadyBuckets, MayLackTensors) {
+  const Buckets buckets = {{4}, {1}};
+  std::vector<int> ready;
+  ReadyBuckets counted(buckets, 1, [&](int bucket) { ready.push_back(bucket); });
+  EXPECT_THROW(counted.mark(2), InvalidArgument);
+  counted.mark(1);
+  counted.mark(4);
+  EXPECT_THAT(ready, ElementsAre(0, 1));
+}
+
 TEST(ReadyBuckets, AreAnnouncedInOrderWhateverIsReadyFirst) {
   const Buckets buckets = {{2}, {1}, {0}};
   std::vector<int> ready;
