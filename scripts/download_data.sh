@@ -15,7 +15,8 @@ it; one that differs is thrown away, one that was there before is renamed to FIL
   flowers   3670 photographs in 5 classes, 229 MB to fetch; unpacked to DIR/train and DIR/test, which gets 100 of each
             class, spread evenly over the names
   imagenet  the archives of ILSVRC 2012, 155 GB, with two lists of synsets. They are given to registered users only: set
-            IMAGENET_USERNAME and IMAGENET_ACCESS_KEY, or put the archives into DIR, where they are checked
+            IMAGENET_USERNAME and IMAGENET_ACCESS_KEY, which are sent by HTTP basic authentication to where the archives
+            are fetched from (a --mirror too), or put the archives into DIR, where they are checked
 
   --data_dir DIR    where to put it
   --mirror URL      fetch from URL/FILE instead of the usual addresses; may be repeated, tried in this order
@@ -280,6 +281,9 @@ fetch_flowers() {
 
 fetch_imagenet() {
   local name
+  if [[ -n ${IMAGENET_USERNAME-} && -z ${IMAGENET_ACCESS_KEY-} ]]; then
+    refuse "IMAGENET_USERNAME is set without IMAGENET_ACCESS_KEY: set both, or neither"
+  fi
   if ((${#mirrors[@]} == 0)) && [[ -z ${IMAGENET_USERNAME-} ]]; then
     for name in ILSVRC2012_img_{train,val}.tar; do
       [[ -f $data_dir/$name ]] || refuse "$name is given to users of image-net.org: set IMAGENET_USERNAME and" \

@@ -209,12 +209,11 @@ constexpr std::array kCompressedFormats = {CompressedFormat{".gz", "\x1f\x8b"sv,
                                                             "7zXZ\0"sv,
                                                             unpack_xz}};
 
-/// Number of leading bytes that find_format needs.
-constexpr std::size_t kMagicBytes = 300;
-
 /// The compressed format of a file by its first bytes, or by its suffix, since a damaged file has other bytes; nullptr
 /// for plain content. A suffix does not count for plain arrays, which some browsers store under the name of the packed
-/// file. @throws DataError for a known kind of file that is none of these
+/// file.
+/// @param content  the first kFileKindBytes or more, or the whole file
+/// @throws DataError for a known kind of file that is none of these
 const CompressedFormat* find_format(const std::filesystem::path& path, std::span<const std::uint8_t> content) {
   const std::string_view bytes(reinterpret_cast<const char*>(content.data()), content.size());
   for (const CompressedFormat& format : kCompressedFormats) {
@@ -223,7 +222,7 @@ const CompressedFormat* find_format(const std::filesystem::path& path, std::span
   if (bytes.starts_with("\0\0\x08"sv) || bytes.starts_with("\x93NUMPY")) return nullptr;
   for (const CompressedFormat& format : kCompressedFormats) {
     if (path.extension() != format.suffix) continue;
-    const std::string kind = looks_like(content.first(std::min(kMagicBytes, content.size())));
+    const std::string kind = looks_like(content);
     if (kind.empty()) return &format;
     TERNGRAD_THROW(DataError, "'", path.string(), "' is not packed as its name says", kind);
   }
@@ -255,7 +254,7 @@ std::vector<std::uint8_t> read_data_file(const std::filesystem::path& path, std:
 
 std::vector<std::uint8_t> read_beginning_of_data(const std::filesystem::path& path, std::size_t num_bytes) {
   const InputFile file(path);
-  std::vector<std::uint8_t> beginning = file.read_beginning(std::max(num_bytes, kMagicBytes));
+  std::vector<std::uint8_t> beginning = file.read_beginning(std::max(num_bytes, kFileKindBytes));
   const CompressedFormat* format = find_format(path, beginning);
   if (format == nullptr) {
     beginning.resize(std::min(num_bytes, beginning.size()));
@@ -269,7 +268,7 @@ std::vector<std::uint8_t> read_sized_data_file(const std::filesystem::path& path
                                                const ContentBytes& content_bytes, std::size_t max_bytes) {
   const std::string name = path.string();
   const InputFile file(path);
-  const std::vector<std::uint8_t> beginning = file.read_beginning(std::max(header_bytes, kMagicBytes));
+  const std::vector<std::uint8_t> beginning = file.read_beginning(std::max(header_bytes, kFileKindBytes));
   const CompressedFormat* format = find_format(path, beginning);
   if (format == nullptr) {
     const std::uint64_t told = content_bytes(name, beginning);

@@ -22,7 +22,11 @@ constexpr std::array kFileKinds = {
     FileKind{"\0\0\x08\x03"sv, "images in IDX format, as MNIST's"},
     FileKind{"\0\0\x0c\x02"sv, "the labels of QMNIST; MNIST's are expected, one byte each"},
     FileKind{"\x1f\x8b"sv, "a gzip file; unpack it first"},
+    // A zlib stream with a window of 32 KiB, by its four levels.
+    FileKind{"\x78\x01"sv, "zlib data; unpack them first"},
+    FileKind{"\x78\x5e"sv, "zlib data; unpack them first"},
     FileKind{"\x78\x9c"sv, "zlib data; unpack them first"},
+    FileKind{"\x78\xda"sv, "zlib data; unpack them first"},
     FileKind{"\xfd"
              "7zXZ\0"sv,
              "an xz file; unpack it first"},

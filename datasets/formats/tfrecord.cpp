@@ -69,7 +69,7 @@ std::uint64_t TfRecordReader::length_at(std::uint64_t offset, const std::string&
   read_(offset, header);
   const std::span<const std::uint8_t> length_bytes = std::span(header).first(kRecordLengthBytes);
   if (little_endian(std::span(header).subspan(kRecordLengthBytes)) != masked(length_bytes)) {
-    std::vector<std::uint8_t> beginning(static_cast<std::size_t>(std::min<std::uint64_t>(num_bytes_, 300)));
+    std::vector<std::uint8_t> beginning(static_cast<std::size_t>(std::min<std::uint64_t>(num_bytes_, kFileKindBytes)));
     if (offset == 0) read_(0, beginning);
     refuse(offset, which, "the checksum of its length is wrong" + (offset == 0 ? looks_like(beginning) : ""));
   }

@@ -33,12 +33,8 @@ LabelNames parse_label_names(const std::string& file, std::span<const std::uint8
 }
 
 std::optional<LabelNames> read_label_names(const std::filesystem::path& folder) {
-  std::filesystem::path path = folder / "labels.txt";
-  if (!path_exists(path)) {
-    const std::optional<std::filesystem::path> linked = linked_folder(folder);
-    if (!linked || !path_exists(*linked / "labels.txt")) return std::nullopt;
-    path = *linked / "labels.txt";
-  }
+  const std::filesystem::path path = file_beside_shards(folder, "labels.txt");
+  if (!path_exists(path)) return std::nullopt;
   return parse_label_names(path.string(), InputFile(path).read_all());
 }
 

@@ -19,7 +19,7 @@ using LabelNames = std::map<std::int32_t, std::string>;
 /// without labels
 LabelNames parse_label_names(const std::string& file, std::span<const std::uint8_t> text);
 
-/// Parses `folder`/labels.txt, or for a worker's part without one that of linked_folder; nothing if there is none.
+/// Parses labels.txt (file_beside_shards); nothing if there is none.
 std::optional<LabelNames> read_label_names(const std::filesystem::path& folder);
 
 /// Text that parse_label_names reads: one line per label, ascending.

@@ -28,11 +28,7 @@ std::filesystem::path index_path(const std::filesystem::path& folder, Subset sub
 }
 
 std::filesystem::path index_path_to_read(const std::filesystem::path& folder, Subset subset) {
-  std::filesystem::path path = index_path(folder, subset);
-  if (path_exists(path)) return path;
-  const std::optional<std::filesystem::path> linked = linked_folder(folder);
-  if (linked && path_exists(index_path(*linked, subset))) path = index_path(*linked, subset);
-  return path;
+  return file_beside_shards(folder, index_path(folder, subset).filename().string());
 }
 
 RecordStore::RecordStore(const std::filesystem::path& folder, Subset subset, int num_threads)

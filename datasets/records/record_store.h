@@ -21,7 +21,7 @@ inline constexpr std::uint64_t kMaxBytesWithoutIndex = std::uint64_t{1} << 30;
 
 /// The index file beside a subset's shards: train.index or validation.index.
 std::filesystem::path index_path(const std::filesystem::path& folder, Subset subset);
-/// The index file to read: index_path, or for a worker's part without one that of linked_folder, if it has one.
+/// The index file to read (file_beside_shards); it need not exist.
 std::filesystem::path index_path_to_read(const std::filesystem::path& folder, Subset subset);
 
 /// Shards with their index. Records are read on demand and not cached. Shards are opened on first use, at most

@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <cstdio>
 #include <optional>
-#include <regex>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "datasets/formats/input_file.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
@@ -94,10 +94,13 @@ std::vector<ShardFile> list_subset_or_linked(const std::filesystem::path& folder
 
 /// True for a folder that may have some of the shards only.
 bool is_part(const std::filesystem::path& folder, const std::vector<ShardFile>& files) {
-  static const std::regex worker("worker_[0-9]+_of_[0-9]+");
-  return std::regex_match(std::filesystem::absolute(folder / "").lexically_normal().parent_path().filename().string(),
-                          worker) ||
-         std::ranges::all_of(files, [](const ShardFile& file) { return std::filesystem::is_symlink(file.path); });
+  const std::string name = std::filesystem::absolute(folder / "").lexically_normal().parent_path().filename().string();
+  unsigned worker = 0;
+  unsigned num_workers = 0;
+  char rest = 0;
+  if (std::sscanf(name.c_str(), "worker_%u_of_%u%c", &worker, &num_workers, &rest) == 2) return true;
+  std::error_code ignored;
+  return std::ranges::all_of(files, [&](const ShardFile& f) { return std::filesystem::is_symlink(f.path, ignored); });
 }
 
 void check_part(const std::filesystem::path& folder, const std::vector<ShardFile>& files) {
@@ -162,6 +165,14 @@ std::optional<std::filesystem::path> linked_folder(const std::filesystem::path& 
   std::error_code error;
   const std::filesystem::path target = std::filesystem::canonical(files.front().path, error);
   return error ? std::nullopt : std::optional(target.parent_path());
+}
+
+std::filesystem::path file_beside_shards(const std::filesystem::path& folder, const std::string& name) {
+  std::filesystem::path path = folder / name;
+  if (path_exists(path)) return path;
+  const std::optional<std::filesystem::path> linked = linked_folder(folder);
+  if (linked && path_exists(*linked / name)) path = *linked / name;
+  return path;
 }
 
 ShardNumber shard_number(const std::filesystem::path& shard) {

@@ -26,6 +26,11 @@ std::vector<std::filesystem::path> find_shards(const std::filesystem::path& fold
 /// @throws DataError if the folder cannot be listed
 std::optional<std::filesystem::path> linked_folder(const std::filesystem::path& folder);
 
+/// The path of the file `name` beside the shards in `folder`: there, or if it is missing in linked_folder, if it is
+/// there.
+/// @throws DataError as linked_folder
+std::filesystem::path file_beside_shards(const std::filesystem::path& folder, const std::string& name);
+
 /// Number of a shard and of all shards, by its name as find_shards takes it: 7 and 1024.
 struct ShardNumber {
   int number = 0;

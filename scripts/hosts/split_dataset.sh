@@ -11,10 +11,12 @@ makes for each (or for WORKER alone, counted from 0) a folder DATA_DIR/worker_W_
 --dataset folder, imagenet, flowers, records, cifar10 or mnist, with all of the test set.
 
 Of shards of records, in the order of names, a worker gets a run; two workers' numbers of shards differ by one at most.
-The indexes and labels.txt are linked for all. Of each class of images, in the byte order of names, a worker gets a run; so all workers have all classes, which is what numbers the
-labels. What does not divide evenly goes to the workers in turn: the numbers of images that two workers have differ by one
-at most. Names that begin with a dot, Thumbs.db and desktop.ini are passed over. The same arguments always give the same
-shards.
+The indexes and labels.txt are linked for all.
+
+Of each class of images, in the byte order of names, a worker gets a run; so all workers have all classes, which is what
+numbers the labels. What does not divide evenly goes to the workers in turn: the numbers of images that two workers have
+differ by one at most. Names that begin with a dot, Thumbs.db and desktop.ini are passed over. The same arguments always
+give the same shards.
 
   --out DIR  where the folders are made (default: DATA_DIR)
   --lists    no folders but files worker_W_of_N.txt, one path a line, relative to DATA_DIR: for

@@ -293,6 +293,9 @@ class DownloadData(Download):
         result = self.run_script(*to_data)
         self.assertEqual(result.returncode, 2)
         self.assertIn("ILSVRC2012_img_train.tar is given to users of image-net.org", result.stderr)
+        result = self.run_script(*to_data, IMAGENET_USERNAME="user")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("without IMAGENET_ACCESS_KEY", result.stderr)
         self.server.cut = 20_000  # the key goes with every attempt
         result = self.run_script(*to_data, "--mirror", self.server.url, IMAGENET_USERNAME='a "user"',
                                  IMAGENET_ACCESS_KEY="1\\2")

@@ -77,11 +77,16 @@ inline double norm_of_trained(Trainer& trainer) {
   double squares = 0;
   trainer.add_hook(freeze_some(0));
   trainer.add_hook(at_step(1, [&](const TrainingView& training, const StepView& step) {
+    std::int64_t num_frozen = 0;
     for (int segment = 0; segment < training.net.layout().num_segments(); ++segment) {
+      if (is_frozen(training.net.layout().segment(segment).name)) {
+        num_frozen += training.net.layout().segment(segment).num_elements;
+      }
       EXPECT_EQ(training.is_frozen(segment), is_frozen(training.net.layout().segment(segment).name));
       if (training.is_frozen(segment)) continue;
       for (const float value : step.gradient(segment)) squares += double{value} * double{value};
     }
+    EXPECT_EQ(num_frozen_elements(training), num_frozen);
     return HookVerdict::kContinue;
   }));
   trainer.run();

@@ -47,12 +47,12 @@ AsyncTrainer::AsyncTrainer(AsyncTrainerParts parts, const TrainerOptions& option
 AsyncTrainer::~AsyncTrainer() = default;
 
 std::uint64_t AsyncTrainer::run() {
-  // Before the hooks, which may save the workers' pulled parameters.
-  if (parts_.mailbox == nullptr) let_workers_begin();
-  begin();
   if (next_change_step(steps_done()) != kNoSyncStep) {
     throw NotSupported("[hook] asynchronous training takes no changes by hooks");
   }
+  // Before the hooks, which may save the workers' pulled parameters.
+  if (parts_.mailbox == nullptr) let_workers_begin();
+  begin();
   step_begin_ = std::chrono::steady_clock::now();
   if (parts_.mailbox == nullptr) {
     emulate();

@@ -13,6 +13,8 @@ namespace {
 
 /// First word of an interval's text; earlier versions had none.
 constexpr const char* kIntervalVersion = "v2";
+/// Before the number of frozen elements, which is left out if it is 0.
+constexpr const char* kFrozenWord = "frozen";
 
 }  // namespace
 
@@ -24,14 +26,21 @@ double Interval::examples_per_second(std::uint64_t batch_size) const {
   return static_cast<double>(batch_size) * static_cast<double>(timed_steps) / seconds;
 }
 
-void Interval::add(const StepView& step) {
+std::int64_t Interval::mean_exchanged_elements(std::int64_t num_elements) const {
+  return num_elements - frozen_elements / static_cast<std::int64_t>(std::max<std::uint64_t>(steps - skipped_steps, 1));
+}
+
+void Interval::add(const TrainingView& training, const StepView& step) {
   ++steps;
   loss += step.loss;
   accuracy += step.accuracy;
   skipped_steps += step.report.skipped ? 1u : 0u;
   nonfinite_steps += step.report.nonfinite.empty() ? 0u : 1u;
   transform_counts += step.transform_counts;
-  if (!step.report.skipped) bytes += step.report;
+  if (!step.report.skipped) {
+    bytes += step.report;
+    frozen_elements += num_frozen_elements(training);
+  }
   if (step.pushes != nullptr) pushes += *step.pushes;
   ++timed_steps;
   seconds += step.step_seconds;
@@ -50,6 +59,7 @@ std::string Interval::to_text() const {
     text += fmt::format(" {} {}", leg.sent, leg.received);
   }
   text += fmt::format(" {} {}", bytes.num_workers, bytes.num_servers);
+  if (frozen_elements > 0) text += fmt::format(" {} {}", kFrozenWord, frozen_elements);
   return pushes.total() > 0 ? text + " " + pushes.to_text() : text;
 }
 
@@ -69,7 +79,9 @@ Interval parse_interval(const std::string& text) {
   for (LegBytes* leg : {&bytes.scalers, &bytes.gradient, &bytes.mean}) words >> leg->sent >> leg->received;
   if (has_version) words >> bytes.servers.sent >> bytes.servers.received >> bytes.num_workers >> bytes.num_servers;
   const bool is_complete = static_cast<bool>(words);
-  if (std::string counts; words >> counts) interval.pushes = parse_push_counts(counts);
+  std::string word;
+  if (words >> word && word == kFrozenWord) words >> interval.frozen_elements >> word;
+  if (words) interval.pushes = parse_push_counts(word);
   words >> std::ws;
   const bool is_sound = is_complete && words.eof() && (!has_version || interval.to_text() == text);
   if (!is_sound) TERNGRAD_THROW(DataError, kIntervalKey, " is '", text, "'");

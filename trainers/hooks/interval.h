@@ -21,6 +21,7 @@ struct Interval {
   std::uint64_t nonfinite_steps = 0;  // number of steps with NaN or infinity in a gradient, skipped or not
   TransformCounts transform_counts;   // sums
   ExchangeBytes bytes;                // sums over steps that were not skipped
+  std::int64_t frozen_elements = 0;   // sum over the same steps
   PushCounts pushes;                  // sums, asynchronous training only
   // Times of the steps that this process ran itself, without those before a resume.
   std::uint64_t timed_steps = 0;
@@ -28,7 +29,9 @@ struct Interval {
   std::uint64_t steps_with_parts = 0;  // steps with StepView::parts_are_timed
   PartSeconds parts;
 
-  void add(const StepView& step);
+  void add(const TrainingView& training, const StepView& step);
+  /// Mean number of elements that a step exchanged. @param num_elements  of all tensors
+  std::int64_t mean_exchanged_elements(std::int64_t num_elements) const;
   /// sum / count; 0 if count is 0.
   static double mean_of(double sum, std::uint64_t count);
   /// Throughput of the steps that this process ran.

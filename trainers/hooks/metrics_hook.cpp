@@ -20,7 +20,8 @@ nlohmann::ordered_json legs_of(const ExchangeBytes& bytes, std::int64_t LegBytes
   return {{"scalers", mean(bytes.scalers)}, {"gradient", mean(bytes.gradient)}, {"mean", mean(bytes.mean)}};
 }
 
-void write_bytes(const TrainingView& training, const ExchangeBytes& bytes, nlohmann::ordered_json& line) {
+void write_bytes(const TrainingView& training, const Interval& interval, nlohmann::ordered_json& line) {
+  const ExchangeBytes& bytes = interval.bytes;
   if (bytes_of_busiest(bytes).busier() == 0) return;
   line["wire_bytes_per_worker"] = {{"sent", legs_of(bytes, &LegBytes::sent)},
                                    {"received", legs_of(bytes, &LegBytes::received)}};
@@ -28,7 +29,8 @@ void write_bytes(const TrainingView& training, const ExchangeBytes& bytes, nlohm
     const NodeBytes server = bytes_per_server(bytes);
     line["wire_bytes_per_server"] = {{"sent", server.sent}, {"received", server.received}};
   }
-  if (const auto ratio = wire_ratio(bytes, training.net.layout().num_elements(), num_senders(training))) {
+  const std::int64_t exchanged = interval.mean_exchanged_elements(training.net.layout().num_elements());
+  if (const auto ratio = wire_ratio(bytes, exchanged, num_senders(training))) {
     line["wire_ratio"] = *ratio;
   }
 }
@@ -39,7 +41,7 @@ class MetricsHook final : public Hook {
       : writer_(writer), log_steps_(log_steps), telemetry_steps_(telemetry_steps) {}
 
   HookVerdict after_step(const TrainingView& training, const StepView& step) override {
-    interval_.add(step);
+    interval_.add(training, step);
     if (training.steps_done % log_steps_ == 0 || training.steps_done == training.total_steps)
       write_train(training, step);
     if (telemetry_steps_ != 0 && training.steps_done % telemetry_steps_ == 0) write_tensors(training, step);
@@ -74,7 +76,7 @@ class MetricsHook final : public Hook {
       line["dropped_pushes"] = interval.pushes.dropped;
       line["skipped_pushes"] = interval.pushes.skipped;
     }
-    write_bytes(training, interval.bytes, line);
+    write_bytes(training, interval, line);
     line["examples_per_second"] = interval.examples_per_second(static_cast<std::uint64_t>(training.batch_size));
     if (interval.steps_with_parts > 0) {
       const auto per_step = [&](double seconds) { return Interval::mean_of(seconds, interval.steps_with_parts); };

@@ -24,7 +24,8 @@ void show_bytes(const TrainingView& training, const ExchangeBytes& bytes, Progre
   if (servers_are_busier(bytes)) state.sender = "server";
   state.sent_bytes_per_step = busiest.sent;
   state.received_bytes_per_step = busiest.received;
-  state.compression_ratio = wire_ratio(bytes, training.net.layout().num_elements(), num_senders(training));
+  const std::int64_t exchanged = training.net.layout().num_elements() - num_frozen_elements(training);
+  state.compression_ratio = wire_ratio(bytes, exchanged, num_senders(training));
 }
 
 /// Text about the action for a step with NaN or infinity.
@@ -41,7 +42,7 @@ class ProgressHook final : public Hook {
     if (!step.report.nonfinite.empty() && !std::exchange(has_told_, true)) {
       display_.message(step.report.nonfinite + what_was_done(step));
     }
-    interval_.add(step);
+    interval_.add(training, step);
     skipped_steps_ += step.report.skipped ? 1u : 0u;
     if (!step.report.skipped) bytes_ = step.report;
     // Mean over about the last 50 steps, so that the live line is readable.

@@ -29,6 +29,14 @@ class StepHook final : public Hook {
 
 }  // namespace
 
+std::int64_t num_frozen_elements(const TrainingView& training) {
+  std::int64_t count = 0;
+  for (std::size_t segment = 0; segment < training.frozen.size(); ++segment) {
+    if (training.frozen[segment]) count += training.net.layout().segment(static_cast<int>(segment)).num_elements;
+  }
+  return count;
+}
+
 std::function<TensorTelemetry(int segment)> telemetry_of(
     std::function<std::span<const float>(int segment)> gradient,
     std::function<std::span<const float>(int segment)> encoded,

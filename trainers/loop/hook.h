@@ -92,6 +92,9 @@ struct TrainingView {
   RunServices services = {};
 };
 
+/// Number of elements of the tensors that the last step has not trained.
+std::int64_t num_frozen_elements(const TrainingView& training);
+
 /// Number of workers, or groups of workers, that exchange gradients.
 inline int num_senders(const TrainingView& training) { return training.num_workers / training.workers_per_group; }
 

@@ -22,6 +22,7 @@ TEST(FileKind, IsNamedByTheFirstBytes) {
       {"\n <!doctype HTML>", "an HTML page"},
       {"<html lang=en>", "an HTML page"},
       {"<?xml version='1.0'?><Error>", "an XML document"},
+      {"\x78\xda", "zlib data"},
       {"PK\x03\x04rest", "a zip archive"},
       {"\x80\x04\x95", "a pickle"},
       {std::string(257, 'n') + "ustar", "a tar archive"},

@@ -43,9 +43,15 @@ TEST(Interval, TextKeepsAllButTimesExactly) {
   EXPECT_EQ(read.bytes.servers.sent, 3);
   EXPECT_EQ(read.bytes.num_workers, 6);
   EXPECT_EQ(read.bytes.num_servers, 5);
+  EXPECT_EQ(read.frozen_elements, 0);
+  interval.frozen_elements = 60;
+  EXPECT_EQ(parse_interval(interval.to_text()).frozen_elements, 60);
+  EXPECT_EQ(interval.mean_exchanged_elements(100), 70) << "two of three steps were exchanged";
+  EXPECT_EQ(Interval().mean_exchanged_elements(100), 100);
   interval.loss = std::numeric_limits<double>::quiet_NaN();
   EXPECT_TRUE(std::isnan(parse_interval(interval.to_text()).loss));
-  for (const std::string& text : {std::string(), std::string("1 2 3"), interval.to_text() + " 1", std::string("x")}) {
+  for (const std::string& text : {std::string(), std::string("1 2 3"), interval.to_text() + " 1",
+                                  interval.to_text() + " frozen", std::string("x")}) {
     EXPECT_THROW(parse_interval(text), DataError) << text;
   }
 }
