@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "datasets/shuffle.h"
+#include "kernels/runtime/errors.h"
 
 namespace terngrad {
 
@@ -21,8 +22,16 @@ BatchOrder::BatchOrder(const Dataset* dataset, const PipelineOptions& options) {
 std::uint64_t BatchOrder::epoch(std::uint64_t step) const { return step * batch_size_ / num_examples_; }
 
 OrderedExample BatchOrder::at(std::uint64_t step, std::int64_t place) {
-  const std::uint64_t position = step * batch_size_ + local_begin_ + static_cast<std::uint64_t>(place);
+  const std::uint64_t joint_place = local_begin_ + static_cast<std::uint64_t>(place);
+  const std::uint64_t position = step * batch_size_ + joint_place;
   const std::uint64_t epoch = position / num_examples_;
+  if (shuffle_.example_at) {
+    const std::int64_t index = shuffle_.example_at(step, static_cast<std::int64_t>(joint_place));
+    TERNGRAD_REQUIRE(index >= 0 && static_cast<std::uint64_t>(index) < num_examples_,
+                     "[ShuffleOptions] example_at(step ", step, ", place ", joint_place, ") must be in [0, ",
+                     num_examples_, "), is ", index);
+    return {.index = static_cast<std::uint32_t>(index), .epoch = epoch};
+  }
   if (permutation_.empty() || epoch != permuted_epoch_) {
     if (shuffle_.kind == ShuffleOptions::Kind::kWindow) {
       window_permutation(seed_, epoch, shard_sizes_, shuffle_.num_readers, shuffle_.window, permutation_);

@@ -17,7 +17,8 @@ struct OrderedExample {
 
 /// The examples of this process's workers, step by step, as Pipeline documents them: place i of step s is position
 /// p = s * batch_size + first_local_worker * batch_size / num_workers + i of the joint stream, which holds example
-/// permutation(epoch)[p mod num_examples] of epoch p / num_examples (datasets/shuffle.h). Depends on seed, step,
+/// permutation(epoch)[p mod num_examples] of epoch p / num_examples (datasets/shuffle.h), or the one that
+/// ShuffleOptions::example_at gives for s and p - s * batch_size. Depends on seed, step,
 /// options and, for a window shuffle, the set's shards only. Caches the permutation of the last requested epoch, so
 /// consecutive steps are cheap. Not thread-safe; copies are independent.
 class BatchOrder {
@@ -30,7 +31,7 @@ class BatchOrder {
   /// Epoch of the step's first example over all workers.
   std::uint64_t epoch(std::uint64_t step) const;
   /// @param place  in [0, local_batch())
-  /// @throws InvalidArgument for an epoch of more than 40 bits
+  /// @throws InvalidArgument for an epoch of more than 40 bits or an index that example_at may not give; its exceptions
   OrderedExample at(std::uint64_t step, std::int64_t place);
 
  private:

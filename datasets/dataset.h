@@ -76,7 +76,10 @@ struct ShuffleOptions {
   Kind kind = Kind::kExact;
   int num_readers = 4;          // window shuffle: number of shards read concurrently
   std::int64_t window = 16384;  // window shuffle: number of examples from which the next one is drawn
-  friend bool operator==(const ShuffleOptions&, const ShuffleOptions&) = default;
+  /// Batches of a caller's own, in place of `kind`: the index of the example at a place of a step's batch, in [0, batch
+  /// size) over all workers, or over the process's if it has its own data shard. It depends on its arguments only, and
+  /// threads call it at once.
+  std::function<std::int64_t(std::uint64_t step, std::int64_t place)> example_at = {};
 };
 
 /// Options of make_dataset.

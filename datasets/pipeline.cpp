@@ -178,8 +178,13 @@ class Pipeline::Impl {
     if (next_place_ == 0) {
       slot.examples.swap(following_);
       slot.num_left = count;
-      slot.error = nullptr;
-      order_of(next_claim_ + 1, following_);
+      slot.error = std::exchange(following_error_, nullptr);
+      slot.error_place = 0;
+      try {
+        order_of(next_claim_ + 1, following_);
+      } catch (...) {  // reported as that step's; until then its places hold earlier examples
+        following_error_ = std::current_exception();
+      }
     }
     const std::int64_t at_once = std::max<std::int64_t>(1, kClaimedValues / dataset_->image_elements());
     const Claim claim{.step = next_claim_,
@@ -211,6 +216,7 @@ class Pipeline::Impl {
   std::uint64_t next_claim_ = 0;           // step of the next unclaimed example
   std::size_t next_place_ = 0;             // that example's place in the step
   std::vector<OrderedExample> following_;  // examples of next_claim_ if none of them is claimed, else of the next step
+  std::exception_ptr following_error_;     // ShuffleOptions::example_at threw for them
   std::uint64_t next_step_ = 0;            // step of the batch that next() returns
   std::vector<Slot> slots_;
 

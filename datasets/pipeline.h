@@ -40,7 +40,8 @@ struct PipelineBatch {
 /// Position p = step * batch_size + i of the joint stream holds example permutation(epoch)[p mod num_examples] with
 /// epoch = p / num_examples: every epoch visits every example once, in an order drawn from (seed, epoch) and the kind
 /// of shuffle alone: epoch_permutation, or window_permutation of the set's shards (datasets/shuffle.h). Worker w of N
-/// takes the contiguous slice i in [w * batch_size / N, (w + 1) * batch_size / N). So order and augmentation depend on
+/// takes the contiguous slice i in [w * batch_size / N, (w + 1) * batch_size / N). ShuffleOptions::example_at takes the
+/// place of the permutations. So order and augmentation depend on
 /// seed, step and example only, not on N, processes, threads or prefetch depth, and a run resumes exactly at
 /// first_step.
 class Pipeline {
@@ -52,7 +53,8 @@ class Pipeline {
   Pipeline& operator=(const Pipeline&) = delete;
 
   /// Waits for the next batch. Allocates nothing. Not thread-safe.
-  /// @throws any exception of Dataset::read while preparing it; the stream stays at that step, so later calls throw too
+  /// @throws any exception of Dataset::read or ShuffleOptions::example_at while preparing it; the stream stays at that
+  /// step, so later calls throw too
   PipelineBatch next();
   /// The next batch if it is ready, without waiting. Also empty if preparing it failed: next() then throws the error.
   std::optional<PipelineBatch> try_next();

@@ -22,6 +22,9 @@ std::unique_ptr<DeviceNet> make_device_net(const NetSpec& spec, const ImageShape
     TERNGRAD_THROW(NotSupported, "[make_device_net] needs the stream of a GPU, got one of ", stream.device().name(),
                    "; make_net is for the CPU");
   }
+  if (options.loss) {
+    throw NotSupported("[make_device_net] NetOptions::loss runs on the CPU only, on GPUs leave it empty");
+  }
   return cuda::make_net(plan_net(spec, shape, num_classes), options, math, stream);
 }
 

@@ -74,7 +74,7 @@ std::string device_net_libraries_of_build();
 /// Makes a net on the stream's GPU.
 /// @param options  thread counts are ignored
 /// @throws InvalidArgument as make_net; NotSupported if the build has no cuDNN, the machine lacks a library, the stream
-/// is not a GPU's, or a library has no deterministic algorithm for a layer
+/// is not a GPU's, NetOptions::loss is set, or a library has no deterministic algorithm for a layer
 std::unique_ptr<DeviceNet> make_device_net(const NetSpec& spec, const ImageShape& shape, int num_classes,
                                            const NetOptions& options, MathMode math, const Stream& stream);
 std::unique_ptr<DeviceNet> make_device_net(const std::string& name, const ImageShape& shape, int num_classes,

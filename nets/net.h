@@ -11,6 +11,7 @@
 #include "kernels/runtime/device.h"
 #include "kernels/tensor/layout.h"
 #include "nets/layer_spec.h"
+#include "nets/loss.h"
 
 namespace terngrad {
 
@@ -35,6 +36,9 @@ struct NetOptions {
   int num_threads = 1;
   int first_local_worker = 0;  // global number of local worker 0
   std::uint64_t seed = 1;      // seed of training draws (dropout)
+  /// Takes the place of softmax cross-entropy, for the logits and auxiliary losses, in nets on the CPU without label
+  /// smoothing. Empty: softmax cross-entropy.
+  Loss loss = {};
 };
 
 /// The training examples of this process's workers: worker w owns examples [w * examples_per_worker, (w + 1) *
@@ -46,11 +50,14 @@ struct TrainBatch {
   /// [num_local_workers] each worker's state, flat [state_layout().flat_elements()], 64-byte aligned, in and out. May
   /// be empty if the net has no state.
   std::span<float* const> states = {};
+  /// [num_local_workers * examples_per_worker, num_classes] out: the logits of the training pass. May be empty, and
+  /// must be unless Net::writes_logits.
+  std::span<float> logits = {};
 };
 
 /// Losses of one worker's slice.
 struct WorkerLoss {
-  double entropy_loss = 0;    // mean softmax cross-entropy of the logits over the slice, in nats
+  double entropy_loss = 0;    // mean softmax cross-entropy of the logits over the slice, in nats; or NetOptions::loss
   int num_correct = 0;        // number of examples whose label has the largest logit
   double auxiliary_loss = 0;  // weighted sum of the auxiliary losses; the gradient is of entropy_loss + auxiliary_loss
 };
@@ -63,10 +70,10 @@ std::string cpu_library();
 /// one worker are sequential; calls for different workers may be concurrent, from different threads.
 using SegmentReady = std::function<void(int worker, int segment)>;
 
-/// A classifier with a softmax cross-entropy loss; training adds the auxiliary losses and label smoothing of NetSpec.
-/// The caller owns all tensors, in flat buffers: parameters, one buffer as in `layout()`; gradients, one such buffer
-/// per local worker; and state (moving statistics that training passes update), one buffer as in `state_layout()` per
-/// worker.
+/// A classifier with a softmax cross-entropy loss, or NetOptions::loss; training adds the auxiliary losses and label
+/// smoothing of NetSpec. The caller owns all tensors, in flat buffers: parameters, one buffer as in `layout()`;
+/// gradients, one such buffer per local worker; and state (moving statistics that training passes update), one buffer
+/// as in `state_layout()` per worker.
 class Net {
  public:
   virtual ~Net() = default;
@@ -79,6 +86,8 @@ class Net {
   virtual int num_classes() const = 0;
   /// The device of the spans below, except for initial values and losses, which are in host memory.
   virtual Device device() const { return Device::cpu(); }
+  /// True if compute_gradients writes TrainBatch::logits.
+  virtual bool writes_logits() const { return false; }
   /// True if weight decay applies to this segment (never for biases).
   virtual bool is_regularized(int segment) const = 0;
   /// All segments in the order in which a worker's backward pass completes their gradients; by default the layout's
@@ -96,8 +105,9 @@ class Net {
   /// @param gradients   [num_local_workers] pointers to flat buffers [flat_elements], 64-byte aligned; every segment is
   ///                    overwritten, padding is not. Different workers need different buffers
   /// @param losses      [num_local_workers] out
-  /// @throws InvalidArgument for spans of other sizes, a step of 2^40 or more or a label outside [0, num_classes); any
-  ///         exception of on_segment_ready. Gradients, losses and states are then undefined
+  /// @throws InvalidArgument for spans of other sizes, a step of 2^40 or more or a label outside [0, num_classes);
+  ///         NotSupported for logits that it does not write; any exception of on_segment_ready or NetOptions::loss.
+  ///         Gradients, losses and states are then undefined
   /// Bitwise repeatable for a fixed threads_per_worker, independent of num_local_workers. Not for concurrent calls.
   virtual void compute_gradients(std::span<const float> parameters, const TrainBatch& batch,
                                  std::span<float* const> gradients, std::span<WorkerLoss> losses,
@@ -126,8 +136,8 @@ NetSpec net_spec(const std::string& name, const NetConfig& config = {});
 Layout net_layout(const std::string& name);
 
 /// Creates a net for images of `shape` and `num_classes` classes, from a spec or by name.
-/// @throws InvalidArgument for an unknown name, a spec that plan_net (net_plan.h) rejects, an unsuitable image shape or
-///         invalid options; NotSupported if the backend cannot run a layer
+/// @throws InvalidArgument for an unknown name, a spec that plan_net (net_plan.h) rejects, an unsuitable image shape,
+///         invalid options, or NetOptions::loss with label smoothing; NotSupported if the backend cannot run a layer
 std::unique_ptr<Net> make_net(const NetSpec& spec, const ImageShape& shape, int num_classes, const NetOptions& options);
 std::unique_ptr<Net> make_net(const std::string& name, const ImageShape& shape, int num_classes,
                               const NetOptions& options, const NetConfig& config = {});

@@ -105,6 +105,7 @@ void OffloadedNet::compute_gradients(std::span<const float> parameters, const Tr
                                      std::span<float* const> gradients, std::span<WorkerLoss> losses,
                                      const SegmentReady& on_segment_ready) {
   check_gradients(plan(), options_, parameters, batch, gradients, losses);
+  refuse_logits(batch);
   for (const std::int32_t label : batch.labels) {
     TERNGRAD_REQUIRE(label >= 0 && label < num_classes(), "[Net] label ", label, " is not in [0, ", num_classes(), ")");
   }

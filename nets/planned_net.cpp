@@ -65,7 +65,12 @@ void check_gradients(const NetPlan& plan, const NetOptions& options, std::span<c
   require_span("gradients", gradients.size(), num_workers);
   require_span("losses", losses.size(), num_workers);
   if (plan.state_layout.num_segments() > 0) require_span("states", batch.states.size(), num_workers);
+  if (!batch.logits.empty()) require_span("logits", batch.logits.size(), num_examples * plan.num_classes);
   TERNGRAD_REQUIRE(batch.step >> 40 == 0, "[Net] draws are keyed by 40 bits of the step, got ", batch.step);
+}
+
+void refuse_logits(const TrainBatch& batch) {
+  if (!batch.logits.empty()) throw NotSupported("[Net] TrainBatch::logits are written on the CPU only");
 }
 
 void check_predict(const NetPlan& plan, std::span<const float> parameters, std::span<const float> state,

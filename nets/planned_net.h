@@ -23,6 +23,8 @@ std::vector<int> backward_order(const NetPlan& plan);
 void check_workers(const NetOptions& options);
 void check_gradients(const NetPlan& plan, const NetOptions& options, std::span<const float> parameters,
                      const TrainBatch& batch, std::span<float* const> gradients, std::span<const WorkerLoss> losses);
+/// @throws NotSupported if the batch asks for logits
+void refuse_logits(const TrainBatch& batch);
 void check_predict(const NetPlan& plan, std::span<const float> parameters, std::span<const float> state,
                    std::span<const float> images, int num_examples, std::span<const float> logits);
 

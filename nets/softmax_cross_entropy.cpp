@@ -40,20 +40,29 @@ WorkerLoss softmax_cross_entropy(std::span<const float> logits, std::span<const 
                    "[softmax_cross_entropy] the gradient must be empty or as large as the logits, ", logits.size(),
                    "; it has ", gradient.size());
   const double scale = 1.0 / static_cast<double>(num_examples);
-  WorkerLoss loss;
+  WorkerLoss loss{.num_correct = count_correct(logits, labels, num_classes)};
   for (std::size_t n = 0; n < num_examples; ++n) {
-    TERNGRAD_REQUIRE(labels[n] >= 0 && labels[n] < num_classes, "[softmax_cross_entropy] label ", n, " must be in [0, ",
-                     num_classes, "), is ", labels[n]);
     const auto label = static_cast<std::size_t>(labels[n]);
     const auto z = logits.subspan(n * classes, classes);
     const auto row = gradient.empty() ? gradient : gradient.subspan(n * classes, classes);
     loss.entropy_loss += example_loss(z, label, double{term.label_smoothing}, scale * double{term.weight}, row);
-    const auto winner = static_cast<std::size_t>(std::max_element(z.begin(), z.end()) - z.begin());
-    if (winner == label && !std::isnan(z[label])) ++loss.num_correct;
   }
   loss.entropy_loss *= scale;
   if (term.is_auxiliary) return {.auxiliary_loss = double{term.weight} * loss.entropy_loss};
   return loss;
+}
+
+int count_correct(std::span<const float> logits, std::span<const std::int32_t> labels, int num_classes) {
+  const auto classes = static_cast<std::size_t>(num_classes);
+  int num_correct = 0;
+  for (std::size_t n = 0; n < labels.size(); ++n) {
+    TERNGRAD_REQUIRE(labels[n] >= 0 && labels[n] < num_classes, "[Net] label ", n, " must be in [0, ", num_classes,
+                     "), is ", labels[n]);
+    const auto z = logits.subspan(n * classes, classes);
+    const auto winner = std::max_element(z.begin(), z.end()) - z.begin();
+    if (winner == labels[n] && !std::isnan(z[static_cast<std::size_t>(winner)])) ++num_correct;
+  }
+  return num_correct;
 }
 
 }  // namespace terngrad

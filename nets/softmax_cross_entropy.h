@@ -1,4 +1,4 @@
-// Softmax cross-entropy: the loss of every classifier here.
+// Softmax cross-entropy: the loss of classifiers unless NetOptions::loss is set.
 #pragma once
 
 #include <cstdint>
@@ -32,5 +32,10 @@ struct LossTerm {
 /// Bitwise repeatable on one machine (std::exp may differ in the last bit between machines).
 WorkerLoss softmax_cross_entropy(std::span<const float> logits, std::span<const std::int32_t> labels, int num_classes,
                                  std::span<float> gradient, const LossTerm& term = {});
+
+/// Number of examples whose label has the largest logit, the first of equals.
+/// @param logits  [labels.size(), num_classes]
+/// @throws InvalidArgument for a label outside [0, num_classes)
+int count_correct(std::span<const float> logits, std::span<const std::int32_t> labels, int num_classes);
 
 }  // namespace terngrad

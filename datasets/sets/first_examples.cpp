@@ -2,30 +2,20 @@
 
 #include <utility>
 
+#include "datasets/sets/wrapped_dataset.h"
 #include "kernels/runtime/errors.h"
 
 namespace terngrad {
 namespace {
 
-class FirstExamples final : public Dataset {
+class FirstExamples final : public WrappedDataset {
  public:
-  FirstExamples(std::unique_ptr<Dataset> whole, std::int64_t count) : whole_(std::move(whole)), count_(count) {}
-  const std::string& name() const override { return whole_->name(); }
+  FirstExamples(std::shared_ptr<const Dataset> whole, std::int64_t count)
+      : WrappedDataset(std::move(whole)), count_(count) {}
   std::int64_t num_examples() const override { return count_; }
-  int height() const override { return whole_->height(); }
-  int width() const override { return whole_->width(); }
-  int channels() const override { return whole_->channels(); }
-  int num_classes() const override { return whole_->num_classes(); }
-  std::vector<std::string> class_names() const override { return whole_->class_names(); }
-  std::int32_t label(std::int64_t index) const override { return whole_->label(index); }
-  void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
-    whole_->read(index, visit, image);
-  }
-  bool is_augmented() const override { return whole_->is_augmented(); }
-  std::optional<CropSource> crop_source() const override { return whole_->crop_source(); }
+  std::vector<std::int64_t> shard_sizes() const override { return {}; }
 
  private:
-  std::unique_ptr<Dataset> whole_;
   std::int64_t count_;
 };
 

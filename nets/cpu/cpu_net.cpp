@@ -27,9 +27,11 @@ class CpuNet final : public PlannedNet<Net> {
     const LibraryThreads threads(options.threads_per_worker);
     for (int slot = 0; slot < num_slots; ++slot) {
       slots_.push_back(std::make_unique<SliceRunner>(engine_, this->plan(), options.examples_per_worker,
-                                                     options.threads_per_worker, Mode::kTraining));
+                                                     options.threads_per_worker, Mode::kTraining, options.loss));
     }
   }
+
+  bool writes_logits() const override { return true; }
 
   void compute_gradients(std::span<const float> parameters, const TrainBatch& batch, std::span<float* const> gradients,
                          std::span<WorkerLoss> losses, const SegmentReady& on_segment_ready) override {
@@ -43,10 +45,13 @@ class CpuNet final : public PlannedNet<Net> {
                       .step = batch.step,
                       .worker = static_cast<std::uint32_t>(options_.first_local_worker + worker),
                       .training_state = batch.states.empty() ? nullptr : batch.states[w]};
+      const auto count = static_cast<std::size_t>(examples);
+      const auto num_logits = count * static_cast<std::size_t>(num_classes());
       losses[w] = runner.compute_gradient(
           pass, batch.images.data() + worker * examples * plan().image.num_elements(),
-          batch.labels.subspan(w * static_cast<std::size_t>(examples), static_cast<std::size_t>(examples)),
-          gradients[w], on_segment_ready ? std::function<void(int)>(announce) : std::function<void(int)>());
+          batch.labels.subspan(w * count, count), gradients[w],
+          on_segment_ready ? std::function<void(int)>(announce) : std::function<void(int)>(),
+          batch.logits.empty() ? batch.logits : batch.logits.subspan(w * num_logits, num_logits));
     });
   }
 
@@ -120,6 +125,9 @@ std::unique_ptr<Net> make_net(NetPlan plan, const NetOptions& options) {
   require("num_threads", options.num_threads);
   TERNGRAD_REQUIRE(options.threads_per_worker <= options.num_threads, "[make_net] threads_per_worker must be at most ",
                    "num_threads, ", options.num_threads, "; it is ", options.threads_per_worker);
+  TERNGRAD_REQUIRE(!options.loss || plan.label_smoothing == 0, "[make_net] the net ", plan.name,
+                   " smooths its labels by ", plan.label_smoothing, ", which only softmax cross-entropy does: set ",
+                   "NetSpec::label_smoothing to 0 with a loss of your own");
   return std::make_unique<CpuNet>(std::move(plan), options);
 }
 

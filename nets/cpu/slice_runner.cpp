@@ -1,5 +1,8 @@
 #include "nets/cpu/slice_runner.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "kernels/runtime/parallel.h"
 #include "nets/softmax_cross_entropy.h"
 
@@ -13,10 +16,23 @@ void add_to(float* sum, const float* addend, std::int64_t count, int num_threads
   });
 }
 
+/// The loss of one classifier, as softmax_cross_entropy returns it. @param own  empty: softmax cross-entropy
+WorkerLoss loss_of(const Loss& own, std::span<const float> logits, std::span<const std::int32_t> labels,
+                   int num_classes, std::span<float> gradient, const LossTerm& term) {
+  if (!own) return softmax_cross_entropy(logits, labels, num_classes, gradient, term);
+  const int num_correct = count_correct(logits, labels, num_classes);
+  const double loss = own(logits, labels, num_classes, gradient);
+  if (!term.is_auxiliary) return {.entropy_loss = loss, .num_correct = num_correct};
+  for (float& element : gradient) element *= term.weight;
+  return {.auxiliary_loss = double{term.weight} * loss};
+}
+
 }  // namespace
 
-SliceRunner::SliceRunner(const dnnl::engine& engine, const NetPlan& plan, int num_examples, int num_threads, Mode mode)
+SliceRunner::SliceRunner(const dnnl::engine& engine, const NetPlan& plan, int num_examples, int num_threads, Mode mode,
+                         Loss loss)
     : plan_(plan),
+      loss_(std::move(loss)),
       num_threads_(num_threads),
       context_{engine, dnnl::stream(engine), &scratchpad_},
       memory_(plan, num_examples, mode, Device::cpu()) {
@@ -67,16 +83,18 @@ void SliceRunner::run_backward(std::size_t l, float* gradient) {
 }
 
 WorkerLoss SliceRunner::compute_gradient(const Pass& pass, const float* images, std::span<const std::int32_t> labels,
-                                         float* gradient, const std::function<void(int segment)>& on_segment_ready) {
+                                         float* gradient, const std::function<void(int segment)>& on_segment_ready,
+                                         std::span<float> logits_out) {
   const std::span<const float> logits = forward(pass, images);
-  WorkerLoss loss = softmax_cross_entropy(logits, labels, plan_.num_classes,
-                                          {memory_.place(layers_.size() - 1).output_gradient, logits.size()},
-                                          {.label_smoothing = plan_.label_smoothing});
+  if (!logits_out.empty()) std::ranges::copy(logits, logits_out.begin());
+  WorkerLoss loss = loss_of(loss_, logits, labels, plan_.num_classes,
+                            {memory_.place(layers_.size() - 1).output_gradient, logits.size()},
+                            {.label_smoothing = plan_.label_smoothing});
   for (const AuxiliaryLossPlan& auxiliary : plan_.auxiliary_losses) {
     const PassMemory::Place& place = memory_.place(static_cast<std::size_t>(auxiliary.layer));
     const LossTerm term{.label_smoothing = plan_.label_smoothing, .weight = auxiliary.weight, .is_auxiliary = true};
-    loss.auxiliary_loss += softmax_cross_entropy({place.output, logits.size()}, labels, plan_.num_classes,
-                                                 {place.output_gradient, logits.size()}, term)
+    loss.auxiliary_loss += loss_of(loss_, {place.output, logits.size()}, labels, plan_.num_classes,
+                                   {place.output_gradient, logits.size()}, term)
                                .auxiliary_loss;
   }
   for (std::size_t l = layers_.size(); l-- > 0;) {

@@ -21,7 +21,9 @@ class SliceRunner {
  public:
   /// @param plan         must outlive the runner
   /// @param num_threads  LibraryThreads in use
-  SliceRunner(const dnnl::engine& engine, const NetPlan& plan, int num_examples, int num_threads, Mode mode);
+  /// @param loss         NetOptions::loss
+  SliceRunner(const dnnl::engine& engine, const NetPlan& plan, int num_examples, int num_threads, Mode mode,
+              Loss loss = {});
 
   /// Sets the parameters [flat_elements] of the next calls; they must not change meanwhile.
   void set_parameters(const float* parameters);
@@ -30,14 +32,18 @@ class SliceRunner {
   /// @return the logits, [num_examples, num_classes], valid until the next call
   std::span<const float> forward(const Pass& pass, const float* images);
 
-  /// Forward, loss and backward. @param gradient  [flat_elements] out
+  /// Forward, loss and backward.
+  /// @param gradient    [flat_elements] out
+  /// @param logits_out  [num_examples, num_classes] out, or empty
   WorkerLoss compute_gradient(const Pass& pass, const float* images, std::span<const std::int32_t> labels,
-                              float* gradient, const std::function<void(int segment)>& on_segment_ready);
+                              float* gradient, const std::function<void(int segment)>& on_segment_ready,
+                              std::span<float> logits_out = {});
 
  private:
   void run_backward(std::size_t layer, float* gradient);
 
   const NetPlan& plan_;
+  Loss loss_;
   int num_threads_;
   Scratchpad scratchpad_;
   DnnlContext context_;

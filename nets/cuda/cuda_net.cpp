@@ -71,6 +71,7 @@ class CudaNet final : public PlannedNet<DeviceNet> {
   void compute_gradients(std::span<const float> parameters, const TrainBatch& batch, std::span<float* const> gradients,
                          std::span<WorkerLoss> losses, const SegmentReady& on_segment_ready) override {
     check_gradients(plan(), options_, parameters, batch, gradients, losses);
+    refuse_logits(batch);
     const DeviceBatch on_device{.images = batch.images.data(),
                                 .labels = batch.labels.data(),
                                 .step = {.step = batch.step},

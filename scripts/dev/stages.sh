@@ -68,6 +68,7 @@ check_consumers() {
   cmake --install build/ci --prefix "$stage_logs/prefix" >/dev/null &&
     build_against "$stage_logs/prefix" tests/consumer consumer &&
     build_against "$stage_logs/prefix" docs/examples/own_net own_net &&
+    build_against "$stage_logs/prefix" docs/examples/own_training own_training &&
     build_against "$stage_logs/prefix" examples/c mean &&
     run_c_program "$stage_logs/prefix"
 }

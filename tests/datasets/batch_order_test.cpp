@@ -54,6 +54,19 @@ TEST(BatchOrder, StepsMayBeAskedForInAnyOrder) {
   for (std::uint64_t step = 6; step-- > 0;) EXPECT_EQ(backward.at(step, 4).index, indices[step]);
 }
 
+TEST(BatchOrder, TakesTheCallersExamples) {
+  const ConstantImages set = set_of(7);
+  PipelineOptions options{.batch_size = 6, .num_workers = 3, .first_local_worker = 1, .num_local_workers = 2};
+  options.shuffle.example_at = [](std::uint64_t step, std::int64_t place) {
+    return static_cast<std::int64_t>(step) + place;
+  };
+  BatchOrder order(&set, options);
+  for (std::int64_t i = 0; i < 4; ++i) EXPECT_EQ(order.at(1, i).index, i + 3);
+  EXPECT_EQ(order.at(2, 0).epoch, 2u);  // position 14 of examples of 7
+  EXPECT_EQ(order.at(2, 2).index, 6u);
+  EXPECT_THROW(order.at(2, 3), InvalidArgument);
+}
+
 TEST(BatchOrder, RefusesWhatPipelineRefuses) {
   const ConstantImages set = set_of(7);
   EXPECT_THROW(BatchOrder(nullptr, {.batch_size = 5}), InvalidArgument);

@@ -267,6 +267,24 @@ TEST(Pipeline, HasNothingReadyWhereItWouldThrowOrWait) {
   EXPECT_THROW(pipeline.next(), DataError);
 }
 
+TEST(Pipeline, FailsAtTheStepWhoseExamplesTheCallerCannotName) {
+  const auto set = std::make_shared<NumberedExamples>(60);
+  PipelineOptions options{.batch_size = 12, .num_workers = 2, .num_local_workers = 2, .num_threads = 3};
+  options.shuffle.example_at = [](std::uint64_t step, std::int64_t place) {
+    if (step == 4) throw DataError("no examples for step 4");
+    return place * 2 + static_cast<std::int64_t>(step);
+  };
+  Pipeline pipeline(set, options);
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    const PipelineBatch batch = pipeline.next();
+    for (std::size_t i = 0; i < 12; ++i) EXPECT_EQ(batch.labels[i], static_cast<std::int32_t>(2 * i + step));
+  }
+  EXPECT_THROW(pipeline.next(), DataError);
+  EXPECT_THROW(pipeline.next(), DataError);
+  options.first_step = 4;
+  EXPECT_THROW(Pipeline(set, options), DataError);
+}
+
 TEST(Pipeline, AWindowShuffleReadsShards) {
   auto set = std::make_shared<NumberedExamples>(60);
   set->shards = {20, 30, 10};

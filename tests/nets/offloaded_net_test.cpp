@@ -176,6 +176,9 @@ TEST_F(CudaOffloadedNet, RefusesWhatItCannotCompute) {
   EXPECT_THROW(OffloadedNet(spec, kImage, kClasses, {}, MathMode::kFp32, twice), InvalidArgument);
   const std::array<Device, 1> cpu = {Device::cpu()};
   EXPECT_THROW(OffloadedNet(spec, kImage, kClasses, {}, MathMode::kFp32, cpu), NotSupported);
+  const NetOptions own_loss{.loss = mean_squared_error};
+  EXPECT_THROW(OffloadedNet(spec, kImage, kClasses, own_loss, MathMode::kFp32, gpus(1)), NotSupported);
+  EXPECT_FALSE(ours.net.writes_logits());
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "compress/exchange/compressed_all_reduce.h"
 #include "datasets/device_examples.h"
+#include "datasets/sets/transformed_images.h"
 #include "kernels/runtime/device.h"
 #include "kernels/runtime/stream_fork.h"
 #include "nets/device_net.h"
@@ -23,24 +24,11 @@
 
 namespace terngrad::testing {
 
-/// A data set that does not promise constant images, so they are streamed to the GPUs.
-class StreamedSet final : public Dataset {
- public:
-  explicit StreamedSet(std::shared_ptr<const Dataset> set) : set_(std::move(set)) {}
-  const std::string& name() const override { return set_->name(); }
-  std::int64_t num_examples() const override { return set_->num_examples(); }
-  int height() const override { return set_->height(); }
-  int width() const override { return set_->width(); }
-  int channels() const override { return set_->channels(); }
-  int num_classes() const override { return set_->num_classes(); }
-  std::int32_t label(std::int64_t index) const override { return set_->label(index); }
-  void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
-    set_->read(index, visit, image);
-  }
-
- private:
-  std::shared_ptr<const Dataset> set_;
-};
+/// The set without its promise of constant images, so that they are streamed to the GPUs.
+inline std::shared_ptr<const Dataset> streamed(std::shared_ptr<const Dataset> set) {
+  return transformed_images(
+      std::move(set), [](std::int64_t, const ExampleVisit&, std::span<float>) {}, /*is_augmented=*/true);
+}
 
 /// Configuration of a run: one process with one GPU, or with several replicas that share it.
 struct DeviceRun {

@@ -141,6 +141,7 @@ struct SmallRun {
   bool pulls_parameters = false;
   DownlinkCodec downlink_codec = DownlinkCodec::kFloat32;
   std::string optimizer = "momentum";
+  ShuffleOptions shuffle = {};
   Trace* trace = nullptr;
 };
 
@@ -215,6 +216,7 @@ inline std::unique_ptr<Trainer> make_small_trainer(const SmallRun& run) {
   options.mean_factor = run.mean_factor;
   options.rebroadcast_steps = run.rebroadcast_steps;
   options.overlap = run.overlap;
+  options.shuffle = run.shuffle;
   options.trace = run.trace;
   return std::make_unique<HostTrainer>(std::move(parts), options);
 }

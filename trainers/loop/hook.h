@@ -101,7 +101,7 @@ inline int num_senders(const TrainingView& training) { return training.num_worke
 /// Results of the step that just ended.
 struct StepView {
   std::uint64_t step = 0;  // 0-based
-  double loss = 0;         // mean over workers of the mean cross-entropy of their batch slices
+  double loss = 0;         // mean over workers of WorkerLoss::entropy_loss
   double accuracy = 0;     // fraction of the batch classified correctly, before the update
   double learning_rate = 0;
   double step_seconds = 0;  // duration of the whole step
@@ -129,6 +129,11 @@ struct StepView {
   /// TrainerOptions::mean_factor. Not to be called after a skipped step. Empty if this process has no mean: workers
   /// pull parameters, or pushes are applied one by one.
   std::function<std::span<const float>(int segment)> mean = {};
+  /// The local workers' examples, one worker after the other, and their logits before the update. Empty on GPUs, on
+  /// servers and in asynchronous training.
+  std::span<const float> images = {};         // [examples, height, width, channels], as the net takes them
+  std::span<const std::int32_t> labels = {};  // [examples]
+  std::span<const float> logits = {};         // [examples, num_classes]
   /// Asynchronous training: the pushes of the step; else null.
   const PushCounts* pushes = nullptr;
 };

@@ -66,6 +66,8 @@ HostTrainer::HostTrainer(TrainerParts parts, const TrainerOptions& options)
   if (parts_.buckets.empty()) parts_.buckets = whole_bucket(parts_.net->layout());
   check_buckets(parts_.net->layout(), parts_.buckets);
   buckets_ = parts_.buckets;
+  const std::int64_t examples = options.batch_size / parts_.workers.num_workers * parts_.workers.num_local_workers;
+  if (parts_.net->writes_logits()) logits_.resize(static_cast<std::size_t>(examples * parts_.net->num_classes()));
   // A server computes nothing to overlap with: it exchanges the buckets one after the other.
   if (!options.overlap || parts_.workers.is_server()) return;
   require_per_tensor(parts_.transforms);
@@ -224,7 +226,8 @@ void HostTrainer::step(Pipeline* pipeline) {
 
   copy_states(states(), states_before_);
   std::ranges::fill(transform_counts_, TransformCounts{});
-  const TrainBatch own{.images = batch.images, .labels = batch.labels, .step = step, .states = state_pointers_};
+  const TrainBatch own{
+      .images = batch.images, .labels = batch.labels, .step = step, .states = state_pointers_, .logits = logits_};
   const Combined combined = exchange_thread_ ? compute_while_combining(own) : compute_then_combine(own);
   mark = std::chrono::steady_clock::now();
   if (!combined.report.skipped) {
@@ -274,6 +277,9 @@ void HostTrainer::step(Pipeline* pipeline) {
   view.data_seconds = data_seconds;
   view.hidden_seconds = combined.hidden_seconds;
   view.exposed_seconds = combined.exposed_seconds;
+  view.images = batch.images;
+  view.labels = batch.labels;
+  view.logits = logits_;
   after_step(view);
 }
 

@@ -93,6 +93,7 @@ class HostTrainer final : public Trainer {
   Buffer<float> mean_;  // mean gradient, or the servers' parameters
   TensorTable mean_table_;
   std::vector<WorkerLoss> losses_;
+  std::vector<float> logits_;  // of the local workers' examples
   /// Counts of the step: one entry per local worker if tensors are transformed one by one, else all in the first.
   std::vector<TransformCounts> transform_counts_;
   std::unique_ptr<ExchangeThread> exchange_thread_;  // null without overlap; last member, as it uses the others

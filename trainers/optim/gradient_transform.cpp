@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/runtime/buffer.h"
@@ -16,6 +17,33 @@
 
 namespace terngrad {
 namespace {
+
+class TensorTransform final : public GradientTransform {
+ public:
+  TensorTransform(std::string name, const Layout& layout, TensorFunction function)
+      : name_(std::move(name)), layout_(layout), function_(std::move(function)) {
+    TERNGRAD_REQUIRE(function_ != nullptr, "[", name_, "] the function is empty");
+  }
+  std::string name() const override { return name_; }
+  bool is_per_tensor() const override { return true; }
+  void submit(const float* parameters, const WorkerGradients& gradients, const FlatRange& range, TransformCounts*,
+              Stream& stream) override {
+    if (stream.device().is_cuda()) throw NotSupported("[" + name_ + "] a transform by a function runs on the CPU only");
+    for (const Segment& tensor : layout_.segments()) {
+      if (tensor.offset < range.first || tensor.offset >= range.first + range.count) continue;
+      const auto count = static_cast<std::size_t>(tensor.num_elements);
+      for (int worker = 0; worker < gradients.num_workers; ++worker) {
+        function_(gradients.first_worker + worker, tensor, {parameters + tensor.offset, count},
+                  {gradients.buffers.of(worker) + tensor.offset, count});
+      }
+    }
+  }
+
+ private:
+  std::string name_;
+  Layout layout_;
+  TensorFunction function_;
+};
 
 class NanToZero final : public GradientTransform {
  public:
@@ -139,6 +167,11 @@ void require_per_tensor(std::span<const std::unique_ptr<GradientTransform>> tran
   for (const auto& transform : transforms) {
     TERNGRAD_REQUIRE(transform->is_per_tensor(), "[overlap] ", transform->name(), " needs the whole gradient");
   }
+}
+
+std::unique_ptr<GradientTransform> make_tensor_transform(const std::string& name, const Layout& layout,
+                                                         TensorFunction function) {
+  return std::make_unique<TensorTransform>(name, layout, std::move(function));
 }
 
 std::unique_ptr<GradientTransform> make_nan_to_zero() { return std::make_unique<NanToZero>(); }

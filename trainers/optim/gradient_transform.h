@@ -1,6 +1,7 @@
 // GradientTransform: changes of the workers' gradients before they are encoded, such as clipping.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@ class Layout;
 class Net;
 class TrainedTensors;
 struct FlatRange;
+struct Segment;
 struct TransformCounts;
 struct WorkerGradients;
 
@@ -47,6 +49,14 @@ void submit_all(std::span<const std::unique_ptr<GradientTransform>> transforms, 
 /// Checks transforms for steps that overlap backward pass and exchange. @throws InvalidArgument naming a transform that
 /// is not per tensor
 void require_per_tensor(std::span<const std::unique_ptr<GradientTransform>> transforms);
+
+/// Calls a function for every tensor of every local worker, for transforms of a caller's own on the CPU: the gradient
+/// of another loss term is added there, or a copy is kept to be displayed. Threads call it for different tensors and
+/// workers at once. @throws NotSupported if gradients are in GPU memory
+using TensorFunction = std::function<void(int local_worker, const Segment& tensor, std::span<const float> parameters,
+                                          std::span<float> gradient)>;
+std::unique_ptr<GradientTransform> make_tensor_transform(const std::string& name, const Layout& layout,
+                                                         TensorFunction function);
 
 /// Sets NaN and infinite elements to 0. To be the first transform: later ones then see finite numbers only.
 std::unique_ptr<GradientTransform> make_nan_to_zero();

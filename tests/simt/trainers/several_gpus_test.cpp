@@ -85,7 +85,7 @@ TEST_F(SeveralGpus, UploadExamplesBesideTheirSteps) {
   const auto digits = testing::small_digits(40, testing::kSmallImage);
   const std::vector<std::uint32_t> resident = parameters_of(1, digits);
   for (const int num_gpus : {1, 2, 4}) {
-    EXPECT_EQ(parameters_of(num_gpus, std::make_shared<testing::StreamedSet>(digits)), resident) << num_gpus << " GPUs";
+    EXPECT_EQ(parameters_of(num_gpus, testing::streamed(digits)), resident) << num_gpus << " GPUs";
   }
 }
 

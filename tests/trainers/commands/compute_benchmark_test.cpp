@@ -17,7 +17,7 @@
 namespace terngrad::compute_benchmark_test {
 namespace {
 
-constexpr NetOptions kOptions = {.num_local_workers = 2, .examples_per_worker = 3};
+const NetOptions kOptions = {.num_local_workers = 2, .examples_per_worker = 3};
 
 std::unique_ptr<Net> branched() { return make_net(test::branched_net(0.5f), {16, 16, 1}, 10, kOptions); }
 

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "datasets/sets/transformed_images.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 #include "tests/nets/branched_net.h"
@@ -393,35 +394,22 @@ TEST_F(CudaDeviceTrainerRanks, TakeOverTheFirstOnesReplica) {
   EXPECT_EQ(bits[0], bits[1]);
 }
 
-/// Digits of which some are unreadable, or NaN, in one process.
-class Broken final : public Dataset {
- public:
-  explicit Broken(bool is_nan) : inner_(testing::small_digits(8, testing::kSmallImage)), is_nan_(is_nan) {}
-  const std::string& name() const override { return inner_->name(); }
-  std::int64_t num_examples() const override { return inner_->num_examples(); }
-  int height() const override { return inner_->height(); }
-  int width() const override { return inner_->width(); }
-  int channels() const override { return inner_->channels(); }
-  int num_classes() const override { return inner_->num_classes(); }
-  std::int32_t label(std::int64_t index) const override { return inner_->label(index); }
-  // Augmented, so that each step reads the examples instead of keeping them on the device.
-  bool is_augmented() const override { return true; }
-  void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
-    inner_->read(index, visit, image);
-    if (index != 0 || visit.epoch < 2) return;
-    if (!is_nan_) throw DataError("example 0 is damaged");
-    image[0] = NAN;
-  }
-
- private:
-  std::shared_ptr<const Dataset> inner_;
-  bool is_nan_;
-};
+/// Digits of which the first is unreadable, or NaN, from its third visit on. Each step reads the examples.
+std::shared_ptr<const Dataset> broken_digits(bool is_nan) {
+  return transformed_images(
+      testing::small_digits(8, testing::kSmallImage),
+      [is_nan](std::int64_t index, const ExampleVisit& visit, std::span<float> image) {
+        if (index != 0 || visit.epoch < 2) return;
+        if (!is_nan) throw DataError("example 0 is damaged");
+        image[0] = NAN;
+      },
+      /*is_augmented=*/true);
+}
 
 TEST_F(CudaDeviceTrainerRanks, WhatIsNotFiniteStopsAllWithTheSameWords) {
   DeviceRun run = small_run(2, 40);
   run.run.batch_size = 4;
-  run.run.dataset = std::make_shared<Broken>(/*is_nan=*/true);
+  run.run.dataset = broken_digits(/*is_nan=*/true);
   const auto none = [](Trainer&, int) {};
   const std::string alone = words_of(run_split(run, {1, 1}, none))[0];
   ASSERT_THAT(alone, HasSubstr("holds NaN or infinity"));
@@ -431,7 +419,7 @@ TEST_F(CudaDeviceTrainerRanks, WhatIsNotFiniteStopsAllWithTheSameWords) {
 TEST_F(CudaDeviceTrainerRanks, AnErrorOfOnesDataEndsAll) {
   DeviceRun run = small_run(2, 40);
   run.run.batch_size = 4;
-  run.run.dataset = std::make_shared<Broken>(/*is_nan=*/false);
+  run.run.dataset = broken_digits(/*is_nan=*/false);
   const std::vector<std::string> words = words_of(run_split(run, {2, 1}, [](Trainer&, int) {}));
   EXPECT_THAT(words, Contains(HasSubstr("example 0 is damaged")));
   for (const std::string& word : words) EXPECT_NE(word, "");

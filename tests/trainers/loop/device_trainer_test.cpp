@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "datasets/sets/transformed_images.h"
 #include "kernels/runtime/errors.h"
 #include "tests/nets/branched_net.h"
 #include "tests/support/cuda_device.h"
@@ -262,38 +263,15 @@ TEST_F(CudaDeviceTrainer, HooksSeeTheMeanThatWasApplied) {
   }
 }
 
-/// Forwards to another data set; subclasses change images.
-class Wrapped : public Dataset {
- public:
-  explicit Wrapped(std::shared_ptr<const Dataset> inner) : inner_(std::move(inner)) {}
-  const std::string& name() const override { return inner_->name(); }
-  std::int64_t num_examples() const override { return inner_->num_examples(); }
-  int height() const override { return inner_->height(); }
-  int width() const override { return inner_->width(); }
-  int channels() const override { return inner_->channels(); }
-  int num_classes() const override { return inner_->num_classes(); }
-  std::int32_t label(std::int64_t index) const override { return inner_->label(index); }
-  void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
-    inner_->read(index, visit, image);
-  }
-
- private:
-  std::shared_ptr<const Dataset> inner_;
-};
-
-/// Digits of which one has NaN from an epoch on.
-class Poisoned final : public Wrapped {
- public:
-  Poisoned(std::shared_ptr<const Dataset> inner, std::uint64_t from_epoch)
-      : Wrapped(std::move(inner)), from_epoch_(from_epoch) {}
-  void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
-    Wrapped::read(index, visit, image);
-    if (index == 0 && visit.epoch >= from_epoch_) image[0] = NAN;
-  }
-
- private:
-  std::uint64_t from_epoch_;
-};
+/// Digits of which the first has NaN from its second visit on.
+std::shared_ptr<const Dataset> poisoned_digits() {
+  return transformed_images(
+      small_digits(8, kSmallImage),
+      [](std::int64_t index, const ExampleVisit& visit, std::span<float> image) {
+        if (index == 0 && visit.epoch >= 1) image[0] = NAN;
+      },
+      /*is_augmented=*/true);
+}
 
 /// 8 examples in batches of 4: the image with NaN comes in step 2 or 3.
 DeviceRun poisoned_run(OnNonfinite on_nonfinite) {
@@ -302,7 +280,7 @@ DeviceRun poisoned_run(OnNonfinite on_nonfinite) {
                   .on_nonfinite = on_nonfinite,
                   .total_steps = 8,
                   .batch_size = 4,
-                  .dataset = std::make_shared<Poisoned>(small_digits(8, kSmallImage), 1),
+                  .dataset = poisoned_digits(),
                   .net = test::branched_net(0.6f)},
           .max_burst = 8};
 }
@@ -368,22 +346,22 @@ TEST_F(CudaDeviceTrainer, SkipsStepsAsTheCpuDoes) {
   }
 }
 
-/// Digits of which one is unreadable from its third visit on.
-class Unreadable final : public Wrapped {
- public:
-  using Wrapped::Wrapped;
-  void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
-    if (index == 0 && visit.epoch >= 2) TERNGRAD_THROW(DataError, "example 0 is damaged");
-    Wrapped::read(index, visit, image);
-  }
-};
+/// Digits of which the first is unreadable from its third visit on.
+std::shared_ptr<const Dataset> unreadable_digits() {
+  return transformed_images(
+      small_digits(16, kSmallImage),
+      [](std::int64_t index, const ExampleVisit& visit, std::span<float>) {
+        if (index == 0 && visit.epoch >= 2) TERNGRAD_THROW(DataError, "example 0 is damaged");
+      },
+      /*is_augmented=*/true);
+}
 
 TEST_F(CudaDeviceTrainer, AnErrorOfTheDataCostsNoStepBeforeIt) {
   for (const int replicas : {1, 2}) {
     DeviceRun run{.run = {.num_workers = 2,
                           .total_steps = 20,
                           .batch_size = 4,
-                          .dataset = std::make_shared<Unreadable>(small_digits(16, kSmallImage)),
+                          .dataset = unreadable_digits(),
                           .net = test::branched_net(1.0f)},
                   .num_replicas = replicas,
                   .max_burst = 8};

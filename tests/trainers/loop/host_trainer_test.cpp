@@ -12,9 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "datasets/sets/transformed_images.h"
 #include "datasets/shuffle.h"
 #include "kernels/runtime/errors.h"
 #include "nets/models/lenet.h"
+#include "nets/softmax_cross_entropy.h"
 #include "tests/nets/branched_net.h"
 #include "tests/nets/reference_net.h"
 #include "tests/support/sanitized.h"
@@ -294,6 +296,34 @@ TEST(HostTrainer, TelemetryComparesWorkerZeroWithItsMessage) {
   trainer->run();
 }
 
+TEST(HostTrainer, HooksSeeTheExamplesAndTheLogitsOfTheLoss) {
+  SmallRun run{.num_workers = 2, .codec = "ternary", .total_steps = 3};
+  run.shuffle.example_at = [](std::uint64_t step, std::int64_t place) {
+    return static_cast<std::int64_t>(8 * step) + place;
+  };
+  const std::shared_ptr<const Dataset> digits = testing::small_digits(24, kSmallImage);
+  run.dataset = digits;
+  const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
+  int steps = 0;
+  trainer->add_hook(every_steps(1, [&](const TrainingView&, const StepView& step) {
+    ++steps;
+    std::vector<float> image(static_cast<std::size_t>(digits->image_elements()));
+    EXPECT_EQ(step.images.size(), 8 * image.size());
+    for (std::size_t i = 0; i < step.labels.size(); ++i) {
+      const auto index = static_cast<std::int64_t>(8 * step.step + i);
+      digits->read(index, {}, image);
+      EXPECT_TRUE(std::ranges::equal(step.images.subspan(i * image.size(), image.size()), image)) << i;
+      EXPECT_EQ(step.labels[i], digits->label(index));
+    }
+    const WorkerLoss loss = softmax_cross_entropy(step.logits, step.labels, 10, {});
+    EXPECT_DOUBLE_EQ(loss.entropy_loss, step.loss);
+    EXPECT_EQ(loss.num_correct / 8.0, step.accuracy);
+    return HookVerdict::kContinue;
+  }));
+  trainer->run();
+  EXPECT_EQ(steps, 3);
+}
+
 TEST(HostTrainer, HooksSeeTheMeanThatWasApplied) {
   for (const float factor : {1.0f, 2.0f}) {
     const std::unique_ptr<Trainer> trainer =
@@ -330,28 +360,18 @@ TEST(HostTrainer, WithParametersFromServersThereIsNoMean) {
 }
 
 /// Forty digits, of which the second half has an infinite pixel.
-class PoisonedDigits final : public Dataset {
- public:
-  const std::string& name() const override { return digits_->name(); }
-  std::int64_t num_examples() const override { return 40; }
-  int height() const override { return kSmallImage; }
-  int width() const override { return kSmallImage; }
-  int channels() const override { return 1; }
-  int num_classes() const override { return 10; }
-  std::int32_t label(std::int64_t index) const override { return digits_->label(index); }
-  void read(std::int64_t index, const ExampleVisit& visit, std::span<float> image) const override {
-    digits_->read(index, visit, image);
-    if (index >= 20) image[100] = std::numeric_limits<float>::infinity();
-  }
-
- private:
-  std::shared_ptr<Dataset> digits_ = testing::small_digits(40, kSmallImage);
-};
+std::shared_ptr<const Dataset> poisoned_digits() {
+  return transformed_images(
+      testing::small_digits(40, kSmallImage),
+      [](std::int64_t index, const ExampleVisit&, std::span<float> image) {
+        if (index >= 20) image[100] = std::numeric_limits<float>::infinity();
+      },
+      /*is_augmented=*/false);
+}
 
 TEST(HostTrainer, StopOnNonfiniteLeavesTheLastWholeStep) {
   for (const bool simple : {true, false}) {
-    const std::unique_ptr<Trainer> trainer =
-        make_small_trainer({.simple = simple, .dataset = std::make_shared<PoisonedDigits>()});
+    const std::unique_ptr<Trainer> trainer = make_small_trainer({.simple = simple, .dataset = poisoned_digits()});
     const std::vector<std::uint32_t> before = state_bits(*trainer);
     const std::string message = message_of<NonFiniteError>([&] { trainer->run(); });
     EXPECT_THAT(
@@ -368,7 +388,7 @@ TEST(HostTrainer, SkippedStepsLeaveParametersAndSlots) {
                                                                  .on_nonfinite = OnNonfinite::kSkip,
                                                                  .total_steps = 2,
                                                                  .batch_size = 40,
-                                                                 .dataset = std::make_shared<PoisonedDigits>()});
+                                                                 .dataset = poisoned_digits()});
     int skipped = 0;
     trainer->add_hook(every_steps(1, [&](const TrainingView&, const StepView& step) {
       skipped += step.report.skipped ? 1 : 0;
@@ -386,7 +406,7 @@ TEST(HostTrainer, SkippedStepsLeaveMovingStatistics) {
                .on_nonfinite = OnNonfinite::kSkip,
                .total_steps = 2,
                .batch_size = 40,
-               .dataset = std::make_shared<PoisonedDigits>(),
+               .dataset = poisoned_digits(),
                .net = test::branched_net(0.6f)};
   const std::unique_ptr<Trainer> trainer = make_small_trainer(run);
   int skipped = 0;
@@ -402,10 +422,8 @@ TEST(HostTrainer, SkippedStepsLeaveMovingStatistics) {
 }
 
 TEST(HostTrainer, PoisonedTensorsThatCountAsZeroKeepParametersFinite) {
-  const std::unique_ptr<Trainer> trainer = make_small_trainer({.num_workers = 4,
-                                                               .codec = "ternary",
-                                                               .on_nonfinite = OnNonfinite::kZero,
-                                                               .dataset = std::make_shared<PoisonedDigits>()});
+  const std::unique_ptr<Trainer> trainer = make_small_trainer(
+      {.num_workers = 4, .codec = "ternary", .on_nonfinite = OnNonfinite::kZero, .dataset = poisoned_digits()});
   const std::vector<std::uint32_t> before = state_bits(*trainer);
   int reported = 0;
   trainer->add_hook(every_steps(1, [&](const TrainingView&, const StepView& step) {
@@ -420,21 +438,11 @@ TEST(HostTrainer, PoisonedTensorsThatCountAsZeroKeepParametersFinite) {
 }
 
 TEST(HostTrainer, ErrorsOfTheDataSetComeThrough) {
-  class Broken final : public Dataset {
-   public:
-    const std::string& name() const override { return name_; }
-    std::int64_t num_examples() const override { return 40; }
-    int height() const override { return kSmallImage; }
-    int width() const override { return kSmallImage; }
-    int channels() const override { return 1; }
-    int num_classes() const override { return 10; }
-    std::int32_t label(std::int64_t) const override { return 0; }
-    void read(std::int64_t, const ExampleVisit&, std::span<float>) const override { throw DataError("worn out"); }
-
-   private:
-    std::string name_ = "broken";
-  };
-  const std::unique_ptr<Trainer> trainer = make_small_trainer({.dataset = std::make_shared<Broken>()});
+  const std::shared_ptr<const Dataset> broken = transformed_images(
+      testing::small_digits(40, kSmallImage),
+      [](std::int64_t, const ExampleVisit&, std::span<float>) { throw DataError("worn out"); },
+      /*is_augmented=*/false);
+  const std::unique_ptr<Trainer> trainer = make_small_trainer({.dataset = broken});
   EXPECT_EQ(message_of<DataError>([&] { trainer->run(); }), "worn out");
 }
 

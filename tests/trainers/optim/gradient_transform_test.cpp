@@ -44,6 +44,37 @@ TransformCounts apply(GradientTransform& transform, std::span<const float> param
   return counts;
 }
 
+TEST(TensorTransform, CallsTheFunctionForEachTensorOfEachWorkerInTheRange) {
+  Layout layout;
+  layout.add("a", {3});
+  layout.add("b", {20});
+  layout.add("c", {2});
+  const std::int64_t length = layout.flat_elements();
+  std::vector<float> gradients(static_cast<std::size_t>(2 * length));
+  const std::vector<float> parameters(static_cast<std::size_t>(length), 0.5f);
+  const auto transform = make_tensor_transform(
+      "own", layout,
+      [](int worker, const Segment& tensor, std::span<const float> its_parameters, std::span<float> gradient) {
+        EXPECT_EQ(its_parameters.size(), static_cast<std::size_t>(tensor.num_elements));
+        for (float& g : gradient) g += its_parameters[0] + static_cast<float>(worker);
+      });
+  EXPECT_EQ(transform->name(), "own");
+  Stream stream(Device::cpu(), 1);
+  TransformCounts counts;
+  const WorkerGradients all{{gradients.data(), length}, 2, /*first_worker=*/3};
+  const std::vector<int> some = {0, 1};
+  transform->submit(parameters.data(), all, ranges_of(layout, some)[0], &counts, stream);
+  transform->submit(parameters.data(), all.of_worker(1), range_of(layout.segment(2)), &counts, stream);
+  for (int worker = 0; worker < 2; ++worker) {
+    for (const Segment& tensor : layout.segments()) {
+      const float expected = tensor.name == "c" && worker == 0 ? 0.0f : 3.5f + static_cast<float>(worker);
+      const auto* const values = gradients.data() + worker * length + tensor.offset;
+      EXPECT_TRUE(std::all_of(values, values + tensor.num_elements, [&](float g) { return g == expected; }));
+    }
+  }
+  EXPECT_THROW(make_tensor_transform("own", layout, {}), InvalidArgument);
+}
+
 TEST(WeightDecay, AddsToRegularizedTensorsOnly) {
   const testing::IdentityNet net(5);
   const auto length = static_cast<std::size_t>(net.layout().flat_elements());

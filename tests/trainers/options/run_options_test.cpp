@@ -28,8 +28,10 @@ TEST(RunOptions, OptionsWithoutEffectAreRefused) {
 TEST(RunOptions, OptionsOfRecordsNeedRecords) {
   const TrainOptions o = accept({"--dataset", "records", "--data_dir", "d", "--shuffle", "window", "--num_readers", "8",
                                  "--input_queue_memory_factor", "2", "--label_offset", "-1"});
-  EXPECT_EQ(shuffle_of(o), (ShuffleOptions{.kind = ShuffleOptions::Kind::kWindow, .num_readers = 8, .window = 2048}));
-  EXPECT_EQ(shuffle_of(accept({"--dataset", "records", "--data_dir", "d"})), ShuffleOptions{});
+  EXPECT_EQ(shuffle_of(o).kind, ShuffleOptions::Kind::kWindow);
+  EXPECT_EQ(shuffle_of(o).num_readers, 8);
+  EXPECT_EQ(shuffle_of(o).window, 2048);
+  EXPECT_EQ(shuffle_of(accept({"--dataset", "records", "--data_dir", "d"})).kind, ShuffleOptions::Kind::kExact);
   EXPECT_THAT(refuse({"--dataset", "records", "--data_dir", "d", "--num_readers", "8"}),
               HasSubstr("needs --shuffle window"));
   EXPECT_THAT(refuse({"--dataset", "mnist", "--data_dir", "d", "--shuffle", "window"}),
