@@ -11,7 +11,6 @@
 #include "kernels/runtime/device.h"
 #include "kernels/tensor/layout.h"
 #include "nets/layer_spec.h"
-#include "nets/loss.h"
 
 namespace terngrad {
 
@@ -23,6 +22,15 @@ struct ImageShape {
   std::int64_t num_elements() const { return std::int64_t{height} * width * channels; }
   friend bool operator==(const ImageShape&, const ImageShape&) = default;
 };
+
+/// A loss for nets on the CPU (NetOptions::loss). It returns the mean loss of a slice's examples and writes its
+/// gradient by the logits. Threads call it for different slices at once; its bits must depend on the arguments only.
+/// See loss.h.
+/// @param logits    [n, num_classes]
+/// @param labels    [n], in [0, num_classes); n >= 1
+/// @param gradient  [n, num_classes] out
+using Loss = std::function<double(std::span<const float> logits, std::span<const std::int32_t> labels, int num_classes,
+                                  std::span<float> gradient)>;
 
 /// Run-time options of a net. Results depend on `threads_per_worker` (it changes oneDNN's order of summation), on
 /// `examples_per_worker` and, through draws, on `seed` and a worker's global number, but not on the number of workers
@@ -69,6 +77,9 @@ std::string cpu_library();
 /// Called when local worker `worker`'s gradient of `segment` is final, in the order of Net::gradient_order. Calls for
 /// one worker are sequential; calls for different workers may be concurrent, from different threads.
 using SegmentReady = std::function<void(int worker, int segment)>;
+
+/// Called with a layer's name and output, [num_examples, height, width, channels], valid during the call.
+using OutputVisitor = std::function<void(const std::string& layer, std::span<const float> output)>;
 
 /// A classifier with a softmax cross-entropy loss, or NetOptions::loss; training adds the auxiliary losses and label
 /// smoothing of NetSpec. The caller owns all tensors, in flat buffers: parameters, one buffer as in `layout()`;
@@ -118,6 +129,14 @@ class Net {
   /// @param state  [state_layout().flat_elements()]; empty if the net has none
   virtual void predict(std::span<const float> parameters, std::span<const float> state, std::span<const float> images,
                        int num_examples, std::span<float> logits) = 0;
+
+  /// Calls `visit` with every layer's output of a pass in evaluation mode, in the order of layers: on the CPU, from
+  /// host memory, on any device. The output of a layer with an activation function is that function's. By default there
+  /// are no layers.
+  /// @param parameters, state, images, num_examples  as predict takes them, but in host memory; num_examples >= 1
+  virtual void visit_outputs(std::span<const float> /*parameters*/, std::span<const float> /*state*/,
+                             std::span<const float> /*images*/, int /*num_examples*/,
+                             const OutputVisitor& /*visit*/) const {}
 };
 
 /// Options of nets that are made by name. Nets ignore options that do not apply.

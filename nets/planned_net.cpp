@@ -73,12 +73,17 @@ void refuse_logits(const TrainBatch& batch) {
   if (!batch.logits.empty()) throw NotSupported("[Net] TrainBatch::logits are written on the CPU only");
 }
 
-void check_predict(const NetPlan& plan, std::span<const float> parameters, std::span<const float> state,
-                   std::span<const float> images, int num_examples, std::span<const float> logits) {
+void check_inputs(const NetPlan& plan, std::span<const float> parameters, std::span<const float> state,
+                  std::span<const float> images, int num_examples) {
   TERNGRAD_REQUIRE(num_examples >= 0, "[Net] num_examples must not be negative, is ", num_examples);
   require_span("parameters", parameters.size(), plan.layout.flat_elements());
   require_span("state", state.size(), plan.state_layout.flat_elements());
   require_span("images", images.size(), num_examples * plan.image.num_elements());
+}
+
+void check_predict(const NetPlan& plan, std::span<const float> parameters, std::span<const float> state,
+                   std::span<const float> images, int num_examples, std::span<const float> logits) {
+  check_inputs(plan, parameters, state, images, num_examples);
   require_span("logits", logits.size(), std::int64_t{num_examples} * plan.num_classes);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "nets/cpu/visit_outputs.h"
 #include "nets/net.h"
 #include "nets/net_plan.h"
 
@@ -25,6 +26,8 @@ void check_gradients(const NetPlan& plan, const NetOptions& options, std::span<c
                      const TrainBatch& batch, std::span<float* const> gradients, std::span<const WorkerLoss> losses);
 /// @throws NotSupported if the batch asks for logits
 void refuse_logits(const TrainBatch& batch);
+void check_inputs(const NetPlan& plan, std::span<const float> parameters, std::span<const float> state,
+                  std::span<const float> images, int num_examples);
 void check_predict(const NetPlan& plan, std::span<const float> parameters, std::span<const float> state,
                    std::span<const float> images, int num_examples, std::span<const float> logits);
 
@@ -47,6 +50,10 @@ class PlannedNet : public Base {
     initialize_parameters(plan_, seed, parameters);
   }
   void initialize_state(std::span<float> state) const override { initialize_net_state(plan_, state); }
+  void visit_outputs(std::span<const float> parameters, std::span<const float> state, std::span<const float> images,
+                     int num_examples, const OutputVisitor& visit) const override {
+    cpu::visit_outputs(plan_, parameters, state, images, num_examples, visit);
+  }
 
  protected:
   const NetPlan& plan() const { return plan_; }

@@ -34,7 +34,7 @@ class Cell:
     needs: tuple = ()             # missing requirements for running it
     runs_of: tuple = ()           # full names of the cells whose runs it uses
     tensors: tuple = ()           # patterns of a claim's tensors
-    command: str | None = None    # command that measures it instead of terngrad_train
+    command: str | None = None    # command of terngrad_exchange_bench that measures it
     variant: str | None = None
     scale: str = "1"
 

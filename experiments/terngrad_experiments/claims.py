@@ -91,16 +91,24 @@ def findings_of(cell, results):
         yield from of_gap(cell, results)
 
 
-def bits_findings(cell):
-    """Ratios computed from the number of code values; measured ratios of messages are in bench/results."""
-    if cell.paper and "downlink_ratio" in cell.paper:
+def bits_findings(cell, results):
+    """Ratios of fp32's bytes to those of messages, measured if they are recorded, and as computed from the number of code values."""
+    if not cell.paper or not cell.paper.keys() & {"uplink_ratio", "downlink_ratio"}:
+        return
+    if "downlink_ratio" in cell.paper:
         workers = int(cell.name.rpartition("n")[2])
         lanes = 64 / (64 // math.ceil(math.log2(2 * workers + 1)))
-        yield Finding(cell.short_name, f"downlink, {workers} workers", f"{32 / lanes:.2f}x in lanes of whole bits",
-                      f"{cell.paper['downlink_ratio']:g}x, 32 / log2(1 + 2N)", "counted")
-    elif cell.paper and "uplink_ratio" in cell.paper:
+        way, what, computed = "downlink", f"downlink, {workers} workers", f"{32 / lanes:.2f}x in lanes of whole bits"
+        paper = f"{cell.paper['downlink_ratio']:g}x, 32 / log2(1 + 2N)"
+    else:
         bits = 2 if "2bit" in cell.name else 1.6
-        yield Finding(cell.short_name, "uplink", f"{32 / bits:g}x at {bits:g} bits", f"{cell.paper['uplink_ratio']:g}x", "counted")
+        way, what, computed = "uplink", "uplink", f"{32 / bits:g}x at {bits:g} bits"
+        paper = f"{cell.paper['uplink_ratio']:g}x"
+    own = [result for result in results if (result["cell"], result["status"]) == (cell.base_name, "measured")]
+    if own:
+        yield Finding(cell.short_name, what, f"{own[-1]['ratios'][way]:.2f}x measured; {computed}", paper, own[-1]["command"])
+    else:
+        yield Finding(cell.short_name, what, computed, paper, "computed")
 
 
 def findings(experiment, results):
@@ -108,7 +116,7 @@ def findings(experiment, results):
     found = []
     for cell in experiment.cells:
         found.extend(findings_of(cell, results))
-        found.extend(bits_findings(cell))
+        found.extend(bits_findings(cell, results))
     return found
 
 
@@ -123,6 +131,6 @@ def notes(experiment, results):
     """Notes on findings that are missing, with reasons, and on assumptions that the paper does not state."""
     lines = []
     for cell in experiment.cells:
-        if not [*findings_of(cell, results), *bits_findings(cell)]:
+        if not [*findings_of(cell, results), *bits_findings(cell, results)]:
             lines.append(f"not measured yet: {cell.short_name}, of {', '.join(cell.runs_of) or cell.command}")
     return lines + [f"assumed: {text}" for text in dict.fromkeys(text for cell in experiment.cells for text in cell.assumed)]

@@ -5,7 +5,7 @@ import pathlib
 import shlex
 import sys
 
-from terngrad_experiments import (cluster_model, commits, importing, jobs, labels, model_tables, programs, readme, recipes, report,
+from terngrad_experiments import (cluster_model, commits, importing, jobs, labels, measurements, model_tables, programs, readme, recipes, report,
                                   runner, status, store, table_text, tables, views)
 
 USAGE = """terngrad_experiment: runs tables and figures of Wen et al. (NIPS 2017), keeps what came out, and compares it.
@@ -176,14 +176,22 @@ def run_cells(options):
     runnable = [cell for cell in cells if not cell.needs]
     if missing:
         print(f"{len(cells) - len(runnable)} cells are left out: they need {', '.join(missing)}", file=sys.stderr)
-    wanted = [jobs.make_job(cell, seed, options.out) for cell in runnable for seed in options.seeds or cell.seeds]
+    measured = [cell for cell in runnable if cell.command]
+    wanted = [jobs.make_job(cell, seed, options.out) for cell in runnable for seed in options.seeds or cell.seeds
+              if cell not in measured]
     if options.dry_run:
+        for cell in measured:
+            print(cell.command)
         for job in wanted:
             data = jobs.expected_data_folder(options.data, job.cell.options["dataset"])
             print(shlex.join(["terngrad_train", *jobs.arguments(job, data, num_threads, device)]))
         return 0
     out = runner.OutFolder(options.out)
     try:
+        for cell in measured:
+            result = measurements.measure(cell, programs.Programs(options.programs))
+            store.append(out.results, result)
+            print(f"{cell.full_name}: {result['ratios']['uplink']:.2f}x up, {result['ratios']['downlink']:.2f}x down", flush=True)
         is_auto = options.jobs in (None, "auto")
         jobs_per_gpu = options.jobs_per_gpu or 1
         num_jobs = runner.default_num_jobs(num_threads, device, jobs_per_gpu) if is_auto else options.jobs

@@ -112,12 +112,13 @@ COUNT = Number(int, smallest=0)
 CURVE = ListOf(ListOf(Number(or_none=True), length=2))
 FRACTIONS = ListOf(Number(), length=NUM_BUCKETS)
 RECORD = Fields({"schema": COUNT, "cell": Text(), "scale": Text(), "seed": COUNT,
-                 "status": Text("done", "unfinished", "failed"), "options": MapOf(Scalar()), "identity": Text(or_none=True),
+                 "status": Text("done", "unfinished", "failed", "measured"), "options": MapOf(Scalar()), "identity": Text(or_none=True),
                  "commit": Text()},
                 {"dirty": Flag(), "backend": Text("cpu", "gpu"), "recorded": Text(), "started": Text(or_none=True),
                  "version": Text(or_none=True), "error": Text(), "predictions": Text(), "predictions_sha256": Text(),
                  "seconds": Number(smallest=0),
                  "machine": Fields({}, {"cpu": Text(or_none=True), "cores": Number(int, or_none=True), "device": Text(or_none=True)}),
+                 "command": Text(), "ratios": Fields({"uplink": Number(smallest=0), "downlink": Number(smallest=0)}),
                  "bytes": Fields({"bytes_per_worker_step": Number(smallest=0), "ratio": Number(or_none=True, smallest=0)})})
 FINAL = Fields({}, {"top1": Number(or_none=True), "top5": Number(or_none=True), "loss": Number(or_none=True),
                     "raw_top1": Number(or_none=True), "weights": Text(), "step": COUNT}, or_none=True)

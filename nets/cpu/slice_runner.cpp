@@ -58,7 +58,7 @@ void SliceRunner::set_parameters(const float* parameters) {
   }
 }
 
-std::span<const float> SliceRunner::forward(const Pass& pass, const float* images) {
+std::span<const float> SliceRunner::forward(const Pass& pass, const float* images, const OutputVisitor& visit) {
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     if (layers_[l] == nullptr) continue;
     PassMemory::Place& place = memory_.place(l);
@@ -67,6 +67,7 @@ std::span<const float> SliceRunner::forward(const Pass& pass, const float* image
     }
     layers_[l]->begin(pass);
     layers_[l]->forward(place.inputs, place.output);
+    if (visit) visit(plan_.layers[l].name, {place.output, static_cast<std::size_t>(place.num_outputs)});
   }
   const PassMemory::Place& last = memory_.place(layers_.size() - 1);
   return {last.output, static_cast<std::size_t>(last.num_outputs)};

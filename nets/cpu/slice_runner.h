@@ -29,8 +29,9 @@ class SliceRunner {
   void set_parameters(const float* parameters);
 
   /// @param images  [num_examples, height, width, channels]
+  /// @param visit   called after each layer of the mode; may be empty
   /// @return the logits, [num_examples, num_classes], valid until the next call
-  std::span<const float> forward(const Pass& pass, const float* images);
+  std::span<const float> forward(const Pass& pass, const float* images, const OutputVisitor& visit = {});
 
   /// Forward, loss and backward.
   /// @param gradient    [flat_elements] out

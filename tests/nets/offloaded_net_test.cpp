@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/runtime/errors.h"
+#include "nets/loss.h"
 #include "tests/nets/branched_net.h"
 #include "tests/nets/cuda/net_on_device.h"
 

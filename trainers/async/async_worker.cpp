@@ -89,7 +89,7 @@ void AsyncWorker::compute(Stream& stream) {
   const TrainBatch batch{.images = batch_.images, .labels = batch_.labels, .step = push_, .states = states};
   parts_.net->compute_gradients(parameters_.span(), batch, gradients, {&loss_, 1});
   counts_ = {};
-  submit_all(parts_.transforms, parameters_.data(), {{gradient_.data(), gradient_.num_elements()}, 1},
+  submit_all(parts_.transforms, parameters_.data(), {{gradient_.data(), gradient_.num_elements()}, 1, parts_.worker},
              whole_range(parts_.net->layout()), &counts_, stream);
 }
 

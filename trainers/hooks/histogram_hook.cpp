@@ -14,8 +14,9 @@ namespace {
 
 class HistogramHook final : public Hook {
  public:
-  HistogramHook(MetricsWriter& lines, EventFile* events, std::uint64_t histogram_steps)
-      : lines_(lines), events_(events), histogram_steps_(histogram_steps) {}
+  HistogramHook(MetricsWriter& lines, EventFile* events, std::uint64_t histogram_steps,
+                std::shared_ptr<const Dataset> dataset)
+      : lines_(lines), events_(events), histogram_steps_(histogram_steps), dataset_(std::move(dataset)) {}
 
   HookVerdict after_step(const TrainingView& training, const StepView& step) override {
     if (histogram_steps_ == 0 || training.steps_done % histogram_steps_ != 0) return HookVerdict::kContinue;
@@ -32,6 +33,7 @@ class HistogramHook final : public Hook {
                                                     static_cast<std::size_t>(segment.num_elements)));
       if (!step.report.skipped && !training.is_frozen(index)) add_gradients(step, index, add);
     }
+    if (dataset_ != nullptr) add_activations(training, histograms);
     if (events_ != nullptr) events_->write_histograms(training.steps_done, histograms);
     return HookVerdict::kContinue;
   }
@@ -55,9 +57,30 @@ class HistogramHook final : public Hook {
     if (step.mean) add("mean", step.mean(index));
   }
 
+  void add_activations(const TrainingView& training, std::vector<NamedHistogram>& histograms) {
+    const auto num_examples = static_cast<int>(std::min(dataset_->num_examples(), std::int64_t{kActivationExamples}));
+    const auto image_elements = static_cast<std::size_t>(dataset_->image_elements());
+    std::vector<float> images(static_cast<std::size_t>(num_examples) * image_elements);
+    for (int i = 0; i < num_examples; ++i) {
+      dataset_->read(i, {}, std::span(images).subspan(static_cast<std::size_t>(i) * image_elements, image_elements));
+    }
+    const std::span<const float> state = training.states.empty() ? std::span<const float>() : training.states[0];
+    std::vector<NamedScalar> sparsities;
+    const auto add = [&](const std::string& layer, std::span<const float> output) {
+      Histogram histogram = make_histogram(output);
+      const double zeros = static_cast<double>(std::ranges::count(output, 0.0f)) / static_cast<double>(output.size());
+      write_line(training.steps_done, "activation", layer, histogram, {{"zero_fraction", zeros}});
+      histograms.push_back({"activation/" + layer, std::move(histogram)});
+      sparsities.push_back({"sparsity/" + layer, zeros});
+    };
+    training.net.visit_outputs(training.parameters, state, images, num_examples, add);
+    if (events_ != nullptr) events_->write_scalars(training.steps_done, sparsities);
+  }
+
   void write_line(std::uint64_t steps_done, const std::string& kind, const std::string& tensor,
-                  const Histogram& histogram) {
+                  const Histogram& histogram, const nlohmann::ordered_json& more = {}) {
     nlohmann::ordered_json line = {{"step", steps_done}, {"kind", kind}, {"tensor", tensor}};
+    if (!more.empty()) line.update(more);
     line.update(histogram_json(histogram));
     lines_.write(line);
   }
@@ -65,12 +88,14 @@ class HistogramHook final : public Hook {
   MetricsWriter& lines_;
   EventFile* events_;
   std::uint64_t histogram_steps_;
+  std::shared_ptr<const Dataset> dataset_;
 };
 
 }  // namespace
 
-std::unique_ptr<Hook> make_histogram_hook(MetricsWriter& lines, EventFile* events, std::uint64_t histogram_steps) {
-  return std::make_unique<HistogramHook>(lines, events, histogram_steps);
+std::unique_ptr<Hook> make_histogram_hook(MetricsWriter& lines, EventFile* events, std::uint64_t histogram_steps,
+                                          std::shared_ptr<const Dataset> dataset) {
+  return std::make_unique<HistogramHook>(lines, events, histogram_steps, std::move(dataset));
 }
 
 }  // namespace terngrad

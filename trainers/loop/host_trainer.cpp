@@ -132,7 +132,9 @@ void HostTrainer::update_parameters(double learning_rate) {
 }
 
 WorkerGradients HostTrainer::worker_gradients() {
-  return {{gradients_.data(), parts_.net->layout().flat_elements()}, workers().num_local_workers};
+  return {{gradients_.data(), parts_.net->layout().flat_elements()},
+          workers().num_local_workers,
+          workers().first_local_worker};
 }
 
 void HostTrainer::apply_transforms_to_tensor(int worker, int segment) {

@@ -50,11 +50,12 @@ void submit_all(std::span<const std::unique_ptr<GradientTransform>> transforms, 
 /// is not per tensor
 void require_per_tensor(std::span<const std::unique_ptr<GradientTransform>> transforms);
 
-/// Calls a function for every tensor of every local worker, for transforms of a caller's own on the CPU: the gradient
-/// of another loss term is added there, or a copy is kept to be displayed. Threads call it for different tensors and
-/// workers at once. @throws NotSupported if gradients are in GPU memory
-using TensorFunction = std::function<void(int local_worker, const Segment& tensor, std::span<const float> parameters,
+/// A transform of a caller's own of one tensor, in place: it may add the gradient of another loss term, or copy the
+/// gradient to display it. Threads call it for different tensors and workers at once. @param worker  global number
+using TensorFunction = std::function<void(int worker, const Segment& tensor, std::span<const float> parameters,
                                           std::span<float> gradient)>;
+/// Calls the function for every tensor of every worker of this process, on the CPU. `submit` throws NotSupported for
+/// gradients in GPU memory. @throws InvalidArgument for an empty function
 std::unique_ptr<GradientTransform> make_tensor_transform(const std::string& name, const Layout& layout,
                                                          TensorFunction function);
 

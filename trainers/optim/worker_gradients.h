@@ -18,7 +18,7 @@ struct Statistics;
 struct WorkerGradients {
   WorkerBuffers<float> buffers;
   int num_workers = 0;
-  int first_worker = 0;  // local number of the first of them
+  int first_worker = 0;  // global number of the first of them
   WorkerGradients of_worker(int worker) const {
     return {{buffers.of(worker), buffers.stride}, 1, first_worker + worker};
   }

@@ -80,7 +80,8 @@ void declare_report_options(OptionSet& options, TrainOptions& o) {
       .role(OptionRole::kReport);
   options
       .add("histogram_steps", &o.histogram_steps,
-           "steps per histograms of weights and gradients, in histograms.jsonl and event files; 0: none", at_least(0))
+           "steps per histograms of weights, gradients and activations, in histograms.jsonl and event files; 0: none",
+           at_least(0))
       .role(OptionRole::kReport)
       .needs(gradients_of_this_process(o, [&o] { return o.histogram_steps > 0; }));
   options.add("eval_steps", &o.eval_steps, "steps per evaluation on the test set; 0: at the end only", at_least(0))

@@ -74,8 +74,8 @@ void add_report_hooks(const TrainOptions& o, const TrainSetup& setup, const Star
   Trainer& trainer = *setup.trainer;
   const auto log_steps = static_cast<std::uint64_t>(o.log_steps);
   if (reports.histograms() != nullptr) {
-    trainer.add_hook(
-        make_histogram_hook(*reports.histograms(), reports.events(), static_cast<std::uint64_t>(o.histogram_steps)));
+    trainer.add_hook(make_histogram_hook(*reports.histograms(), reports.events(),
+                                         static_cast<std::uint64_t>(o.histogram_steps), setup.test_set));
   }
   if (o.dump_gradients > 0) {
     trainer.add_hook(make_gradient_dump_hook({.run = run.directory.folder(),

@@ -22,6 +22,7 @@ using ::testing::ElementsAre;
 using ::testing::Key;
 using testing::lines_of;
 using testing::read_events;
+using testing::small_lenet;
 using testing::TemporaryDirectory;
 using ::testing::UnorderedElementsAre;
 using Json = nlohmann::ordered_json;
@@ -29,6 +30,7 @@ using Json = nlohmann::ordered_json;
 /// Output of a run: histograms of the event file by step and tag, and the lines.
 struct Written {
   std::map<std::int64_t, std::map<std::string, tensorboard::HistogramProto>> events;
+  std::map<std::int64_t, std::map<std::string, float>> scalars;
   std::vector<Json> lines;
 
   /// Kinds of histograms of a tensor, in order of the lines.
@@ -41,15 +43,18 @@ struct Written {
   }
 };
 
-Written run_with_histograms(Trainer& trainer, std::uint64_t steps) {
+Written run_with_histograms(Trainer& trainer, std::uint64_t steps, std::shared_ptr<const Dataset> dataset = nullptr) {
   const TemporaryDirectory folder;
   EventFile events{Folder(folder.path())};
   MetricsWriter lines(folder / "histograms.jsonl");
-  trainer.add_hook(make_histogram_hook(lines, &events, steps));
+  trainer.add_hook(make_histogram_hook(lines, &events, steps, std::move(dataset)));
   trainer.run();
-  Written written{.events = {}, .lines = lines_of(folder / "histograms.jsonl")};
+  Written written{.events = {}, .scalars = {}, .lines = lines_of(folder / "histograms.jsonl")};
   for (const auto& event : read_events(events.path())) {
-    for (const auto& value : event.summary().value()) written.events[event.step()][value.tag()] = value.histo();
+    for (const auto& value : event.summary().value()) {
+      if (value.has_histo()) written.events[event.step()][value.tag()] = value.histo();
+      if (value.has_simple_value()) written.scalars[event.step()][value.tag()] = value.simple_value();
+    }
   }
   return written;
 }
@@ -132,11 +137,35 @@ TEST(HistogramHook, WithParametersFromServersThereIsNoMean) {
               ElementsAre("parameters", "gradient", "clipped", "sent"));
 }
 
+TEST(HistogramHook, ShowsWhatTheLayersMakeOfTheFirstImages) {
+  const std::shared_ptr<const Dataset> digits = testing::small_digits(40, testing::kSmallImage);
+  const auto trainer = testing::make_small_trainer({.total_steps = 2});
+  Written written = run_with_histograms(*trainer, 2, digits);
+  std::map<std::string, std::vector<float>> outputs;
+  std::vector<float> images(kActivationExamples * static_cast<std::size_t>(digits->image_elements()));
+  for (std::size_t i = 0; i < kActivationExamples; ++i) {
+    digits->read(static_cast<std::int64_t>(i), {}, std::span(images).subspan(i * 256, 256));
+  }
+  trainer->net().visit_outputs(
+      trainer->parameters(), {}, images, kActivationExamples,
+      [&](const std::string& layer, auto output) { outputs[layer].assign(output.begin(), output.end()); });
+  EXPECT_EQ(outputs.size(), small_lenet().layers.size());
+  for (const auto& [layer, output] : outputs) {
+    const double zeros = static_cast<double>(std::ranges::count(output, 0.0f)) / static_cast<double>(output.size());
+    EXPECT_EQ(written.scalars[2]["sparsity/" + layer], static_cast<float>(zeros));
+    EXPECT_EQ(written.events[2]["activation/" + layer].sum(), make_histogram(output).sum);
+    Json line = {{"step", 2}, {"kind", "activation"}, {"tensor", layer}, {"zero_fraction", zeros}};
+    line.update(histogram_json(make_histogram(output)));
+    EXPECT_EQ(std::ranges::count(written.lines, line), 1) << layer;
+  }
+  EXPECT_GT(written.scalars[2]["sparsity/conv2"], 0);
+}
+
 TEST(HistogramHook, NeedsNoEventFile) {
   const TemporaryDirectory folder;
   MetricsWriter lines(folder / "histograms.jsonl");
   const auto trainer = testing::make_small_trainer({.total_steps = 3});
-  trainer->add_hook(make_histogram_hook(lines, nullptr, 2));
+  trainer->add_hook(make_histogram_hook(lines, nullptr, 2, nullptr));
   trainer->run();
   EXPECT_EQ(lines_of(folder / "histograms.jsonl").size(),
             5 * static_cast<std::size_t>(trainer->net().layout().num_segments()));
@@ -153,7 +182,7 @@ TEST(HistogramHook, ASkippedStepHasParametersOnly) {
   const TemporaryDirectory folder;
   EventFile events{Folder(folder.path())};
   MetricsWriter lines(folder / "histograms.jsonl");
-  const auto hook = make_histogram_hook(lines, &events, 1);
+  const auto hook = make_histogram_hook(lines, &events, 1, nullptr);
   testing::IdentityNet net(8);
   const std::vector<float> values(static_cast<std::size_t>(net.layout().flat_elements()), 0.5f);
   ExchangeReport report;
