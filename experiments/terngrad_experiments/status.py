@@ -10,7 +10,9 @@ def last_results(cell, results):
 
 def list_line(cell, results):
     if "max_steps" not in cell.options:
-        return f"{cell.full_name:44} {'-':>5} {'-':>8} {'-':>11}  no runs of its own"
+        is_measured = any((result["cell"], result["status"]) == (cell.base_name, "measured") for result in results)
+        state = "no runs of its own" if cell.command is None else "measured" if is_measured else "-"
+        return f"{cell.full_name:44} {'-':>5} {'-':>8} {'-':>11}  {state}"
     seconds = jobs.make_job(cell, 1, ".").seconds()
     hours = "-" if seconds is None or cell.needs else f"{seconds / 3600:.2f}"
     seeds = [result["seed"] for result in last_results(cell, results) if result["status"] == "done"]

@@ -1,9 +1,26 @@
 """Tests of the statements about the paper's claims, on invented results."""
 
+import os
+import pathlib
+import tempfile
 import unittest
+import unittest.mock
 
 from scaffold import done_run
-from terngrad_experiments import cells, claims, report
+from terngrad_experiments import cells, claims, measurements, programs, report, store
+
+# mpirun for one process, which requires the options for two processes as root.
+STAND_IN_MPIRUN = """#!/bin/sh
+[ "$1 $2 $3 $4" = "--allow-run-as-root --oversubscribe -np 2" ] || exit 9
+shift 4
+exec "$@"
+"""
+STAND_IN_BENCH = """#!/bin/sh
+if [ -n "$STAND_IN_FAILS" ]; then echo "told to fail" >&2; exit 3; fi
+while [ $# -gt 1 ]; do shift; done
+echo '{"commit": "abc-dirty", "version": "0.1.0", "num_elements": 1000,' >"$1"
+echo ' "results": [{"slowest": {"sent_bytes": 500.0, "received_bytes": 1000.0}}]}' >>"$1"
+"""
 
 
 def result(cell, seed, top1=0.5, scale="1", **tensors):
@@ -68,6 +85,23 @@ class Claims(unittest.TestCase):
         cell = cells.Cell("text-claims", "text-bits-down-n8", {}, paper={"downlink_ratio": 7.83, "confidence": "D"})
         # 17 values need 5 bits; a word of 64 bits holds 12 of them.
         self.assertEqual(claims.findings(experiment(cell), [])[0].ours, f"{32 * 12 / 64:.2f}x in lanes of whole bits")
+
+    def test_bytes_that_the_bench_counted_stand_beside_computed_ones(self):
+        command = "mpirun -np 2 terngrad_exchange_bench --codec t2"
+        cell = cells.Cell("text-claims", "text-bits-2bit", {}, paper={"uplink_ratio": 16, "confidence": "B"}, command=command)
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        for name, script in (("terngrad_exchange_bench", STAND_IN_BENCH), ("mpirun", STAND_IN_MPIRUN)):
+            (folder / name).write_text(script)
+            (folder / name).chmod(0o755)
+        self.enterContext(unittest.mock.patch.dict(os.environ, {"PATH": f"{folder}:{os.environ['PATH']}"}))
+        measured = measurements.measure(cell, programs.Programs(folder))
+        self.assertEqual((measured["commit"], measured["dirty"]), ("abc", True))
+        store.append(folder / "results.jsonl", measured)
+        (found,) = claims.findings(experiment(cell), store.read(folder / "results.jsonl"))
+        self.assertEqual((found.ours, found.of), ("8.00x measured; 16x at 2 bits", command))
+        os.environ["STAND_IN_FAILS"] = "1"
+        with self.assertRaisesRegex(programs.ProgramError, "exit code 3: told to fail"):
+            measurements.measure(cell, programs.Programs(folder))
 
     def test_what_is_not_recorded_says_nothing(self):
         cell = cells.Cell("text-claims", "text-clip", {}, runs_of=("table1/a",), tensors=("*",))
