@@ -12,8 +12,9 @@ namespace terngrad {
 /// Padding of a window at image edges. As in TensorFlow, `kSame` gives ceil(size / stride) outputs, with the extra row
 /// or column of an odd total at the bottom or right, and `kValid` pads nothing. `kHalf` gives as many outputs as kSame,
 /// but pads floor((window - 1) / 2) rows at the top and columns at the left whatever the stride, and as many at the
-/// bottom and right as windows reach: PyTorch's padding = (window - 1) / 2.
-enum class Padding { kSame, kValid, kHalf };
+/// bottom and right as windows reach: PyTorch's padding = (window - 1) / 2. `kTwo` pads 2 rows and columns on all
+/// sides, as far as windows reach, with floor((size + 4 - window) / stride) + 1 outputs: PyTorch's padding = 2.
+enum class Padding { kSame, kValid, kHalf, kTwo };
 
 /// Rows and columns of a window (kernel).
 struct WindowSize {
@@ -91,11 +92,13 @@ struct MaxPoolSpec {
   Padding padding = Padding::kSame;
 };
 
-/// out[y, x, c] = mean over the part of the window inside the image: padding is not counted, as in TensorFlow.
+/// out[y, x, c] = mean over the part of the window inside the image: padding is not counted, as in TensorFlow, unless
+/// `counts_padding`: then it counts as zeros, PyTorch's default.
 struct AveragePoolSpec {
   int window = 0;  // 0: the whole image, and the stride is 1
   int stride = 1;
   Padding padding = Padding::kSame;
+  bool counts_padding = false;
 };
 
 /// Local response normalization: out[y, x, c] = in[y, x, c] / (k + alpha * sum over d of in[y, x, d]^2)^beta, with d

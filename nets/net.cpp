@@ -14,6 +14,7 @@
 #include "nets/models/lenet.h"
 #include "nets/models/resnet.h"
 #include "nets/models/resnet_cifar.h"
+#include "nets/models/torchvision.h"
 #include "nets/models/vgg.h"
 #include "nets/net_plan.h"
 
@@ -55,6 +56,16 @@ constexpr std::array kNets = {
     RegisteredNet{"resnet_20", kCifar, 10, [](const NetConfig&) { return resnet_cifar("resnet_20", 3); }},
     RegisteredNet{"resnet_50", kImagenet, kImagenetClasses, [](const NetConfig&) { return resnet_50(); }},
     RegisteredNet{"resnet_56", kCifar, 10, [](const NetConfig&) { return resnet_cifar("resnet_56", 9); }},
+    RegisteredNet{"torchvision_alexnet", kImagenet, kImagenetClasses,
+                  [](const NetConfig& config) { return torchvision_alexnet(config.dropout_keep_prob); }},
+    RegisteredNet{"torchvision_googlenet", kImagenet, kImagenetClasses,
+                  [](const NetConfig& config) { return torchvision_googlenet(config.dropout_keep_prob); }},
+    RegisteredNet{"torchvision_inception_v3",
+                  {299, 299, 3},
+                  kImagenetClasses,
+                  [](const NetConfig& config) { return torchvision_inception_v3(config.dropout_keep_prob); }},
+    RegisteredNet{"torchvision_vgg_16", kImagenet, kImagenetClasses,
+                  [](const NetConfig& config) { return torchvision_vgg_16(config.dropout_keep_prob); }},
     RegisteredNet{"vgg_16", kImagenet, kImagenetClasses,
                   [](const NetConfig& config) {
                     return vgg("vgg_16", {2, 2, 3, 3, 3}, config.dropout_keep_prob);

@@ -56,6 +56,13 @@ AxisPlan plan_axis(const std::string& who, int input, int window, int stride, Pa
                      "; it has ", input);
     return {(input - window) / stride + 1, 0, 0};
   }
+  if (padding == Padding::kTwo) {
+    constexpr int kPadded = 2;
+    TERNGRAD_REQUIRE(input + 2 * kPadded >= window, "[", who, "] the padded input must be at least as large as the ",
+                     "window, ", window, "; the input has ", input);
+    const int output = (input + 2 * kPadded - window) / stride + 1;
+    return {output, kPadded, std::max((output - 1) * stride + window - input - kPadded, 0)};
+  }
   const int output = (input + stride - 1) / stride;
   const int total = std::max((output - 1) * stride + window - input, 0);
   const int before = padding == Padding::kHalf ? (window - 1) / 2 : total / 2;

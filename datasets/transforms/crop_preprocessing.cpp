@@ -135,6 +135,21 @@ class StandardPreprocessing : public CropPreprocessing {
   }
 };
 
+class TorchvisionPreprocessing final : public StandardPreprocessing {
+ public:
+  using StandardPreprocessing::StandardPreprocessing;
+
+ protected:
+  void finish_row(float* row) const override {
+    for (int x = 0; x < size(); ++x) {
+      for (std::size_t c = 0; c < kTorchvisionMeans.size(); ++c) {
+        row[c] = (row[c] / 255.0f - kTorchvisionMeans[c]) / kTorchvisionDeviations[c];
+      }
+      row += kTorchvisionMeans.size();
+    }
+  }
+};
+
 }  // namespace
 
 std::unique_ptr<Preprocessing> make_alexnet_preprocessing(Subset subset, int size) {
@@ -147,6 +162,10 @@ std::unique_ptr<Preprocessing> make_vgg_preprocessing(Subset subset, int size) {
 
 std::unique_ptr<Preprocessing> make_standard_preprocessing(Subset subset, int size) {
   return std::make_unique<StandardPreprocessing>(subset, size);
+}
+
+std::unique_ptr<Preprocessing> make_torchvision_preprocessing(Subset subset, int size) {
+  return std::make_unique<TorchvisionPreprocessing>(subset, size);
 }
 
 }  // namespace terngrad

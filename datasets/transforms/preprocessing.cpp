@@ -19,6 +19,7 @@ constexpr std::array kPreprocessings = {
     NamedPreprocessing{"vgg", kResizedSide, make_vgg_preprocessing},
     NamedPreprocessing{"inception", kMaxPreprocessedSize, make_inception_preprocessing},
     NamedPreprocessing{"standard", kMaxPreprocessedSize, make_standard_preprocessing},
+    NamedPreprocessing{"torchvision", kMaxPreprocessedSize, make_torchvision_preprocessing},
 };
 
 }  // namespace

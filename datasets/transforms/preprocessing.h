@@ -41,10 +41,12 @@ class Preprocessing {
 ///              flip; colours; clamped to [0, 1]                    each side, bilinear
 ///   standard   shorter side to 256 / 224 of size, antialiased;     the middle            2 (x - 1/2)
 ///              crop; flip
+///   torchvision  as standard                                                             (x - mean) / deviation
 /// The means are 123.68, 116.78 and 103.94. The first three are those of TensorFlow's models, used to train TernGrad's
-/// ImageNet nets; standard is the evaluation of He et al. and torchvision, with random crops for training. See
+/// ImageNet nets; standard has the crop of He et al. and torchvision for evaluation, and random crops for training;
+/// torchvision also has the means and deviations of its pretrained nets. See
 /// crop_preprocessing.h and inception_preprocessing.h.
-/// @param name  alexnet, vgg, inception or standard
+/// @param name  alexnet, vgg, inception, standard or torchvision
 /// @param size  side of the result: kMinPreprocessedSize to kMaxPreprocessedSize, for alexnet and vgg up to 256
 /// @throws InvalidArgument for another name or size
 std::unique_ptr<Preprocessing> make_preprocessing(const std::string& name, Subset subset, int size);

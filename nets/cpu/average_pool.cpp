@@ -13,8 +13,9 @@ using Dims = dnnl::memory::dims;
 class AveragePool final : public Layer {
  public:
   AveragePool(const DnnlContext& context, const LayerPlan& plan, const LayerOptions& options) : options_(options) {
-    constexpr auto kAlgorithm = dnnl::algorithm::pooling_avg_exclude_padding;
     const auto& spec = std::get<AveragePoolSpec>(plan.operation);
+    const auto algorithm = spec.counts_padding ? dnnl::algorithm::pooling_avg_include_padding
+                                               : dnnl::algorithm::pooling_avg_exclude_padding;
     const auto input = image_desc(options.num_examples, plan.input);
     const auto output = image_desc(options.num_examples, plan.output);
     const Dims strides = {spec.stride, spec.stride};
@@ -24,7 +25,7 @@ class AveragePool final : public Layer {
     const auto kind =
         options.mode == Mode::kInference ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training;
     const dnnl::pooling_forward::primitive_desc forward(
-        {kind, kAlgorithm, input, output, strides, window, padding_before, padding_after}, default_attributes(),
+        {kind, algorithm, input, output, strides, window, padding_before, padding_after}, default_attributes(),
         context.engine);
     forward_ = {context,
                 plan.name + " forward",
@@ -33,7 +34,7 @@ class AveragePool final : public Layer {
                 {{DNNL_ARG_SRC, input}, {DNNL_ARG_DST, output}}};
     if (options.mode == Mode::kInference || options.input_gradient == InputGradient::kSkipped) return;
     const dnnl::pooling_backward::primitive_desc backward(
-        {kAlgorithm, input, output, strides, window, padding_before, padding_after}, default_attributes(),
+        {algorithm, input, output, strides, window, padding_before, padding_after}, default_attributes(),
         context.engine, forward);
     backward_ = {context,
                  plan.name + " backward",

@@ -102,7 +102,8 @@ __global__ void __launch_bounds__(kPackThreads, resident_blocks(kBackwardBlocks)
   store_pack(input_gradient + std::int64_t{item} * kLanes, sum);
 }
 
-template <int kLanes>
+/// @tparam kCountsPadding  divides by the whole window
+template <int kLanes, bool kCountsPadding>
 __global__ void __launch_bounds__(kPackThreads)
     average_pool_forward_kernel(Pool pool, Places outputs, const float* input, float* output) {
   const int item = item_index();
@@ -120,13 +121,14 @@ __global__ void __launch_bounds__(kPackThreads)
       for (int k = 0; k < kLanes; ++k) sum.lanes[k] += value.lanes[k];
     }
   }
-  const auto size = static_cast<float>(rows.size() * columns.size());
+  const auto size =
+      static_cast<float>(kCountsPadding ? pool.rows.window * pool.columns.window : rows.size() * columns.size());
 #pragma unroll
   for (int k = 0; k < kLanes; ++k) sum.lanes[k] = __fdiv_rn(sum.lanes[k], size);
   store_pack(output + std::int64_t{item} * kLanes, sum);
 }
 
-template <int kLanes>
+template <int kLanes, bool kCountsPadding>
 __global__ void __launch_bounds__(kPackThreads)
     average_pool_backward_kernel(Pool pool, Places inputs, const float* output_gradient, float* input_gradient) {
   const int item = item_index();
@@ -137,8 +139,8 @@ __global__ void __launch_bounds__(kPackThreads)
   const Range columns = pool.columns.windows_of(place.column);
   for (int y = rows.begin; y < rows.end; ++y) {
     for (int x = columns.begin; x < columns.end; ++x) {
-      const int elements = pool.rows.window_elements(y).size() * pool.columns.window_elements(x).size();
-      const auto size = static_cast<float>(elements);
+      const int inside = pool.rows.window_elements(y).size() * pool.columns.window_elements(x).size();
+      const auto size = static_cast<float>(kCountsPadding ? pool.rows.window * pool.columns.window : inside);
       const Pack<kLanes> gradient =
           load_pack<kLanes>(output_gradient + pool.output_at(place.image, y, x) + place.channel);
 #pragma unroll
@@ -190,8 +192,11 @@ void average_pool_forward(const PoolWindow& window, int num_images, const float*
   const std::int64_t out = window.output.num_elements();
   for_each_pool_launch(window, num_images, window.output, is_wide_pool(window, input, output),
                        [&](auto lanes, const Places& outputs, std::int64_t first, dim3 grid) {
-                         launch(average_pool_forward_kernel<decltype(lanes)::value>, grid, kBlock, 0, stream,
-                                Pool(window), outputs, input + first * in, output + first * out);
+                         constexpr int kLanes = decltype(lanes)::value;
+                         const auto kernel = window.counts_padding ? average_pool_forward_kernel<kLanes, true>
+                                                                   : average_pool_forward_kernel<kLanes, false>;
+                         launch(kernel, grid, kBlock, 0, stream, Pool(window), outputs, input + first * in,
+                                output + first * out);
                        });
 }
 
@@ -201,8 +206,11 @@ void average_pool_backward(const PoolWindow& window, int num_images, const float
   const std::int64_t out = window.output.num_elements();
   for_each_pool_launch(window, num_images, window.input, is_wide_pool(window, output_gradient, input_gradient),
                        [&](auto lanes, const Places& inputs, std::int64_t first, dim3 grid) {
-                         launch(average_pool_backward_kernel<decltype(lanes)::value>, grid, kBlock, 0, stream,
-                                Pool(window), inputs, output_gradient + first * out, input_gradient + first * in);
+                         constexpr int kLanes = decltype(lanes)::value;
+                         const auto kernel = window.counts_padding ? average_pool_backward_kernel<kLanes, true>
+                                                                   : average_pool_backward_kernel<kLanes, false>;
+                         launch(kernel, grid, kBlock, 0, stream, Pool(window), inputs, output_gradient + first * out,
+                                input_gradient + first * in);
                        });
 }
 

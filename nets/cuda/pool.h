@@ -16,6 +16,7 @@ struct PoolWindow {
   WindowSize window = 1;
   int stride = 1;
   bool relu_gradient = false;
+  bool counts_padding = false;  // average pools: see AveragePoolSpec
 };
 
 // Pointers are device memory: `num_images` images of the window's shapes. Functions submit work to the stream and
@@ -33,11 +34,12 @@ void max_pool_forward(const PoolWindow& window, int num_images, const float* inp
 void max_pool_backward(const PoolWindow& window, int num_images, const float* input, const float* output,
                        const float* output_gradient, float* input_gradient, const Stream& stream);
 
-/// output[y, x, c] = mean of the part of the window inside the image, summed in row-major order.
+/// output[y, x, c] = sum of the part of the window inside the image, in row-major order, divided by the number of its
+/// elements, or with counts_padding of the window's.
 void average_pool_forward(const PoolWindow& window, int num_images, const float* input, float* output,
                           const Stream& stream);
 
-/// Each output's gradient is divided by the number of elements in its window and added to each of them, in row-major
+/// Each output's gradient is divided by the same number and added to each of them, in row-major
 /// order of windows.
 void average_pool_backward(const PoolWindow& window, int num_images, const float* output_gradient,
                            float* input_gradient, const Stream& stream);

@@ -1,4 +1,5 @@
 // Max and average pool layers, with kernels of our own that process images independently.
+#include <type_traits>
 #include <variant>
 
 #include "nets/cuda/layer.h"
@@ -10,12 +11,14 @@ namespace {
 template <class Spec>
 PoolWindow window_of(const LayerPlan& plan) {
   const auto& spec = std::get<Spec>(plan.operation);
-  return {.input = plan.input,
-          .output = plan.output,
-          .padding = plan.padding,
-          .window = plan.window,
-          .stride = spec.stride,
-          .relu_gradient = plan.applies_relu_gradient};
+  PoolWindow window{.input = plan.input,
+                    .output = plan.output,
+                    .padding = plan.padding,
+                    .window = plan.window,
+                    .stride = spec.stride,
+                    .relu_gradient = plan.applies_relu_gradient};
+  if constexpr (std::is_same_v<Spec, AveragePoolSpec>) window.counts_padding = spec.counts_padding;
+  return window;
 }
 
 class MaxPool final : public Layer {

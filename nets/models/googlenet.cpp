@@ -1,5 +1,6 @@
 #include "nets/models/googlenet.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,8 @@ namespace {
 
 class GooglenetBuilder {
  public:
+  GooglenetBuilder(const char* name, bool is_torchvision) : is_torchvision_(is_torchvision), net_{name, {}} {}
+
   NetSpec build(float keep_prob) && {
     add_convolution("conv1", 64, 7, 2);
     add_pool("pool1", 3);
@@ -36,8 +39,9 @@ class GooglenetBuilder {
                                {.num_outputs = num_outputs,
                                 .kernel = kernel,
                                 .stride = stride,
+                                .padding = is_torchvision_ ? Padding::kHalf : Padding::kSame,
                                 .weights = Initializer::truncated_normal(0.01f)},
-                               {.decay = 0.9997f, .epsilon = 0.001f}, std::move(inputs));
+                               {.decay = 0.9997f, .epsilon = 0.001f, .gamma = gamma()}, std::move(inputs));
   }
 
   void add_pool(const char* name, int window) {
@@ -51,11 +55,20 @@ class GooglenetBuilder {
                     });
   }
 
-  NetSpec net_{"googlenet", {}};
+  std::optional<Initializer> gamma() const {
+    return is_torchvision_ ? std::optional(Initializer::constant(1)) : std::nullopt;
+  }
+
+  bool is_torchvision_;
+  NetSpec net_;
 };
 
 }  // namespace
 
-NetSpec googlenet(float keep_prob) { return GooglenetBuilder().build(keep_prob); }
+NetSpec googlenet(float keep_prob) { return GooglenetBuilder("googlenet", false).build(keep_prob); }
+
+NetSpec torchvision_googlenet(float keep_prob) {
+  return GooglenetBuilder("torchvision_googlenet", true).build(keep_prob);
+}
 
 }  // namespace terngrad

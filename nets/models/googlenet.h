@@ -13,4 +13,8 @@ namespace terngrad {
 /// 6,618,649 parameters with 1001 classes; accepts any image of at least one pixel.
 NetSpec googlenet(float keep_prob);
 
+/// The same as torchvision's `googlenet` has it, without its auxiliary classifiers: batch norms have a gamma, and conv1
+/// is padded by 3 on all sides. 6,625,929 parameters with 1001 classes.
+NetSpec torchvision_googlenet(float keep_prob);
+
 }  // namespace terngrad

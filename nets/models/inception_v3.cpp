@@ -1,5 +1,6 @@
 #include "nets/models/inception_v3.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,9 @@ constexpr BranchStep halving(int num_outputs) { return {num_outputs, 3, 2, Paddi
 
 class InceptionBuilder {
  public:
+  InceptionBuilder(const char* name, bool is_torchvision)
+      : is_torchvision_(is_torchvision), net_{name, {}, /*smallest_side=*/107, {}, /*label_smoothing=*/0.1f} {}
+
   NetSpec build(float keep_prob) && {
     add_stem();
     add_blocks_35();
@@ -111,7 +115,7 @@ class InceptionBuilder {
                                 .stride = step.stride,
                                 .padding = step.padding,
                                 .weights = Initializer::truncated_normal(stddev)},
-                               {.decay = 0.9997f, .epsilon = 0.001f}, std::move(inputs));
+                               {.decay = 0.9997f, .epsilon = 0.001f, .gamma = gamma()}, std::move(inputs));
   }
 
   void add_pool(const std::string& name, std::vector<std::string> inputs = {}) {
@@ -152,7 +156,8 @@ class InceptionBuilder {
 
   void add_average_branch(int num_outputs) {
     const std::string branch = next_branch();
-    net_.layers.push_back({branch + "average", AveragePoolSpec{.window = 3, .stride = 1}, {trunk_}});
+    net_.layers.push_back(
+        {branch + "average", AveragePoolSpec{.window = 3, .stride = 1, .counts_padding = is_torchvision_}, {trunk_}});
     add_chain(branch, {{num_outputs, 1}}, branch + "average");
     outputs_.push_back(net_.layers.back().name);
   }
@@ -169,7 +174,12 @@ class InceptionBuilder {
     trunk_ = block_;
   }
 
-  NetSpec net_{"inception_v3", {}, /*smallest_side=*/107, {}, /*label_smoothing=*/0.1f};
+  std::optional<Initializer> gamma() const {
+    return is_torchvision_ ? std::optional(Initializer::constant(1)) : std::nullopt;
+  }
+
+  bool is_torchvision_;
+  NetSpec net_;
   std::string trunk_;                 // input of the next block: the last pool or block
   std::string block_;                 // the current block
   std::vector<std::string> outputs_;  // outputs of its branches
@@ -177,6 +187,10 @@ class InceptionBuilder {
 
 }  // namespace
 
-NetSpec inception_v3(float keep_prob) { return InceptionBuilder().build(keep_prob); }
+NetSpec inception_v3(float keep_prob) { return InceptionBuilder("inception_v3", false).build(keep_prob); }
+
+NetSpec torchvision_inception_v3(float keep_prob) {
+  return InceptionBuilder("torchvision_inception_v3", true).build(keep_prob);
+}
 
 }  // namespace terngrad

@@ -13,4 +13,8 @@ namespace terngrad {
 /// and 1001 classes, of which inference uses 23,819,401; the smallest image is 107x107.
 NetSpec inception_v3(float keep_prob);
 
+/// The same as torchvision's `inception_v3` has it: batch norms have a gamma, and average pools count their padding.
+/// 27,164,082 parameters at 299x299x3 and 1001 classes.
+NetSpec torchvision_inception_v3(float keep_prob);
+
 }  // namespace terngrad

@@ -6,7 +6,7 @@ import json
 import operator
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy
@@ -133,35 +133,50 @@ class Run:
         if step not in steps:
             raise _core.DataError(f"{self.folder} has no checkpoint of step {step}; there are: {steps}")
         path = self.folder / f"checkpoint-{step:010d}.safetensors"
-        tensors, metadata, checksum = _read_safetensors(path)
+        tensors, metadata, checksum = read_safetensors(path)
         if metadata.get("checksum") != checksum:
             raise _core.DataError(f"{path} is damaged: its checksum is {metadata.get('checksum')}, its content has {checksum}")
         return tensors
 
 
-def _read_safetensors(path: pathlib.Path) -> tuple[dict[str, numpy.typing.NDArray[Any]], dict[str, str], str]:
+class _Checksum:
+    """The checksum of a checkpoint: of its metadata, then of its tensors in order of names. @raises NotSupported without xxhash"""
+
+    def __init__(self, metadata: Mapping[str, str]) -> None:
+        try:
+            import xxhash  # only needed for checkpoints
+        except ImportError:
+            raise _core.NotSupported("reading checkpoints needs xxhash: pip install terngrad[checkpoints]") from None
+        self.hash = xxhash.xxh64()
+        for key in sorted(metadata, key=str.encode):
+            if key != "checksum":
+                self._add_text(key)
+                self._add_text(metadata[key])
+
+    def _add_text(self, text: str) -> None:
+        encoded = text.encode()
+        self.hash.update(len(encoded).to_bytes(8, "little") + encoded)
+
+    def add(self, name: str, kind: str, shape: Iterable[int], content: Any) -> None:
+        self._add_text(name)
+        self._add_text(kind)
+        self.hash.update(b"".join(number.to_bytes(8, "little") for number in (len(tuple(shape)), *shape)))
+        self.hash.update(content)
+
+    def text(self) -> str:
+        return str(self.hash.hexdigest())
+
+
+def read_safetensors(path: pathlib.Path) -> tuple[dict[str, numpy.typing.NDArray[Any]], dict[str, str], str]:
     """The tensors of a safetensors file as views of a memory map, its metadata, and the checksum of both, computed as checkpoints
     do. bfloat16 is widened to float32. @raises DataError for an unreadable file, NotSupported without xxhash"""
-    try:
-        import xxhash  # only needed for checkpoints
-    except ImportError:
-        raise _core.NotSupported("reading checkpoints needs xxhash: pip install terngrad[checkpoints]") from None
-
-    def add_text(text: str) -> None:
-        encoded = text.encode()
-        checksum.update(len(encoded).to_bytes(8, "little") + encoded)
-
     try:
         data = numpy.memmap(path, numpy.uint8, "r")
         size = int.from_bytes(bytes(data[:8]), "little")
         header = json.loads(bytes(data[8:8 + size]))
         content = data[8 + size:]
         metadata = dict(header.pop("__metadata__", {}))
-        checksum = xxhash.xxh64()
-        for key in sorted(metadata, key=str.encode):
-            if key != "checksum":
-                add_text(key)
-                add_text(metadata[key])
+        checksum = _Checksum(metadata)
         tensors, covered = {}, 0
         for name in sorted(header, key=str.encode):
             kind, shape, (first, last) = (header[name][field] for field in ("dtype", "shape", "data_offsets"))
@@ -169,10 +184,7 @@ def _read_safetensors(path: pathlib.Path) -> tuple[dict[str, numpy.typing.NDArra
                 raise ValueError(f"tensor '{name}' lies outside of the file")
             array = content[first:last].view(_TYPES[kind]).reshape(tuple(map(operator.index, shape)))
             covered += last - first
-            add_text(name)
-            add_text(kind)
-            checksum.update(b"".join(number.to_bytes(8, "little") for number in (len(shape), *shape)))
-            checksum.update(content[first:last].data)
+            checksum.add(name, kind, shape, content[first:last].data)
             tensors[name] = (array.astype(numpy.uint32) << 16).view(numpy.float32) if kind == "BF16" else array
         if covered != len(content):
             raise ValueError(f"its tensors have {covered} bytes, it has {len(content)}")
@@ -180,7 +192,36 @@ def _read_safetensors(path: pathlib.Path) -> tuple[dict[str, numpy.typing.NDArra
         raise _core.DataError(f"{path} cannot be read: {error.strerror}") from None
     except _DAMAGE as error:
         raise _core.DataError(f"{path} is no safetensors file that can be read: {error}") from None
-    return tensors, metadata, checksum.hexdigest()
+    return tensors, metadata, checksum.text()
+
+
+def write_safetensors(path: pathlib.Path, tensors: Mapping[str, numpy.typing.NDArray[Any]], metadata: Mapping[str, str],
+                      has_checksum: bool = True) -> None:
+    """Writes contiguous float32 tensors and metadata, with the checksum of a checkpoint if `has_checksum`.
+
+    @raises DataError if it cannot be written, NotSupported without xxhash"""
+    names = sorted(tensors, key=str.encode)
+    if has_checksum:
+        checksum = _Checksum(metadata)
+        for name in names:
+            checksum.add(name, "F32", tensors[name].shape, tensors[name].data)
+        metadata = {**metadata, "checksum": checksum.text()}
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    end = 0
+    for name in names:
+        begin, end = end, end + tensors[name].nbytes
+        header[name] = {"dtype": "F32", "shape": tensors[name].shape, "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    temporary = path.with_name(f"{path.name}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            for name in names:
+                file.write(tensors[name].data)
+        temporary.replace(path)
+    except OSError as error:
+        raise _core.DataError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def read_run(folder: str | pathlib.Path) -> Run:

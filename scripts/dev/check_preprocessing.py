@@ -24,7 +24,7 @@ OBJECTS = ((0.1, 0.15, 0.3, 0.4), (0.55, 0.5, 0.95, 0.85))  # x_min, y_min, x_ma
 AUGMENTATION = 6  # DrawPurpose of the draws
 MEANS = (123.68, 116.78, 103.94)
 MAX_DECODING_DIFFERENCE = 2  # between two versions of libjpeg
-RANGES = {"alexnet": 255, "vgg": 255, "inception": 2, "standard": 2}
+RANGES = {"alexnet": 255, "vgg": 255, "inception": 2, "standard": 2, "torchvision": 1 / 0.224}
 
 
 class Draws:
@@ -131,6 +131,10 @@ def standard(pixels, size, draws, _objects):
     return (crop(with_shorter_side(pixels, math.floor(size * 256 / 224 + 0.5), antialiased), size, draws) / 255 - 0.5) * 2
 
 
+def torchvision(pixels, size, draws, objects):
+    return (standard(pixels, size, draws, objects) / 2 + 0.5 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+
+
 def draw_attempt(height, width, words):
     """(top, left, height, width) of a box; None if the attempt fails."""
     aspect = 0.75 + (1.33 - 0.75) * uniform(words[0])
@@ -212,7 +216,8 @@ def inception(pixels, size, draws, objects):
     return (numpy.clip(image, 0, 1) - 0.5) * 2
 
 
-PREPROCESSINGS = {"alexnet": alexnet, "vgg": vgg, "inception": inception, "standard": standard}
+PREPROCESSINGS = {"alexnet": alexnet, "vgg": vgg, "inception": inception, "standard": standard,
+                  "torchvision": torchvision}
 
 
 def read_images(folder):

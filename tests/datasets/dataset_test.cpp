@@ -29,7 +29,8 @@ TEST(Dataset, UnknownNameIsRefusedWithTheKnownOnes) {
 }
 
 TEST(Dataset, PreprocessingThatASetDoesNotKnowIsRefused) {
-  EXPECT_THAT(preprocessing_names(), ElementsAre("auto", "padded", "alexnet", "vgg", "inception", "standard"));
+  EXPECT_THAT(preprocessing_names(),
+              ElementsAre("auto", "padded", "alexnet", "vgg", "inception", "standard", "torchvision"));
   try {
     make_dataset("synthetic", {.preprocessing = "padded"});
     FAIL() << "expected InvalidArgument";

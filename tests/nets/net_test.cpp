@@ -53,12 +53,25 @@ TEST(NetSpecByName, DescribesTheNetOfThatName) {
 
 // Counted from the originals' sources; ResNets and VGG-16 as in torchvision, with one more class.
 TEST(NetLayout, HasTheParametersOfTheModel) {
-  const std::map<std::string, std::int64_t> expected = {
-      {"lenet", 1'256'080},     {"cifar10_alexnet", 1'068'298}, {"alexnet", 60'969'321},
-      {"vgg_a", 132'867'433},   {"alexnet_v2", 50'308'009},     {"cifarnet", 1'756'426},
-      {"googlenet", 6'618'649}, {"resnet_18", 11'690'025},      {"resnet_18_cifar", 11'173'962},
-      {"resnet_20", 269'722},   {"resnet_50", 25'559'081},      {"resnet_56", 853'018},
-      {"vgg_16", 138'361'641},  {"googlenet_2014", 13'381'355}, {"inception_v3", 27'145'970}};
+  const std::map<std::string, std::int64_t> expected = {{"lenet", 1'256'080},
+                                                        {"cifar10_alexnet", 1'068'298},
+                                                        {"alexnet", 60'969'321},
+                                                        {"vgg_a", 132'867'433},
+                                                        {"alexnet_v2", 50'308'009},
+                                                        {"cifarnet", 1'756'426},
+                                                        {"googlenet", 6'618'649},
+                                                        {"resnet_18", 11'690'025},
+                                                        {"resnet_18_cifar", 11'173'962},
+                                                        {"resnet_20", 269'722},
+                                                        {"resnet_50", 25'559'081},
+                                                        {"resnet_56", 853'018},
+                                                        {"vgg_16", 138'361'641},
+                                                        {"googlenet_2014", 13'381'355},
+                                                        {"inception_v3", 27'145'970},
+                                                        {"torchvision_alexnet", 61'104'937},
+                                                        {"torchvision_googlenet", 6'625'929},
+                                                        {"torchvision_inception_v3", 27'164'082},
+                                                        {"torchvision_vgg_16", 138'361'641}};
   EXPECT_EQ(net_names().size(), expected.size());
   for (const std::string& name : net_names()) {
     ASSERT_TRUE(expected.contains(name)) << name;

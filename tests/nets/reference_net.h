@@ -86,9 +86,13 @@ void for_each_product(const LayerPlan& plan, Visit&& visit) {
 
 inline bool is_max_pool(const LayerPlan& plan) { return std::holds_alternative<MaxPoolSpec>(plan.operation); }
 
-/// Number of image elements in each output's window.
+/// Divisor of each output's window.
 inline Doubles window_sizes(const LayerPlan& plan) {
   Doubles sizes(static_cast<std::size_t>(plan.output.num_elements()), 0.0);
+  if (std::get<AveragePoolSpec>(plan.operation).counts_padding) {
+    std::ranges::fill(sizes, static_cast<double>(plan.window.num_elements()));
+    return sizes;
+  }
   for_each_product(plan, [&](std::size_t, std::size_t, std::size_t o) { sizes[o] += 1; });
   return sizes;
 }

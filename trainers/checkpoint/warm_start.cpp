@@ -22,6 +22,12 @@ void require_no_others(const Checkpoint& checkpoint, const Layout& layout) {
   }
 }
 
+/// True for tensors of the logits layer, and of layers named as auxiliary classifiers' are: `auxiliary_logits`.
+bool is_of_logits(const Segment& segment) {
+  const std::string_view name = segment.name;
+  return segment.is_logits || name.substr(0, name.rfind('/')).ends_with("_logits");
+}
+
 }  // namespace
 
 void warm_start(const Checkpoint& checkpoint, const Layout& layout, WarmStart what, std::span<float> parameters) {
@@ -29,7 +35,7 @@ void warm_start(const Checkpoint& checkpoint, const Layout& layout, WarmStart wh
                    layout.flat_elements(), " elements, has ", parameters.size());
   if (what == WarmStart::kAll) checkpoint.check_matches(layout, "parameters");
   for (const Segment& segment : layout.segments()) {
-    if (what == WarmStart::kNoLogits && segment.is_logits) continue;
+    if (what == WarmStart::kNoLogits && is_of_logits(segment)) continue;
     checkpoint.read_tensor(
         "parameters", segment,
         parameters.subspan(static_cast<std::size_t>(segment.offset), static_cast<std::size_t>(segment.num_elements)));

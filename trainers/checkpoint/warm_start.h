@@ -11,8 +11,9 @@ namespace terngrad {
 /// The parameters that a new run takes from a checkpoint.
 enum class WarmStart {
   kAll,       // every tensor; the checkpoint must hold exactly those of this net
-  kNoLogits,  // all but the logits, which keep their initial values: fine-tuning, perhaps to other classes. The
-              // checkpoint's logits may have another shape; tensors that this net does not have are refused
+  kNoLogits,  // all but the logits, also of auxiliary classifiers, which keep their initial values: fine-tuning,
+              // perhaps to other classes. The checkpoint's may have another shape; tensors that this net does not have
+              // are refused
 };
 
 /// Copies the group "parameters" of a checkpoint into a flat buffer. Ignores optimizer slots, step and averages.

@@ -120,6 +120,7 @@ std::string preprocessing_of(const std::string& dataset, const std::string& net,
   if (preprocessing != "auto" || !is_of_records(dataset)) return preprocessing;
   if (net.starts_with("alexnet") || net == "googlenet_2014") return "alexnet";
   if (net.starts_with("vgg")) return "vgg";
+  if (net == "torchvision_alexnet" || net == "torchvision_vgg_16") return "torchvision";
   return net.starts_with("googlenet") || net.starts_with("inception") || net.starts_with("resnet") ? "inception"
                                                                                                    : "standard";
 }

@@ -77,10 +77,12 @@ TEST_P(PreprocessingNames, ThreadsDoNotDisturbEachOther) {
 TEST_P(PreprocessingNames, GreyGivesEqualChannels) {
   const Bytes bytes = jpeg(counting_bytes(50 * 64), 50, 64, {.colours = JCS_GRAYSCALE, .channels = 1});
   const std::vector<float> square = run(*make(Subset::kTest), {.name = "grey", .bytes = bytes});
-  for (std::size_t i = 0; i < square.size(); i += 3) {
-    // alexnet and vgg subtract a different mean from each channel.
-    ASSERT_NEAR(square[i] - square[i + 1], square[0] - square[1], 1e-4f);
-    ASSERT_NEAR(square[i] - square[i + 2], square[0] - square[2], 1e-4f);
+  const bool is_normalized = GetParam() == "torchvision";
+  for (std::size_t i = 0; i < square.size(); ++i) {
+    // alexnet and vgg subtract another mean from each channel, torchvision divides by another deviation too.
+    const std::size_t c = i % 3;
+    const float scale = is_normalized ? kTorchvisionDeviations[c] / kTorchvisionDeviations[0] : 1;
+    ASSERT_NEAR((square[i] - square[c]) * scale, square[i - c] - square[0], 1e-4f);
   }
 }
 
@@ -121,7 +123,9 @@ TEST_P(PreprocessingNames, RealPhotographsGiveValuesInTheRange) {
   if (files.empty()) GTEST_SKIP() << "no images in " << kImageNetSample;
   ASSERT_EQ(files.size(), kImageNetSampleImages);
   const bool is_centred = GetParam() == "inception" || GetParam() == "standard";
-  const float min = is_centred ? -1.0001f : -124, max = is_centred ? 1.0001f : 152;
+  const bool is_normalized = GetParam() == "torchvision";
+  const float min = is_centred ? -1.0001f : is_normalized ? -2.1180f : -124;
+  const float max = is_centred ? 1.0001f : is_normalized ? 2.6401f : 152;
   const auto training = make(Subset::kTrain), evaluation = make(Subset::kTest);
   std::int64_t index = 0;
   for (const std::filesystem::path& file : files) {

@@ -29,6 +29,15 @@ TEST(AveragePool, DoesNotCountPadding) {
                                  kTolerance);
 }
 
+TEST(AveragePool, CountsPaddingIfAsked) {
+  LayerSpec pool = average_pool(3, 1, Padding::kSame);
+  std::get<AveragePoolSpec>(pool.operation).counts_padding = true;
+  const NetPlan plan = plan_of_layer(pool, {5, 4, 5}, 5 * 4 * 5);
+  expect_layer_matches_reference(plan, 2, kTolerance);
+  const std::vector<float> ones(5 * 4 * 5, 1.0f);
+  EXPECT_NEAR(reference_forward(plan.layers[0], plan.layout, {}, widen(ones))[0], 4.0 / 9, 1e-12);
+}
+
 TEST(AveragePool, MatchesReferenceWithoutPadding) {
   expect_layer_matches_reference(plan_of_layer(average_pool(7, 1, Padding::kValid), {7, 7, 40}, 40), 3, kTolerance);
   // Rows outside of all windows get a zero gradient.

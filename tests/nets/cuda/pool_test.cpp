@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -38,12 +39,16 @@ NetPlan plan_of(const ImageShape& image, int window, int stride, Padding padding
 
 template <class Spec>
 PoolWindow window_of(const LayerPlan& plan, bool relu_gradient = false) {
-  return {.input = plan.input,
-          .output = plan.output,
-          .padding = plan.padding,
-          .window = plan.window,
-          .stride = std::get<Spec>(plan.operation).stride,
-          .relu_gradient = relu_gradient};
+  PoolWindow window{.input = plan.input,
+                    .output = plan.output,
+                    .padding = plan.padding,
+                    .window = plan.window,
+                    .stride = std::get<Spec>(plan.operation).stride,
+                    .relu_gradient = relu_gradient};
+  if constexpr (std::is_same_v<Spec, AveragePoolSpec>) {
+    window.counts_padding = std::get<Spec>(plan.operation).counts_padding;
+  }
+  return window;
 }
 
 struct Result {
@@ -147,8 +152,10 @@ TEST_F(CudaPool, AveragesMatchTheReference) {
   using S = AveragePoolSpec;
   for (const int c : {1, 6, 8}) {
     const NetPlan whole = plan_net({"net", {{"pool", S{}}}}, {3, 8, c}, c);
+    const S counting{.window = 3, .padding = Padding::kSame, .counts_padding = true};
+    const NetPlan counted = plan_net({"net", {{"pool", counting}}}, {5, 4, c}, 5 * 4 * c);
     for (const NetPlan& plan :
-         {whole, plan_of<S>({4, 6, c}, 2, 2, Padding::kSame), plan_of<S>({8, 7, c}, 3, 2, Padding::kSame),
+         {whole, counted, plan_of<S>({4, 6, c}, 2, 2, Padding::kSame), plan_of<S>({8, 7, c}, 3, 2, Padding::kSame),
           plan_of<S>({5, 4, c}, 3, 1, Padding::kSame), plan_of<S>({4, 3, c}, 7, 1, Padding::kSame),
           plan_of<S>({7, 7, c}, 7, 1, Padding::kValid), plan_of<S>({8, 8, c}, 2, 3, Padding::kValid),
           plan_of<S>({5, 5, c}, 2, 2, Padding::kValid), plan_of<S>({7, 6, c}, 1, 3, Padding::kSame)}) {

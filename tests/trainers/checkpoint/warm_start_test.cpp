@@ -20,6 +20,7 @@ Layout layout_of(std::int64_t num_classes) {
   Layout layout;
   layout.add("body/weights", {2, 3});
   layout.add("logits/weights", {3, num_classes}, /*is_logits=*/true);
+  layout.add("auxiliary_logits/weights", {3, num_classes});
   return layout;
 }
 

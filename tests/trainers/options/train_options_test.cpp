@@ -35,6 +35,8 @@ TEST(TrainOptions, RecordsArePreprocessedAsTheirNetWas) {
   EXPECT_EQ(preprocessing_of("records", "googlenet", "auto"), "inception");
   EXPECT_EQ(preprocessing_of("records", "resnet_50", "auto"), "inception");
   EXPECT_EQ(preprocessing_of("records", "lenet", "auto"), "standard");
+  EXPECT_EQ(preprocessing_of("records", "torchvision_vgg_16", "auto"), "torchvision");
+  EXPECT_EQ(preprocessing_of("records", "torchvision_inception_v3", "auto"), "standard");  // takes [-1, 1]
   EXPECT_EQ(preprocessing_of("records", "alexnet", "vgg"), "vgg");
   EXPECT_EQ(preprocessing_of("cifar10", "alexnet", "auto"), "auto");
 }
