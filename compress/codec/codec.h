@@ -170,6 +170,12 @@ class Codec {
   /// Likewise for payloads of randomly drawn elements (kernels/sparse/drawn_payload.h).
   virtual std::optional<DrawnShape> drawn_form(const Slice& slice) const;
 
+  /// First steps of the stages in which payloads have other sizes, ascending, with 0.
+  virtual std::vector<std::uint64_t> stages() const { return {0}; }
+  /// The codec that encodes as this one does in the stage of a step, for exchanges on GPUs, whose payloads have one
+  /// size; nullptr: this one.
+  virtual std::shared_ptr<const Codec> at_step(std::uint64_t /*step*/) const { return nullptr; }
+
   /// Makes the coder, which does the codec's work in an exchange (compress/codec/coder.h).
   /// @param segments  the layout's tensors that use this codec, in order
   /// @param slots     their slices to encode and aggregate, and the addresses of payloads; must outlive the coder, as

@@ -209,11 +209,27 @@ std::int64_t TopKCodec::max_payload_bytes(const Slice& slice, PayloadForm) const
   return bytes;
 }
 
+std::vector<std::uint64_t> TopKCodec::stages() const {
+  std::vector<std::uint64_t> first;
+  for (std::uint64_t stage = 0; stage < densities_.size(); ++stage) {
+    first.push_back(stage * static_cast<std::uint64_t>(options_.stage_steps));
+  }
+  return first;
+}
+
+std::shared_ptr<const Codec> TopKCodec::at_step(std::uint64_t step) const {
+  if (options_.stage_steps == 0) return nullptr;
+  TopKOptions of_stage = options_;
+  of_stage.density = density_at(step);
+  of_stage.stage_steps = 0;
+  return std::make_shared<TopKCodec>(of_stage);
+}
+
 std::unique_ptr<Coder> TopKCodec::make_coder(const CoderSetup& setup, const std::vector<int>& segments,
                                              PayloadSlots& slots) const {
   if (densities_.size() > 1 && !setup.device.is_cpu()) {
     // Payload slots on GPUs would have the size of the first stage, and be sent whole in every step.
-    TERNGRAD_THROW(NotSupported, "[topk] stage_steps=", options_.stage_steps, " is not there for GPUs");
+    TERNGRAD_THROW(NotSupported, "[topk] stage_steps=", options_.stage_steps, " on a GPU: make the coder of at_step");
   }
   return std::make_unique<TopKCoder>(*this, setup, segments, slots);
 }

@@ -31,7 +31,7 @@ struct TopKOptions {
 /// unchanged or rounded to bf16; all others count as 0. |C(g) - g|^2 <= (1 - k / n) |g|^2 (values=fp32); error
 /// feedback, which makes up for dropped elements, is on by default. With a warm-up (Lin et al., "Deep gradient
 /// compression", ICLR 2018) the density of step t is max(density, 4^-(e + 1)), e = floor(t / stage_steps): 1/4, 1/16,
-/// 1/64 and so on; not on GPUs. The mean of an element is the sum of the values sent, starting with +0, in order of
+/// 1/64 and so on. The mean of an element is the sum of the values sent, starting with +0, in order of
 /// workers, times fl(1 / N) (kernels/sparse/sparse_sum.h). That is not the order of kernels/tensor/worker_tree.h, but
 /// messages are never added on their way, so the result is the same for any number of processes (contract B2). One
 /// scaler per tensor, 0, which only carries the non-finite flag.
@@ -63,6 +63,8 @@ class TopKCodec final : public Codec {
   std::uint8_t record_format(PayloadForm form) const override;
   std::int64_t max_payload_bytes(const Slice& slice, PayloadForm form) const override;
   std::optional<SparseShape> sparse_form(const Slice& slice) const override;
+  std::vector<std::uint64_t> stages() const override;
+  std::shared_ptr<const Codec> at_step(std::uint64_t step) const override;
   std::unique_ptr<Coder> make_coder(const CoderSetup& setup, const std::vector<int>& segments,
                                     PayloadSlots& slots) const override;
   void check(const EncodedSlice& encoded) const override;

@@ -1,6 +1,7 @@
 #include "compress/exchange/compressed_all_reduce.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "compress/exchange/group_means.h"
@@ -25,6 +26,12 @@ struct CompressedAllReduce::Part {
   std::vector<TensorTable> encoded = {};  // compensated gradients of the current step, if workers have a memory
 };
 
+/// A stage of the codecs (CodecPlan::stages) and its parts, by their tensors.
+struct CompressedAllReduce::Stage {
+  CodecPlan plan;
+  std::map<std::vector<int>, std::unique_ptr<Part>> parts;
+};
+
 CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, const ExchangePeers& peers,
                                          const CompressedAllReduceOptions& options, const Stream& stream,
                                          const MemoryOptions& memory)
@@ -36,7 +43,9 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, c
       flags_(std::make_unique<NonfiniteFlags>(options.on_nonfinite, stream_)),
       factors_(std::make_unique<FactorState>(layout_, plan_, stream_.device())),
       all_(whole_bucket(layout)[0]),
+      first_steps_(is_on_cpu() ? std::vector<std::uint64_t>{0} : plan_.stages()),
       places_(all_.size()) {
+  use_codecs_of(0);
   // Refuses unsupported options now, not in the first step.
   require_supported(plan_, {peers_, options_, stream_, *flags_, *factors_}, memory.kind);
   if (memory.kind == MemoryKind::kNone) return;
@@ -59,9 +68,19 @@ bool CompressedAllReduce::is_whole(std::span<const int> segments) const { return
 
 CompressedAllReduce::Part& CompressedAllReduce::part_of(std::span<const int> segments) {
   std::vector<int> key(segments.begin(), segments.end());
-  const auto found = parts_.find(key);
-  if (found != parts_.end()) return *found->second;
-  return *parts_.emplace(key, make_part(key)).first->second;
+  const auto found = stage_->parts.find(key);
+  if (found != stage_->parts.end()) return *found->second;
+  return *stage_->parts.emplace(key, make_part(key)).first->second;
+}
+
+void CompressedAllReduce::use_codecs_of(std::uint64_t step) {
+  const std::uint64_t first = *std::prev(std::ranges::upper_bound(first_steps_, step));
+  std::unique_ptr<Stage>& stage = stages_[first];
+  if (stage == nullptr) {
+    CodecPlan plan = first_steps_.size() > 1 ? plan_.at_step(layout_, first) : plan_;
+    stage = std::make_unique<Stage>(Stage{.plan = std::move(plan), .parts = {}});
+  }
+  stage_ = stage.get();
 }
 
 std::unique_ptr<CompressedAllReduce::Part> CompressedAllReduce::make_part(const std::vector<int>& segments) {
@@ -75,9 +94,9 @@ std::unique_ptr<CompressedAllReduce::Part> CompressedAllReduce::make_part(const 
   }
   TERNGRAD_REQUIRE(options_.update == nullptr || is_whole(segments),
                    "[parts] an update of shards needs all tensors at once, in the order of the layout");
-  CodecPlan plan = is_whole(segments) ? plan_ : CodecPlan(plan_, layout, segments);
+  CodecPlan plan = is_whole(segments) ? stage_->plan : CodecPlan(stage_->plan, layout, segments);
   CompressedAllReduceOptions options = options_;
-  options.algorithm = algorithm_of_part(options_.algorithm, plan_, plan);
+  options.algorithm = algorithm_of_part(options_.algorithm, stage_->plan, plan);
   std::unique_ptr<PartExchange> exchange =
       make_part_exchange(layout, std::move(plan), {peers_, options, stream_, *flags_, *factors_}, segments);
   auto part = std::make_unique<Part>(
@@ -112,8 +131,9 @@ std::vector<SavedState> CompressedAllReduce::states() {
 
 void CompressedAllReduce::begin(const DeviceStep& step) {
   TERNGRAD_REQUIRE(step.step >> 40 == 0, "[exchange] draws are keyed by 40 bits of the step, got ", step.step);
+  if (step.on_device == nullptr) use_codecs_of(step.step);
   step_ = step;
-  for (const auto& [segments, part] : parts_) part->is_used = false;
+  for (const auto& [segments, part] : stage_->parts) part->is_used = false;
   places_.assign(places_.size(), {});
   flags_->begin_step(stream_);
   is_begun_ = true;
@@ -183,8 +203,8 @@ ExchangeReport CompressedAllReduce::finish() {
   if (is_on_cpu()) report_ = report(step_.step);
   PartClock clock(stream_.device(), is_timed_);
   clock.start(stream_);
-  std::erase_if(parts_, [](const auto& entry) { return !entry.second->is_used; });
-  for (const auto& [segments, part] : parts_) {
+  std::erase_if(stage_->parts, [](const auto& entry) { return !entry.second->is_used; });
+  for (const auto& [segments, part] : stage_->parts) {
     if (report_.skipped) continue;
     part->exchange->commit(stream_);
     if (memory_ == nullptr) continue;

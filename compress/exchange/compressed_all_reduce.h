@@ -100,8 +100,11 @@ class CompressedAllReduce {
 
   /// Begins a step in parts, even if the previous one was not finished.
   void begin(std::uint64_t step) { begin(DeviceStep{step, nullptr}); }
-  /// The same with a step number that a GPU reads. Errors name `step.step`.
+  /// The same with a step number that a GPU may read, then with the codecs of use_codecs_of. Errors name `step.step`.
   void begin(const DeviceStep& step);
+  /// On a GPU: steps whose number the GPU reads use the codecs of the stage of `step` (CodecPlan::stages), at first 0.
+  /// Each stage has parts of its own, which are kept.
+  void use_codecs_of(std::uint64_t step);
   /// Exchanges some tensors, whose gradients are final in all local workers. All ranks must exchange the same parts in
   /// the same order; messages of other parts are refused by their fingerprint, sums with options.vendor_type are not.
   /// @param segments   indices of the tensors in the layout, in any order
@@ -168,6 +171,7 @@ class CompressedAllReduce {
 
  private:
   struct Part;
+  struct Stage;
   /// The part in which a tensor was exchanged in this step.
   struct Place {
     const Part* part = nullptr;
@@ -192,9 +196,11 @@ class CompressedAllReduce {
   Stream stream_;
   std::unique_ptr<NonfiniteFlags> flags_;
   std::unique_ptr<FactorState> factors_;
-  std::unique_ptr<WorkerMemory> memory_;  // null for none
-  std::vector<int> all_;                  // all tensors
-  std::map<std::vector<int>, std::unique_ptr<Part>> parts_;
+  std::unique_ptr<WorkerMemory> memory_;                    // null for none
+  std::vector<int> all_;                                    // all tensors
+  std::vector<std::uint64_t> first_steps_;                  // of all stages; on the CPU one, whose codecs know of all
+  std::map<std::uint64_t, std::unique_ptr<Stage>> stages_;  // those that were used, by first step
+  Stage* stage_ = nullptr;                                  // of the current step
   // State of the current step.
   std::vector<Place> places_;  // one per tensor
   DeviceStep step_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "compress/plan/codec_presets.h"
 #include "kernels/runtime/errors.h"
@@ -151,6 +152,29 @@ CodecPlan::CodecPlan(const CodecPlan& whole, const Layout& selection, std::span<
         selection.segment(index), group.spec, [&] { return group.codec; }, hash);
   }
   fingerprint_ = hash.value();
+}
+
+std::vector<std::uint64_t> CodecPlan::stages() const {
+  std::set<std::uint64_t> first = {0};
+  for (const Group& group : groups_) {
+    for (const std::uint64_t step : group.codec->stages()) first.insert(step);
+  }
+  return {first.begin(), first.end()};
+}
+
+CodecPlan CodecPlan::at_step(const Layout& layout, std::uint64_t step) const {
+  CodecPlan plan;
+  plan.first_scaler_.push_back(0);
+  Fingerprint hash;
+  hash.add(layout.fingerprint());
+  for (int index = 0; index < layout.num_segments(); ++index) {
+    const Group& group = groups_[static_cast<std::size_t>(group_of(index))];
+    const std::shared_ptr<const Codec> codec = group.codec->at_step(step);
+    plan.add(
+        layout.segment(index), group.spec, [&] { return codec != nullptr ? codec : group.codec; }, hash);
+  }
+  plan.fingerprint_ = hash.value();
+  return plan;
 }
 
 CodecPlan CodecPlan::with_factors(const CodecPlan& whole, const Layout& layout, int num_workers) {

@@ -55,6 +55,11 @@ class CodecPlan {
   /// same number of tensors
   static CodecPlan with_factors(const CodecPlan& whole, const Layout& layout, int num_workers);
 
+  /// First steps of the stages of all codecs (Codec::stages), ascending from 0.
+  std::vector<std::uint64_t> stages() const;
+  /// The plan of the codecs at a step (Codec::at_step). @param layout  of this plan
+  CodecPlan at_step(const Layout& layout, std::uint64_t step) const;
+
   /// Tensors with the same codec.
   struct Group {
     std::string spec;  // canonical spec (canonical_codec_spec); the codec's name if it is not in the registry

@@ -52,6 +52,8 @@ DeviceReplica::DeviceReplica(DeviceReplicaParts parts, int max_burst)
       mean_table_(parts_.net->layout(), mean_.data()) {
   TERNGRAD_REQUIRE(!parts_.exchanges.empty() && parts_.communicator != nullptr,
                    "[DeviceReplica] needs an exchange and its communicator");
+  TERNGRAD_REQUIRE(parts_.stages.size() == 1 || parts_.stages.size() == parts_.exchanges.size(), "[DeviceReplica] ",
+                   parts_.stages.size(), " stages need as many exchanges, got ", parts_.exchanges.size());
   if (parts_.buckets.empty()) parts_.buckets = whole_bucket(parts_.net->layout());
   check_buckets(parts_.net->layout(), parts_.buckets);
   buckets_ = parts_.buckets;
@@ -202,6 +204,7 @@ void DeviceReplica::join_after_failure() noexcept {
 
 void DeviceReplica::submit_step(std::size_t index) {
   CompressedAllReduce& exchange = *parts_.exchanges[index];
+  if (parts_.stages.size() > 1) exchange.use_codecs_of(parts_.stages[index]);
   ring_.submit_begin();
   parts_.examples->submit(ring_.step());
   if (state_elements_ > 0) copy<float>(states_.span(), states_before_.span(), stream_);

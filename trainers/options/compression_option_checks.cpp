@@ -213,11 +213,6 @@ void check_stages(const TrainOptions& o) {
     TERNGRAD_THROW(UsageError, staged->given, ": stage_steps counts from step 0, steps of --floating_grad_epoch and ",
                    "--compress_from too, in which nothing is compressed; accepted with it: neither");
   }
-  if (exchanges_on_gpus(o)) {
-    TERNGRAD_THROW(UsageError, staged->given,
-                   ": stage_steps is not there for GPUs, where each step would send as many ",
-                   "bytes as the first; it needs --device cpu");
-  }
 }
 
 /// Refuses codecs without GPU kernels.

@@ -32,7 +32,12 @@ void add_exchanges(const TrainOptions& o, const GpuPeers& peers, bool overlaps, 
   parts.buckets = exchange_buckets(o, layout, parts.net->gradient_order(),
                                    is_alone ? std::numeric_limits<double>::infinity() : kDefaultBucketMb);
   if (overlaps) parts.fork = std::make_shared<StreamFork>(stream, 1);
-  parts.exchanges = make_exchanges(o, layout, peers.exchange, overlaps ? parts.fork->branch(0) : stream, o.seed);
+  for (auto& exchange : make_exchanges(o, layout, peers.exchange, overlaps ? parts.fork->branch(0) : stream, o.seed)) {
+    parts.exchanges.push_back(std::move(exchange));
+  }
+  if (!o.encodes_gradients()) return;
+  parts.stages = parts.exchanges[0]->plan().stages();
+  while (parts.exchanges.size() < parts.stages.size()) parts.exchanges.push_back(parts.exchanges[0]);
 }
 
 /// Maximum number of steps in a burst, such that a ring with the batches of two bursts fits kMaxRingBytes.

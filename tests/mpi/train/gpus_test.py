@@ -39,6 +39,20 @@ class Gpus(SignalledTraining):
         self.trained(0, "ranks2", *options, "--resume")
         self.assert_same("alone", "ranks2")
 
+    def test_a_warm_up_of_sparse_codes_has_the_bits_of_one_that_cpus_exchange(self):
+        options = [option for option in self.options(codec="dgc:density=0.02,stage_steps=2", optimizer="gd", max_steps=6)
+                   if not option.startswith(("--grad_bits", "--clip_factor"))]
+        self.trained(3, "cpus", *options, "--strategy=ps", "--num_servers=1", env=on(1))
+        self.trained(0, "alone", *options)
+        self.trained(2, "ranks2", *options, env=on(2))
+        self.assertEqual(self.checkpoint("alone"), self.checkpoint("cpus"))
+        self.assert_same("alone", "ranks2")
+        first, last = (self.train_records("alone")[i]["wire_bytes_per_worker"]["sent"]["gradient"] for i in (0, -1))
+        self.assertLess(5 * last, first)
+        self.keep_checkpoint("ranks2", 2)  # the second of three stages
+        self.trained(0, "ranks2", *options, "--resume")
+        self.assert_same("alone", "ranks2")
+
     def test_gradients_that_cpus_exchange_have_the_same_bits(self):
         """Several GPUs per process, and several processes per GPU; the rows of launch_table.py have one GPU per process."""
         self.trained(0, "alone", *self.options(max_steps=2))

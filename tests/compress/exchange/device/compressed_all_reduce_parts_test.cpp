@@ -172,6 +172,23 @@ TEST_F(CudaCompressedAllReduceParts, RunsFromAGraphWithTheStepOnTheDevice) {
   }
 }
 
+// Steps 0 and 1 send a quarter of the elements, steps 2 and 3 a 16th, later ones a 20th.
+TEST_F(CudaCompressedAllReduceParts, SendsFewerBytesInEachStageOfAWarmUp) {
+  CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
+  options.codecs.codec = "topk:density=0.05,stage_steps=2";
+  ExchangePair pair(mixed_layout(), 2, options, {.buckets = kAllParts[1], .overlaps = true, .memory = "ef"});
+  std::vector<std::int64_t> sent;
+  for (std::uint64_t step = 0; step < 6; ++step) {
+    sent.push_back(pair.step(worker_gradients(mixed_layout(), 2, step), step).gradient.sent);
+  }
+  EXPECT_EQ(sent, (std::vector<std::int64_t>{sent[0], sent[0], sent[2], sent[2], sent[4], sent[4]}));
+  EXPECT_LT(2 * sent[2], sent[0]);
+  EXPECT_LT(sent[4], sent[2]);
+  // A stage's steps from a graph.
+  pair.gpu.exchange.use_codecs_of(7);
+  pair.steps_from_a_graph(2);
+}
+
 TEST_F(CudaCompressedAllReduceParts, ContinuesAfterAStepThatWasGivenUp) {
   const std::vector<Tensors> workers = worker_gradients(mixed_layout(), 2);
   ExchangePair pair(mixed_layout(), 2, options_of(ExchangeAlgorithm::kAuto),
@@ -203,6 +220,7 @@ TEST_F(CudaCompressedAllReduceParts, HaveTheCpusBitsWhateverThePartsAreInEachSte
   const std::pair<const char*, const char*> cases[] = {{"ternary:clip_factor=2.5", "ef"},
                                                        {"qsgd:bits=4,sharing=max", "none"},
                                                        {"sign", "ef:decay=0.5"},
+                                                       {"topk:density=0.02,stage_steps=1", "ef"},
                                                        {"fp32", "none"}};
   for (const auto& [codec, memory] : cases) {
     CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto);
