@@ -78,7 +78,8 @@ struct ShuffleOptions {
   std::int64_t window = 16384;  // window shuffle: number of examples from which the next one is drawn
   /// Batches of a caller's own, in place of `kind`: the index of the example at a place of a step's batch, in [0, batch
   /// size) over all workers, or over the process's if it has its own data shard. It depends on its arguments only, and
-  /// threads call it at once.
+  /// threads call it at once, ahead of the steps and beyond the last one. An example that comes more than once within
+  /// num_examples() places, of one epoch, is augmented alike.
   std::function<std::int64_t(std::uint64_t step, std::int64_t place)> example_at = {};
 };
 

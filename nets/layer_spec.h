@@ -13,7 +13,8 @@ namespace terngrad {
 /// or column of an odd total at the bottom or right, and `kValid` pads nothing. `kHalf` gives as many outputs as kSame,
 /// but pads floor((window - 1) / 2) rows at the top and columns at the left whatever the stride, and as many at the
 /// bottom and right as windows reach: PyTorch's padding = (window - 1) / 2. `kTwo` pads 2 rows and columns on all
-/// sides, as far as windows reach, with floor((size + 4 - window) / stride) + 1 outputs: PyTorch's padding = 2.
+/// sides, as far as windows reach, with floor((size + 4 - window) / stride) + 1 outputs: PyTorch's padding = 2,
+/// for convolutions only.
 enum class Padding { kSame, kValid, kHalf, kTwo };
 
 /// Rows and columns of a window (kernel).

@@ -228,11 +228,18 @@ class Planner {
     layer.applies_relu_gradient = spec.activation == Activation::kRelu;
   }
 
+  /// A window of a pool must reach into the image, which kTwo does not ensure for small ones.
+  void require_pool_padding(const LayerPlan& layer, Padding padding) const {
+    TERNGRAD_REQUIRE(padding != Padding::kTwo, "[", who(layer), "] the padding kTwo is for convolutions");
+  }
+
   void plan_layer(const MaxPoolSpec& spec, LayerPlan& layer) {
+    require_pool_padding(layer, spec.padding);
     plan_window(layer, spec.window, spec.stride, spec.padding, layer.input.channels);
   }
 
   void plan_layer(const AveragePoolSpec& spec, LayerPlan& layer) {
+    require_pool_padding(layer, spec.padding);
     const bool is_whole = spec.window == 0;
     TERNGRAD_REQUIRE(!is_whole || spec.stride == 1, "[", who(layer),
                      "] the stride must be 1, as the window is the whole image; it is ", spec.stride);

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "nets/cpu/visit_outputs.h"
 #include "nets/net.h"
 #include "nets/net_plan.h"
+#include "nets/visit_outputs.h"
 
 namespace terngrad {
 
@@ -52,7 +52,7 @@ class PlannedNet : public Base {
   void initialize_state(std::span<float> state) const override { initialize_net_state(plan_, state); }
   void visit_outputs(std::span<const float> parameters, std::span<const float> state, std::span<const float> images,
                      int num_examples, const OutputVisitor& visit) const override {
-    cpu::visit_outputs(plan_, parameters, state, images, num_examples, visit);
+    terngrad::visit_outputs(plan_, parameters, state, images, num_examples, visit);
   }
 
  protected:

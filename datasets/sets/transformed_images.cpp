@@ -28,7 +28,7 @@ class TransformedImages final : public WrappedDataset {
 
 std::unique_ptr<Dataset> transformed_images(std::shared_ptr<const Dataset> dataset, ImageTransform transform,
                                             bool is_augmented) {
-  TERNGRAD_REQUIRE(transform != nullptr, "[transformed_images] the transform is empty");
+  TERNGRAD_REQUIRE(dataset != nullptr && transform != nullptr, "[transformed_images] needs a data set and a transform");
   return std::make_unique<TransformedImages>(std::move(dataset), std::move(transform), is_augmented);
 }
 

@@ -17,7 +17,7 @@ using ImageTransform = std::function<void(std::int64_t index, const ExampleVisit
 
 /// A data set of the images of `dataset`, transformed. On GPUs too, the CPU reads them: they are not cropped there.
 /// @param is_augmented  false: the transform does not depend on the visit, so that images may be cached
-/// @throws InvalidArgument for an empty function
+/// @throws InvalidArgument for no data set or an empty function
 std::unique_ptr<Dataset> transformed_images(std::shared_ptr<const Dataset> dataset, ImageTransform transform,
                                             bool is_augmented);
 

@@ -177,6 +177,9 @@ def run_cells(options):
     if missing:
         print(f"{len(cells) - len(runnable)} cells are left out: they need {', '.join(missing)}", file=sys.stderr)
     measured = [cell for cell in runnable if cell.command]
+    for name in ("seeds", "threads", "device", "jobs") if measured and len(measured) == len(runnable) else ():
+        if getattr(options, name):
+            raise UsageError(f"--{name}: the cells have commands of their own, which run as they are")
     wanted = [jobs.make_job(cell, seed, options.out) for cell in runnable for seed in options.seeds or cell.seeds
               if cell not in measured]
     if options.dry_run:

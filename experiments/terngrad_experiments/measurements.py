@@ -11,6 +11,7 @@ from terngrad_experiments.commits import DIRTY
 from terngrad_experiments.programs import ProgramError
 
 BENCH = "terngrad_exchange_bench"
+TIMEOUT_SECONDS = 1800
 
 
 def words_of(cell, programs, json_path):
@@ -27,8 +28,9 @@ def measure(cell, programs):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "bench.json"
         try:
-            done = subprocess.run(words_of(cell, programs, path), stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        except OSError as error:
+            done = subprocess.run(words_of(cell, programs, path), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  timeout=TIMEOUT_SECONDS)
+        except (OSError, subprocess.TimeoutExpired) as error:
             raise ProgramError(f"{cell.command}: {error}") from None
         if done.returncode != 0:
             raise ProgramError(f"{cell.command}: exit code {done.returncode}: {done.stderr.strip()[-300:]}")

@@ -221,6 +221,7 @@ def write_safetensors(path: pathlib.Path, tensors: Mapping[str, numpy.typing.NDA
                 file.write(tensors[name].data)
         temporary.replace(path)
     except OSError as error:
+        temporary.unlink(missing_ok=True)
         raise _core.DataError(f"{path} cannot be written: {error.strerror}") from None
 
 

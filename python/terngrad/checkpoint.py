@@ -131,6 +131,11 @@ _NETS: dict[str, list[_Layer]] = {
 }
 
 
+# Parameters besides those of logits layers, for the usual images.
+_NUM_ELEMENTS = {"resnet_18": 11_176_512, "resnet_50": 23_508_032, "torchvision_alexnet": 57_003_840,
+                 "torchvision_googlenet": 5_599_904, "torchvision_inception_v3": 24_343_264, "torchvision_vgg_16": 134_260_544}
+
+
 def nets() -> list[str]:
     """Names of the nets whose weights can be imported and exported."""
     return list(_NETS)
@@ -161,6 +166,9 @@ def _to_ours(values: numpy.typing.NDArray[Any], layer: _Layer) -> numpy.typing.N
     of its axes."""
     if layer.map_channels and values.ndim == 2:
         side = math.isqrt(values.shape[1] // layer.map_channels)
+        if side * side * layer.map_channels != values.shape[1]:
+            raise _core.InvalidArgument(f"tensor '{layer.theirs}.weight' has {values.shape[1]} inputs, expected a square map of "
+                                        f"{layer.map_channels} channels")
         values = values.reshape(-1, layer.map_channels, side, side).transpose(0, 2, 3, 1).reshape(values.shape)
     return values.transpose(2, 3, 1, 0) if values.ndim == 4 else values.T
 
@@ -186,13 +194,13 @@ def from_state_dict(state_dict: Mapping[str, Any], net: str, background: bool = 
     left = {name.removeprefix(prefix): value for name, value in state_dict.items()}
     parameters: Tensors = {}
     state: Tensors = {}
+    num_elements = 0
     for ours, theirs, layer, is_state in _pairs(_layers_of(net)):
         if theirs not in left:
             raise _core.InvalidArgument(f"the state_dict has no tensor {theirs!r}, which {net} needs")
-        values = numpy.asarray(left.pop(theirs))
-        if values.dtype != numpy.float32:
-            raise _core.InvalidArgument(f"tensor {theirs!r} must be of float32, is of {values.dtype}")
-        values = _to_ours(values, layer)
+        values = _to_ours(_array(theirs, left.pop(theirs)), layer)
+        if not is_state and not layer.ours.endswith("logits"):
+            num_elements += values.size
         if background and layer.ours.endswith("logits"):
             first = numpy.full((*values.shape[:-1], 1), _BACKGROUND_LOGIT if values.ndim == 1 else 0, numpy.float32)
             values = numpy.concatenate([first, values], axis=-1)
@@ -203,6 +211,9 @@ def from_state_dict(state_dict: Mapping[str, Any], net: str, background: bool = 
     superfluous = [name for name in left if not name.startswith(_LEFT_OUT) and not name.endswith(_COUNTER)]
     if superfluous:
         raise _core.InvalidArgument(f"the state_dict has tensor {superfluous[0]!r}, which {net} does not have")
+    if num_elements != _NUM_ELEMENTS[net]:
+        raise _core.InvalidArgument(f"the state_dict has {num_elements} parameters besides the logits, {net} has "
+                                    f"{_NUM_ELEMENTS[net]}: it is of another net with the same names")
     return parameters, state
 
 
@@ -250,9 +261,24 @@ def _read_state_dict(path: pathlib.Path) -> Mapping[str, Any]:
         import torch
     except ImportError:
         raise _core.NotSupported(f"{path}: reading it needs PyTorch; a .safetensors file does not") from None
-    loaded = torch.load(path, map_location="cpu", weights_only=True)
-    loaded = loaded.get("state_dict", loaded)
-    return {name: value.numpy() for name, value in loaded.items()}
+    try:
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise _core.DataError(f"{path} cannot be read: {error.strerror}") from None
+    except Exception as error:  # whatever a damaged or foreign file raises
+        raise _core.DataError(f"{path} is no state_dict as torch.save writes it: {str(error).splitlines()[0]}") from None
+    loaded = loaded.get("state_dict", loaded) if isinstance(loaded, dict) else {}
+    if not loaded or not all(isinstance(value, torch.Tensor) for value in loaded.values()):
+        raise _core.DataError(f"{path} has no state_dict: expected tensors by name")
+    return dict(loaded)
+
+
+def _array(name: str, value: Any) -> numpy.typing.NDArray[Any]:
+    """A float32 tensor of PyTorch, on any device, or an array. @raises InvalidArgument for another type"""
+    kind = str(getattr(value, "dtype", type(value))).removeprefix("torch.")
+    if kind != "float32":
+        raise _core.InvalidArgument(f"tensor {name!r} must be of float32, is of {kind}")
+    return numpy.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
 
 
 def import_weights(source: pathlib.Path, output: pathlib.Path, net: str, *, background: bool = False,
@@ -272,6 +298,8 @@ def import_weights(source: pathlib.Path, output: pathlib.Path, net: str, *, back
                 "optimizer": "none", "num_workers": "1", "seed": "0", "dataset": dataset,
                 "image_size": "299" if net == "torchvision_inception_v3" else "224",
                 "preprocessing": preprocessing if dataset in ("imagenet", "records", "flowers") else "auto"}
+    if dataset == "imagenet" and not background:
+        metadata["label_offset"] = "-1"  # its labels are from 1
     groups = {group: parameters for group in _PARAMETER_GROUPS} | ({group: state for group in _STATE_GROUPS} if state else {})
     write_safetensors(output, {f"{group}/{name}": values for group, tensors in groups.items() for name, values in tensors.items()},
                       metadata)

@@ -63,6 +63,15 @@ def scalars_of_metrics(path):
     return scalars
 
 
+def sparsities_of(path):
+    """{"sparsity/LAYER": [(step, fraction of zeros)]} of the activations in histograms.jsonl."""
+    scalars = {}
+    for line in map(json.loads, path.read_text().splitlines() if path.exists() else ()):
+        if line["kind"] == "activation":
+            scalars.setdefault(f"sparsity/{line['tensor']}", []).append((line["step"], line["zero_fraction"]))
+    return scalars
+
+
 def open_events(folder):
     accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0, "histograms": 0})
     accumulator.Reload()
@@ -70,8 +79,8 @@ def open_events(folder):
 
 
 def check_scalars(folder):
-    """Checks that the scalars are exactly the numbers of metrics.jsonl, each once."""
-    expected = scalars_of_metrics(folder / "metrics.jsonl")
+    """Checks that the scalars are exactly the numbers of metrics.jsonl and the sparsities of histograms.jsonl, each once."""
+    expected = scalars_of_metrics(folder / "metrics.jsonl") | sparsities_of(folder / "histograms.jsonl")
     events = open_events(folder)
     found = {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
     problems = [f"tag {tag} is in one file only" for tag in sorted(expected.keys() ^ found.keys())]

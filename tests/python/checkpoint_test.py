@@ -142,6 +142,16 @@ class Files(unittest.TestCase):
             change(tensors)
             with self.assertRaisesRegex(terngrad.InvalidArgument, words):
                 checkpoint.from_state_dict(tensors, "resnet_18")
+        wide = torchvision.models.wide_resnet50_2(num_classes=10).state_dict()
+        with self.assertRaisesRegex(terngrad.InvalidArgument, "another net with the same names"):
+            checkpoint.from_state_dict(wide, "resnet_50")
+        for content, words in ((b"no pickle", "no state_dict as torch.save writes it"), (None, "expected tensors by name")):
+            path = self.folder / "other.pth"
+            torch.save({"epoch": 3}, path)
+            if content is not None:
+                path.write_bytes(content)
+            code, text = command("import", path, "--net", "resnet_18", "--output", self.folder / "x.safetensors")
+            self.assertEqual((code, words in text), (1, True), text)
         with self.assertRaisesRegex(terngrad.InvalidArgument, "net must be one of resnet_18"):
             checkpoint.from_state_dict(state_dict, "resnet_20")
         for words, expected, exit_code in (

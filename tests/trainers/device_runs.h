@@ -95,7 +95,7 @@ inline std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run,
   exchange.codecs.codec = "fp32";
   exchange.algorithm = ExchangeAlgorithm::kAuto;
   if (exchange.downlink_codec != DownlinkCodec::kBfloat16) exchange.downlink_codec = DownlinkCodec::kFloat32;
-  add_exchange();
+  if (device_run.floating_from != kNoSyncStep) add_exchange();
   parts.communicator = communicator;
   parts.mean_factor = run.mean_factor;
   parts.timeout_seconds =

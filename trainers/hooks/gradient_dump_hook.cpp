@@ -75,6 +75,7 @@ class GradientGather {
   }
   std::size_t num_bytes() const { return flat_.size() * sizeof(float); }
   void copy_own(int local_worker) {
+    if (!step_.worker_gradient) throw NotSupported("[gradients] this training has no gradients to write");
     for (int segment = 0; segment < training_.net.layout().num_segments(); ++segment) {
       std::ranges::copy(step_.worker_gradient(local_worker, segment),
                         flat_.begin() + training_.net.layout().segment(segment).offset);

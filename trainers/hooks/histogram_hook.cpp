@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/runtime/errors.h"
 #include "trainers/io/histogram_json.h"
 
 namespace terngrad {
@@ -33,7 +34,12 @@ class HistogramHook final : public Hook {
                                                     static_cast<std::size_t>(segment.num_elements)));
       if (!step.report.skipped && !training.is_frozen(index)) add_gradients(step, index, add);
     }
-    if (dataset_ != nullptr) add_activations(training, histograms);
+    try {
+      if (dataset_ != nullptr) add_activations(training, histograms);
+    } catch (const DataError&) {
+      // An image cannot be read, which evaluations say: training goes on.
+      dataset_ = nullptr;
+    }
     if (events_ != nullptr) events_->write_histograms(training.steps_done, histograms);
     return HookVerdict::kContinue;
   }

@@ -27,7 +27,7 @@ inline constexpr int kActivationExamples = 8;
 /// fields of a line.
 /// @param lines    must outlive the hook
 /// @param events   nullptr for none; must outlive the hook
-/// @param dataset  nullptr for no activations
+/// @param dataset  nullptr for no activations; there are none either once one of its images cannot be read
 std::unique_ptr<Hook> make_histogram_hook(MetricsWriter& lines, EventFile* events, std::uint64_t histogram_steps,
                                           std::shared_ptr<const Dataset> dataset);
 

@@ -43,7 +43,7 @@ class ProgressHook final : public Hook {
       display_.message(step.report.nonfinite + what_was_done(step));
     }
     interval_.add(training, step);
-    skipped_steps_ += step.report.skipped ? 1u : 0u;
+    skipped_steps_ += step.report.skipped && !step.report.nonfinite.empty() ? 1u : 0u;
     if (!step.report.skipped) bytes_ = step.report;
     // Mean over about the last 50 steps, so that the live line is readable.
     seconds_per_step_ =

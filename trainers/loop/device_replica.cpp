@@ -52,8 +52,10 @@ DeviceReplica::DeviceReplica(DeviceReplicaParts parts, int max_burst)
       mean_table_(parts_.net->layout(), mean_.data()) {
   TERNGRAD_REQUIRE(!parts_.exchanges.empty() && parts_.communicator != nullptr,
                    "[DeviceReplica] needs an exchange and its communicator");
-  TERNGRAD_REQUIRE(parts_.stages.size() == 1 || parts_.stages.size() == parts_.exchanges.size(), "[DeviceReplica] ",
-                   parts_.stages.size(), " stages need as many exchanges, got ", parts_.exchanges.size());
+  stages_ = parts_.exchanges[0]->plan().stages();
+  TERNGRAD_REQUIRE(stages_.size() == 1 || parts_.exchanges.size() == 1,
+                   "[DeviceReplica] codecs with stages are for the only exchange, got ", parts_.exchanges.size());
+  while (parts_.exchanges.size() < stages_.size()) parts_.exchanges.push_back(parts_.exchanges[0]);
   if (parts_.buckets.empty()) parts_.buckets = whole_bucket(parts_.net->layout());
   check_buckets(parts_.net->layout(), parts_.buckets);
   buckets_ = parts_.buckets;
@@ -204,7 +206,7 @@ void DeviceReplica::join_after_failure() noexcept {
 
 void DeviceReplica::submit_step(std::size_t index) {
   CompressedAllReduce& exchange = *parts_.exchanges[index];
-  if (parts_.stages.size() > 1) exchange.use_codecs_of(parts_.stages[index]);
+  if (stages_.size() > 1) exchange.use_codecs_of(stages_[index]);
   ring_.submit_begin();
   parts_.examples->submit(ring_.step());
   if (state_elements_ > 0) copy<float>(states_.span(), states_before_.span(), stream_);
@@ -223,6 +225,8 @@ void DeviceReplica::prepare(std::uint64_t first_step, std::span<const cuda::Step
 }
 
 void DeviceReplica::rehearse(std::uint64_t first_step, std::span<const cuda::StepInput> inputs) {
+  // Reports are of the step that was submitted last, which is to be that of the next graph.
+  graphs_.clear();
   for_each_communicator([](DeviceCommunicator& c) { c.rehearse(true); });
   for (std::size_t index = 0; index < parts_.exchanges.size(); ++index) {
     prepare(first_step, inputs);

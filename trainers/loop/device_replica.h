@@ -45,8 +45,6 @@ struct DeviceReplicaParts {
   std::unique_ptr<DeviceExamples> examples;  // for the same workers
   /// Exchanges of the net's tensors, of which each step uses one; see DeviceReplica::run.
   std::vector<std::shared_ptr<CompressedAllReduce>> exchanges;
-  /// First steps of the stages of exchange 0's codecs. If there are several, `exchanges` has it once for each.
-  std::vector<std::uint64_t> stages = {0};
   Buckets buckets;  // parts of each step, in order; empty: all tensors at once
   /// If set, buckets are exchanged during the backward pass, in the first branch of this fork of the net's stream. The
   /// exchanges are then made on the stream of that branch, and transforms must be per tensor.
@@ -128,8 +126,9 @@ class DeviceReplica {
   std::uint64_t plan_fingerprint() const;
   /// Names of the codecs of all exchanges that have no kernels and run on the host.
   std::set<std::string> codecs_through_host() const;
-  /// DeviceReplicaParts::stages.
-  const std::vector<std::uint64_t>& stages() const { return parts_.stages; }
+  /// First steps of the stages of the codecs (CodecPlan::stages). If there are several, there is one exchange, and an
+  /// index means a stage of it.
+  const std::vector<std::uint64_t>& stages() const { return stages_; }
   int num_workers() const { return parts_.num_workers; }
   int max_burst() const { return ring_.num_slots(); }
   ExamplesPlacement examples_placement() const;
@@ -186,6 +185,7 @@ class DeviceReplica {
   Buffer<WorkerLoss> losses_;
   std::vector<TensorTable> gradient_tables_;
   TensorTable mean_table_;
+  std::vector<std::uint64_t> stages_ = {0};
   std::map<std::size_t, CapturedGraph> graphs_;  // captured steps by index of their exchange
   std::chrono::steady_clock::time_point burst_began_;
 };

@@ -77,6 +77,11 @@ DeviceTrainer::DeviceTrainer(DeviceTrainerParts parts, const TrainerOptions& opt
   for (const auto& replica : parts_.replicas) num_workers += replica->num_workers();
   TERNGRAD_REQUIRE(num_workers == workers().num_local_workers, "[DeviceTrainer] the process has ",
                    workers().num_local_workers, " workers, its replicas ", num_workers);
+  if (const std::vector<std::uint64_t>& stages = chief().stages(); stages.size() > 1) {
+    parts_.exchange_of = [stages](std::uint64_t step) {
+      return static_cast<std::size_t>(std::ranges::upper_bound(stages, step) - stages.begin() - 1);
+    };
+  }
   // Initial values of the slots.
   for (const Optimizer::Slot& slot : chief().optimizer().slots()) {
     slots_.emplace_back(static_cast<std::int64_t>(slot.values.size()));

@@ -32,7 +32,7 @@ struct DeviceTrainerParts {
   double timeout_seconds = 0;
   /// Called at that timeout, for a burst that hangs in a library call.
   Watchdog::Action on_hang = end_process("terngrad");
-  /// Index of the replicas' exchange that a step uses.
+  /// Index of the replicas' exchange that a step uses. Not used if their codecs have stages (DeviceReplica::stages).
   std::function<std::size_t(std::uint64_t step)> exchange_of = [](std::uint64_t) { return std::size_t{0}; };
 };
 

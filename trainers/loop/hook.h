@@ -129,8 +129,8 @@ struct StepView {
   /// TrainerOptions::mean_factor. Not to be called after a skipped step. Empty if this process has no mean: workers
   /// pull parameters, or pushes are applied one by one.
   std::function<std::span<const float>(int segment)> mean = {};
-  /// The local workers' examples, one worker after the other, and their logits before the update. Empty on GPUs, on
-  /// servers and in asynchronous training.
+  /// The local workers' examples, one worker after the other, and their logits before the update. Empty where GPUs
+  /// exchange, on servers and in asynchronous training; logits also where GPUs compute for an exchange by the CPU.
   std::span<const float> images = {};         // [examples, height, width, channels], as the net takes them
   std::span<const std::int32_t> labels = {};  // [examples]
   std::span<const float> logits = {};         // [examples, num_classes]

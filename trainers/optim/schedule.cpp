@@ -11,6 +11,7 @@ namespace terngrad {
 
 double Schedule::rate(std::int64_t step) const {
   TERNGRAD_REQUIRE(step >= 0, "[Schedule] the step must not be negative, got ", step);
+  if (own) return own(step);
   switch (kind) {
     case ScheduleKind::kFixed:
       return initial_rate;

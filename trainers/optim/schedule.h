@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace terngrad {
@@ -28,6 +29,8 @@ struct Schedule {
   double decay_factor = 0.1;                  // f, exponential and steps
   std::int64_t total_steps = 1;               // T, polynomial only
   std::vector<std::int64_t> boundaries = {};  // b, steps only; increasing
+  /// A rate of a caller's own, by its 0-based step, in place of `kind`. It depends on the step only.
+  std::function<double(std::int64_t step)> own = {};
 
   /// The learning rate of step `step`, 0-based.
   /// @throws InvalidArgument for a negative step, K or T below 1, or boundaries that do not increase

@@ -161,13 +161,7 @@ CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t
   return result;
 }
 
-std::function<std::size_t(std::uint64_t step)> exchange_of_steps(const TrainOptions& o, std::int64_t num_examples,
-                                                                 const std::vector<std::uint64_t>& stages) {
-  if (stages.size() > 1) {
-    return [stages](std::uint64_t step) {
-      return static_cast<std::size_t>(std::ranges::upper_bound(stages, step) - stages.begin() - 1);
-    };
-  }
+std::function<std::size_t(std::uint64_t step)> exchange_of_steps(const TrainOptions& o, std::int64_t num_examples) {
   return [=, from = static_cast<std::uint64_t>(o.compress_from), batch_size = o.batch_size,
           period = o.floating_grad_epoch](std::uint64_t step) {
     const bool is_floating = step < from || (period > 0 && is_floating_step(step, batch_size, num_examples, period));

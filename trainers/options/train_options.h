@@ -197,12 +197,8 @@ CompressedAllReduceOptions floating_exchange_options(const TrainOptions& o, std:
 /// cannot be hidden (README of bench/results).
 inline constexpr double kDefaultBucketMb = 1;
 
-/// Index of a step's exchange: 1 for floating steps, else 0; with several stages, which exclude floating steps, the
-/// index of its stage.
-/// @param num_examples  examples per epoch
-/// @param stages        first steps of the codecs' stages on a GPU (CodecPlan::stages)
-std::function<std::size_t(std::uint64_t step)> exchange_of_steps(const TrainOptions& o, std::int64_t num_examples,
-                                                                 const std::vector<std::uint64_t>& stages = {0});
+/// Index of a step's exchange: 1 for floating steps, else 0. @param num_examples  examples per epoch
+std::function<std::size_t(std::uint64_t step)> exchange_of_steps(const TrainOptions& o, std::int64_t num_examples);
 
 /// The Buckets (bucket_plan.h) that the options select, the same with or without overlap.
 /// @param order       Net::gradient_order

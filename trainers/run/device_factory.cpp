@@ -62,7 +62,7 @@ DeviceSetup make_device_setup(const TrainOptions& o, const TrainDevices& choice,
   parts.on_nonfinite = o.on_nonfinite;
   parts.timeout_seconds = timeout_seconds;
   parts.on_hang = end_process(failing_process(*workers.communicator));
-  parts.exchange_of = exchange_of_steps(o, data.num_examples, chief.stages());
+  parts.exchange_of = exchange_of_steps(o, data.num_examples);
   setup.trainer = std::make_unique<DeviceTrainer>(std::move(parts), options);
   return setup;
 }

@@ -35,9 +35,6 @@ void add_exchanges(const TrainOptions& o, const GpuPeers& peers, bool overlaps, 
   for (auto& exchange : make_exchanges(o, layout, peers.exchange, overlaps ? parts.fork->branch(0) : stream, o.seed)) {
     parts.exchanges.push_back(std::move(exchange));
   }
-  if (!o.encodes_gradients()) return;
-  parts.stages = parts.exchanges[0]->plan().stages();
-  while (parts.exchanges.size() < parts.stages.size()) parts.exchanges.push_back(parts.exchanges[0]);
 }
 
 /// Maximum number of steps in a burst, such that a ring with the batches of two bursts fits kMaxRingBytes.

@@ -1,9 +1,13 @@
 // Trains LeNet with ternary gradients of four workers, using the installed library, with images, batches, a loss, a
 // loss term, gradients to display, changes between steps and a hook of its own. Takes some seconds; prints the
 // accuracy.
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <numeric>
 #include <random>
+#include <span>
 
 #include "compress/exchange/compressed_all_reduce.h"
 #include "datasets/sets/transformed_images.h"
@@ -12,6 +16,8 @@
 #include "trainers/evaluate/evaluate.h"
 #include "trainers/loop/host_trainer.h"
 #include "trainers/loop/training_control.h"
+#include "trainers/optim/gradient_transform.h"
+#include "trainers/optim/optimizer.h"
 
 using namespace terngrad;
 

@@ -39,6 +39,7 @@ TEST(TransformedImages, AreAugmentedIfTheSetOrTheTransformIs) {
     EXPECT_TRUE(transformed_images(plain, add_epoch, true)->is_augmented());
   }
   EXPECT_THROW(transformed_images(std::make_shared<testing::StoredImages>(9, 4, 3, true), {}, true), InvalidArgument);
+  EXPECT_THROW(transformed_images(nullptr, add_epoch, true), InvalidArgument);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "nets/cpu/visit_outputs.h"
+#include "nets/visit_outputs.h"
 
 #include <gtest/gtest.h>
 

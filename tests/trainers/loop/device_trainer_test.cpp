@@ -13,6 +13,7 @@
 #include "tests/support/thread_device_communicator.h"
 #include "tests/trainers/device_runs.h"
 #include "tests/trainers/small_training.h"
+#include "trainers/loop/training_control.h"
 
 namespace terngrad::device_trainer_test {
 namespace {
@@ -343,6 +344,42 @@ TEST_F(CudaDeviceTrainer, SkipsStepsAsTheCpuDoes) {
   for (const float parameter : device->parameters()) EXPECT_TRUE(std::isfinite(parameter));
   for (int w = 0; w < 2; ++w) {
     for (const float value : device->state(w)) EXPECT_TRUE(std::isfinite(value));
+  }
+}
+
+/// Records the bytes that gradients take in each step, without waiting for the GPU.
+class SentBytes final : public Hook {
+ public:
+  explicit SentBytes(std::vector<std::int64_t>& sent) : sent_(sent) {}
+  HookVerdict after_step(const TrainingView&, const StepView& step) override {
+    sent_.push_back(step.report.gradient.sent);
+    return HookVerdict::kContinue;
+  }
+  std::uint64_t next_sync_step(std::uint64_t) const override { return kNoSyncStep; }
+
+ private:
+  std::vector<std::int64_t>& sent_;
+};
+
+// Stages of two steps. The hook makes several GPUs rehearse again, all stages.
+TEST_F(CudaDeviceTrainer, WarmsUpInStagesAlsoAfterAHookHasChangedTheRun) {
+  std::vector<std::uint32_t> bits;
+  for (const int replicas : {1, 2}) {
+    const DeviceRun run{
+        .run = {.num_workers = 2, .codec = "topk:density=0.02,stage_steps=2", .total_steps = 6, .batch_size = 4},
+        .num_replicas = replicas,
+        .max_burst = 8};
+    const auto trainer = make_device_trainer(run);
+    std::vector<std::int64_t> sent;
+    trainer->add_hook(std::make_unique<SentBytes>(sent));
+    trainer->add_hook(before_step(1, [](TrainingControl& control) { control.parameters("logits/biases")[0] = 0.5f; }));
+    trainer->run();
+    ASSERT_EQ(sent.size(), 6u);
+    EXPECT_EQ(sent, (std::vector<std::int64_t>{sent[0], sent[0], sent[2], sent[2], sent[4], sent[4]}));
+    EXPECT_LT(2 * sent[2], sent[0]);
+    EXPECT_LT(sent[4], sent[2]);
+    if (replicas == 1) bits = testing::bits_of(trainer->parameters());
+    EXPECT_EQ(testing::bits_of(trainer->parameters()), bits);
   }
 }
 

@@ -17,6 +17,12 @@ TEST(Schedule, FixedNeverChanges) {
   EXPECT_EQ(schedule.rate(1'000'000'000), 0.01);
 }
 
+TEST(Schedule, OwnTakesThePlaceOfTheKind) {
+  const Schedule schedule{.initial_rate = 0.5,
+                          .own = [](std::int64_t step) { return 1.0 / static_cast<double>(step + 1); }};
+  EXPECT_EQ(schedule.rate(3), 0.25);
+}
+
 TEST(Schedule, PolynomialFollowsTheSquareRootToZero) {
   const Schedule schedule{.kind = ScheduleKind::kPolynomial, .initial_rate = 0.02, .total_steps = 10000};
   EXPECT_EQ(schedule.rate(0), 0.02);
