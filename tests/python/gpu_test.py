@@ -73,6 +73,7 @@ CASES = [
     ({"codec": "efsignsgd"}, {"find_unused_parameters": True}, {"unused": True}),
     ({"codec": "onebit"}, {"bucket_cap_mb": 0.01}, {"channels_last": True}),
     ({"codec": "fp8", "downlink_codec": "bf16"}, {}, {}),
+    ({"codec": "topk", "density": 0.02, "stage_steps": 1}, {"bucket_cap_mb": 0.01}, {}),
 ]
 
 

@@ -42,8 +42,9 @@ class ProgressHook final : public Hook {
     if (!step.report.nonfinite.empty() && !std::exchange(has_told_, true)) {
       display_.message(step.report.nonfinite + what_was_done(step));
     }
+    had_nonfinite_ = had_nonfinite_ || !step.report.nonfinite.empty();
     interval_.add(training, step);
-    skipped_steps_ += step.report.skipped && !step.report.nonfinite.empty() ? 1u : 0u;
+    skipped_steps_ += step.report.skipped ? 1u : 0u;
     if (!step.report.skipped) bytes_ = step.report;
     // Mean over about the last 50 steps, so that the live line is readable.
     seconds_per_step_ =
@@ -82,8 +83,9 @@ class ProgressHook final : public Hook {
     display_.finish();
     if (skipped_steps_ == 0) return;
     const std::uint64_t before = training.steps_done - shown_;
-    display_.message(fmt::format("{} of {} steps{} were skipped: a gradient or the mean was not finite", skipped_steps_,
-                                 shown_, before > 0 ? fmt::format(" after step {}", before) : ""));
+    display_.message(fmt::format("{} of {} steps{} were skipped{}", skipped_steps_, shown_,
+                                 before > 0 ? fmt::format(" after step {}", before) : "",
+                                 had_nonfinite_ ? ": a gradient or the mean was not finite" : ""));
   }
   std::uint64_t next_sync_step(std::uint64_t) const override { return kNoSyncStep; }
   void restore_state(const std::map<std::string, std::string>& entries) override { interval_ = interval_of(entries); }
@@ -108,6 +110,7 @@ class ProgressHook final : public Hook {
   Interval interval_;
   ExchangeBytes bytes_;    // bytes of the last step that was not skipped
   bool has_told_ = false;  // a non-finite gradient of this interval was reported
+  bool had_nonfinite_ = false;
   std::uint64_t skipped_steps_ = 0;
   std::uint64_t shown_ = 0;
   double seconds_per_step_ = 0;

@@ -61,6 +61,7 @@ TEST(ProgressHook, SaysHowManyStepsWereSkipped) {
       run.done = static_cast<std::uint64_t>(steps_before);
       for (int i = 0; i < 5; ++i) {
         run.report.skipped = i == 1 || i == 4;
+        run.report.nonfinite = run.report.skipped ? "step: tensor 'a'" : "";
         run.step(*hook);
       }
       hook->after_train(run.view());
