@@ -11,8 +11,8 @@ Installs the packages that terngrad needs (Debian 12, Ubuntu 24.04 or later). Us
   --test     also what makes scripts/test.sh faster: lld; where it cannot be installed, the rest is installed without it
   --lint     also what scripts/dev/lint.sh uses: clang-format, clang-tidy, shellcheck
   --fuzz     also what scripts/dev/fuzz.sh uses: clang with its run-time libraries
-  --compare  also what comparisons with PyTorch, NumPy and Pillow use: python3-torch, python3-torchvision,
-             python3-numpy, python3-pil, libopenblas0
+  --compare  also what comparisons with PyTorch, NumPy and Pillow use: python3-torch, python3-numpy, python3-pil,
+             libopenblas0; and python3-torchvision, without which the tests of its weights are skipped
   --plot     also what scripts/plot_run.py uses: python3-matplotlib
   --hosts    also what scripts/hosts/slow_link.sh and scripts/hosts/run_hosts.sh use: iproute2, iperf3, OpenSSH
   --formats  also what scripts/dev/check_formats.py uses: python3-venv, and TensorBoard's and safetensors' packages of PyPI, in the
@@ -53,7 +53,10 @@ while (($# > 0)); do
     --test) optional+=(lld) ;;
     --lint) packages+=(clang-format clang-tidy shellcheck) ;;
     --fuzz) packages+=(clang libclang-rt-dev) ;;
-    --compare) packages+=(python3-torch python3-torchvision python3-numpy python3-pil libopenblas0) ;;
+    --compare)
+      packages+=(python3-torch python3-numpy python3-pil libopenblas0)
+      optional+=(python3-torchvision)
+      ;;
     --plot) packages+=(python3-matplotlib python3-scipy) ;;
     --hosts) packages+=(iproute2 iperf3 openssh-server openssh-client) ;;
     --formats)
