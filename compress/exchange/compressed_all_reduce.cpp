@@ -77,7 +77,7 @@ void CompressedAllReduce::use_codecs_of(std::uint64_t step) {
   const std::uint64_t first = *std::prev(std::ranges::upper_bound(first_steps_, step));
   std::unique_ptr<Stage>& stage = stages_[first];
   if (stage == nullptr) {
-    CodecPlan plan = first_steps_.size() > 1 ? plan_.at_step(layout_, first) : plan_;
+    CodecPlan plan = first_steps_.size() > 1 ? plan_.at_step(first) : plan_;
     stage = std::make_unique<Stage>(Stage{.plan = std::move(plan), .parts = {}});
   }
   stage_ = stage.get();

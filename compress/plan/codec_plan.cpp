@@ -162,16 +162,13 @@ std::vector<std::uint64_t> CodecPlan::stages() const {
   return {first.begin(), first.end()};
 }
 
-CodecPlan CodecPlan::at_step(const Layout& layout, std::uint64_t step) const {
-  CodecPlan plan;
-  plan.first_scaler_.push_back(0);
+CodecPlan CodecPlan::at_step(std::uint64_t step) const {
+  CodecPlan plan = *this;
   Fingerprint hash;
-  hash.add(layout.fingerprint());
-  for (int index = 0; index < layout.num_segments(); ++index) {
-    const Group& group = groups_[static_cast<std::size_t>(group_of(index))];
-    const std::shared_ptr<const Codec> codec = group.codec->at_step(step);
-    plan.add(
-        layout.segment(index), group.spec, [&] { return codec != nullptr ? codec : group.codec; }, hash);
+  hash.add(fingerprint_);
+  for (Group& group : plan.groups_) {
+    if (const auto codec = group.codec->at_step(step)) group.codec = codec;
+    hash.add(group.codec->options_text());
   }
   plan.fingerprint_ = hash.value();
   return plan;

@@ -57,8 +57,8 @@ class CodecPlan {
 
   /// First steps of the stages of all codecs (Codec::stages), ascending from 0.
   std::vector<std::uint64_t> stages() const;
-  /// The plan of the codecs at a step (Codec::at_step). @param layout  of this plan
-  CodecPlan at_step(const Layout& layout, std::uint64_t step) const;
+  /// The plan with the codecs of a step (Codec::at_step), and a fingerprint of its own.
+  CodecPlan at_step(std::uint64_t step) const;
 
   /// Tensors with the same codec.
   struct Group {

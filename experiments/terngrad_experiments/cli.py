@@ -5,8 +5,8 @@ import pathlib
 import shlex
 import sys
 
-from terngrad_experiments import (cluster_model, commits, importing, jobs, labels, measurements, model_tables, programs, readme, recipes, report,
-                                  runner, status, store, table_text, tables, views)
+from terngrad_experiments import (cluster_model, commits, importing, jobs, labels, measurements, model_tables, programs, readme,
+                                  recipes, report, runner, status, store, table_text, tables, views)
 
 USAGE = """terngrad_experiment: runs tables and figures of Wen et al. (NIPS 2017), keeps what came out, and compares it.
 Exit codes: 0; 1 something failed; 2 wrong usage; 128 + signal."""

@@ -112,8 +112,8 @@ COUNT = Number(int, smallest=0)
 CURVE = ListOf(ListOf(Number(or_none=True), length=2))
 FRACTIONS = ListOf(Number(), length=NUM_BUCKETS)
 RECORD = Fields({"schema": COUNT, "cell": Text(), "scale": Text(), "seed": COUNT,
-                 "status": Text("done", "unfinished", "failed", "measured"), "options": MapOf(Scalar()), "identity": Text(or_none=True),
-                 "commit": Text()},
+                 "status": Text("done", "unfinished", "failed", "measured"), "options": MapOf(Scalar()),
+                 "identity": Text(or_none=True), "commit": Text()},
                 {"dirty": Flag(), "backend": Text("cpu", "gpu"), "recorded": Text(), "started": Text(or_none=True),
                  "version": Text(or_none=True), "error": Text(), "predictions": Text(), "predictions_sha256": Text(),
                  "seconds": Number(smallest=0),

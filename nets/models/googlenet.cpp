@@ -13,7 +13,8 @@ namespace {
 
 class GooglenetBuilder {
  public:
-  GooglenetBuilder(const char* name, bool is_torchvision) : is_torchvision_(is_torchvision), net_{name, {}} {}
+  GooglenetBuilder(const char* name, Padding padding, const std::optional<Initializer>& gamma)
+      : padding_(padding), gamma_(gamma), net_{name, {}} {}
 
   NetSpec build(float keep_prob) && {
     add_convolution("conv1", 64, 7, 2);
@@ -39,9 +40,9 @@ class GooglenetBuilder {
                                {.num_outputs = num_outputs,
                                 .kernel = kernel,
                                 .stride = stride,
-                                .padding = is_torchvision_ ? Padding::kHalf : Padding::kSame,
+                                .padding = padding_,
                                 .weights = Initializer::truncated_normal(0.01f)},
-                               {.decay = 0.9997f, .epsilon = 0.001f, .gamma = gamma()}, std::move(inputs));
+                               {.decay = 0.9997f, .epsilon = 0.001f, .gamma = gamma_}, std::move(inputs));
   }
 
   void add_pool(const char* name, int window) {
@@ -55,20 +56,19 @@ class GooglenetBuilder {
                     });
   }
 
-  std::optional<Initializer> gamma() const {
-    return is_torchvision_ ? std::optional(Initializer::constant(1)) : std::nullopt;
-  }
-
-  bool is_torchvision_;
+  Padding padding_;                   // of convolutions
+  std::optional<Initializer> gamma_;  // of batch norms
   NetSpec net_;
 };
 
 }  // namespace
 
-NetSpec googlenet(float keep_prob) { return GooglenetBuilder("googlenet", false).build(keep_prob); }
+NetSpec googlenet(float keep_prob) {
+  return GooglenetBuilder("googlenet", Padding::kSame, std::nullopt).build(keep_prob);
+}
 
 NetSpec torchvision_googlenet(float keep_prob) {
-  return GooglenetBuilder("torchvision_googlenet", true).build(keep_prob);
+  return GooglenetBuilder("torchvision_googlenet", Padding::kHalf, Initializer::constant(1)).build(keep_prob);
 }
 
 }  // namespace terngrad

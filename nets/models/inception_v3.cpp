@@ -22,8 +22,10 @@ constexpr BranchStep halving(int num_outputs) { return {num_outputs, 3, 2, Paddi
 
 class InceptionBuilder {
  public:
-  InceptionBuilder(const char* name, bool is_torchvision)
-      : is_torchvision_(is_torchvision), net_{name, {}, /*smallest_side=*/107, {}, /*label_smoothing=*/0.1f} {}
+  InceptionBuilder(const char* name, const std::optional<Initializer>& gamma, bool counts_padding)
+      : gamma_(gamma),
+        counts_padding_(counts_padding),
+        net_{name, {}, /*smallest_side=*/107, {}, /*label_smoothing=*/0.1f} {}
 
   NetSpec build(float keep_prob) && {
     add_stem();
@@ -115,7 +117,7 @@ class InceptionBuilder {
                                 .stride = step.stride,
                                 .padding = step.padding,
                                 .weights = Initializer::truncated_normal(stddev)},
-                               {.decay = 0.9997f, .epsilon = 0.001f, .gamma = gamma()}, std::move(inputs));
+                               {.decay = 0.9997f, .epsilon = 0.001f, .gamma = gamma_}, std::move(inputs));
   }
 
   void add_pool(const std::string& name, std::vector<std::string> inputs = {}) {
@@ -157,7 +159,7 @@ class InceptionBuilder {
   void add_average_branch(int num_outputs) {
     const std::string branch = next_branch();
     net_.layers.push_back(
-        {branch + "average", AveragePoolSpec{.window = 3, .stride = 1, .counts_padding = is_torchvision_}, {trunk_}});
+        {branch + "average", AveragePoolSpec{.window = 3, .stride = 1, .counts_padding = counts_padding_}, {trunk_}});
     add_chain(branch, {{num_outputs, 1}}, branch + "average");
     outputs_.push_back(net_.layers.back().name);
   }
@@ -174,11 +176,8 @@ class InceptionBuilder {
     trunk_ = block_;
   }
 
-  std::optional<Initializer> gamma() const {
-    return is_torchvision_ ? std::optional(Initializer::constant(1)) : std::nullopt;
-  }
-
-  bool is_torchvision_;
+  std::optional<Initializer> gamma_;  // of batch norms
+  bool counts_padding_;               // of average pools
   NetSpec net_;
   std::string trunk_;                 // input of the next block: the last pool or block
   std::string block_;                 // the current block
@@ -187,10 +186,10 @@ class InceptionBuilder {
 
 }  // namespace
 
-NetSpec inception_v3(float keep_prob) { return InceptionBuilder("inception_v3", false).build(keep_prob); }
+NetSpec inception_v3(float keep_prob) { return InceptionBuilder("inception_v3", std::nullopt, false).build(keep_prob); }
 
 NetSpec torchvision_inception_v3(float keep_prob) {
-  return InceptionBuilder("torchvision_inception_v3", true).build(keep_prob);
+  return InceptionBuilder("torchvision_inception_v3", Initializer::constant(1), true).build(keep_prob);
 }
 
 }  // namespace terngrad

@@ -1,10 +1,10 @@
 """Weights of PyTorch's nets (torchvision) as checkpoints of terngrad_train, and back.
 
-    python -m terngrad.checkpoint import resnet18.pth --net resnet_18 --output resnet18.safetensors
+    terngrad_checkpoint import resnet18.pth --net resnet_18 --output resnet18.safetensors
     terngrad_train --net resnet_18 --dataset imagenet --init_from resnet18.safetensors --fine_tune ...
-    python -m terngrad.checkpoint export runs/x/checkpoint-0000001000.safetensors --output trained.pth
+    terngrad_checkpoint export runs/x/checkpoint-0000001000.safetensors --output trained.pth
 
-Files that end in .pth or .pt are a ``state_dict`` as torch.save writes it, and need PyTorch; .safetensors files do not.
+The command comes with the package; ``python -m terngrad.checkpoint`` is the same. Files that end in .pth or .pt are a ``state_dict`` as torch.save writes it, and need PyTorch; .safetensors files do not.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def _read_state_dict(path: pathlib.Path) -> Mapping[str, Any]:
     except OSError as error:
         raise _core.DataError(f"{path} cannot be read: {error.strerror}") from None
     except Exception as error:  # whatever a damaged or foreign file raises
-        raise _core.DataError(f"{path} is no state_dict as torch.save writes it: {str(error).splitlines()[0]}") from None
+        raise _core.DataError(f"{path} is no state_dict as torch.save writes it: {(str(error) or type(error).__name__).splitlines()[0]}") from None
     loaded = loaded.get("state_dict", loaded) if isinstance(loaded, dict) else {}
     if not loaded or not all(isinstance(value, torch.Tensor) for value in loaded.values()):
         raise _core.DataError(f"{path} has no state_dict: expected tensors by name")
@@ -335,7 +335,7 @@ def export_weights(source: pathlib.Path, output: pathlib.Path, *, background: bo
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m terngrad.checkpoint", description=__doc__,
+    parser = argparse.ArgumentParser(prog="terngrad_checkpoint", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     importing = commands.add_parser("import", help="makes a checkpoint of a state_dict")
@@ -358,7 +358,7 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             export_weights(options.source, options.output, background=options.background, averaged=not options.raw)
     except (_core.Error, OSError) as error:
-        print(f"terngrad.checkpoint: {error}", file=sys.stderr)
+        print(f"terngrad_checkpoint: {error}", file=sys.stderr)
         return 1
     print(f"{options.output}: {options.output.stat().st_size / 1e6:.1f} MB")
     return 0

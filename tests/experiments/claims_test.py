@@ -9,10 +9,10 @@ import unittest.mock
 from scaffold import done_run
 from terngrad_experiments import cells, claims, measurements, programs, report, store
 
-# mpirun for one process, which requires the options for two processes as root.
+# mpirun for one process, which requires the settings for two processes as root.
 STAND_IN_MPIRUN = """#!/bin/sh
-[ "$1 $2 $3 $4" = "--allow-run-as-root --oversubscribe -np 2" ] || exit 9
-shift 4
+[ "$1 $2 $OMPI_ALLOW_RUN_AS_ROOT $OMPI_MCA_rmaps_base_oversubscribe" = "-np 2 1 1" ] || exit 9
+shift 2
 exec "$@"
 """
 STAND_IN_BENCH = """#!/bin/sh

@@ -106,6 +106,27 @@ TEST(PlanNet, HalfPaddingDoesNotDependOnTheStride) {
   }
 }
 
+TEST(PlanNet, PadsConvolutionsByTwoAsPyTorchDoes) {
+  for (const int window : {1, 4, 5, 11}) {
+    const ConvolutionSpec convolution{.num_outputs = 1, .kernel = window, .stride = 4, .padding = Padding::kTwo};
+    const NetSpec spec{"net", {{"conv", convolution}, {"logits", FullyConnectedSpec{}}}};
+    for (const int size : {7, 8, 10}) {
+      const LayerPlan layer = plan_net(spec, {size, size, 1}, 2).layers[0];
+      EXPECT_EQ(layer.output.height, (size + 4 - window) / 4 + 1);
+      EXPECT_EQ(layer.padding.left, 2);
+      EXPECT_LE(layer.padding.right, 2);
+    }
+    if (window > 5) {
+      EXPECT_THROW(plan_net(spec, {window - 5, 9, 1}, 2), InvalidArgument);
+    }
+  }
+  const LayerSpec logits{"logits", FullyConnectedSpec{}};
+  const MaxPoolSpec largest{.window = 2, .padding = Padding::kTwo};
+  EXPECT_THROW(plan_net({"net", {{"pool", largest}, logits}}, {8, 8, 1}, 2), InvalidArgument);
+  const AveragePoolSpec average{.window = 2, .padding = Padding::kTwo};
+  EXPECT_THROW(plan_net({"net", {{"pool", average}, logits}}, {8, 8, 1}, 2), InvalidArgument);
+}
+
 TEST(PlanNet, InitialValuesGetTheirNumbersFromTheFans) {
   const auto planned = [](const Initializer& weights) {
     const ConvolutionSpec convolution{.num_outputs = 6, .kernel = {1, 7}, .weights = weights, .groups = 2};

@@ -108,6 +108,8 @@ class Files(unittest.TestCase):
         code, text = run(EVAL, "--checkpoint", made, "--num_examples", 32)
         self.assertEqual(code, 0, text)
         self.assertIn("[32 examples]", text)
+        # As terngrad_train writes it for resnet_18 and 100 classes.
+        self.assertEqual(read_safetensors(made)[1]["layout_fingerprint"], "bc367ca9a3845009")
         for name in ("back.pth", "back.safetensors"):
             code, text = command("export", made, "--output", self.folder / name)
             self.assertEqual(code, 0, text)

@@ -68,6 +68,7 @@ inline std::unique_ptr<DeviceReplica> make_replica(const DeviceRun& device_run,
                        .seed = run.seed};
   DeviceReplicaParts parts;
   parts.num_workers = workers.num_local_workers;
+  parts.first_worker = workers.first_local_worker;
   parts.net = make_device_net(run.net, {dataset->height(), dataset->width(), dataset->channels()}, 10, net,
                               MathMode::kFp32, stream);
   if (device_run.wrap_net) parts.net = device_run.wrap_net(std::move(parts.net));

@@ -150,7 +150,9 @@ void DeviceReplica::submit_gradients(const SegmentSubmitted& on_segment) {
                                {gradients_.data(), flat_elements_}, losses_.data(), on_segment);
 }
 
-WorkerGradients DeviceReplica::worker_gradients() { return {{gradients_.data(), flat_elements_}, parts_.num_workers}; }
+WorkerGradients DeviceReplica::worker_gradients() {
+  return {{gradients_.data(), flat_elements_}, parts_.num_workers, parts_.first_worker};
+}
 
 void DeviceReplica::submit_transforms(const FlatRange& range) {
   submit_all(parts_.transforms, parameters_.data(), worker_gradients(), range, ring_.counts(), stream_);

@@ -42,6 +42,7 @@ inline constexpr int kMaxBurst = 64;
 struct DeviceReplicaParts {
   std::unique_ptr<DeviceNet> net;  // computes num_workers workers
   int num_workers = 1;
+  int first_worker = 0;                      // global number of the first of them
   std::unique_ptr<DeviceExamples> examples;  // for the same workers
   /// Exchanges of the net's tensors, of which each step uses one; see DeviceReplica::run.
   std::vector<std::shared_ptr<CompressedAllReduce>> exchanges;

@@ -20,7 +20,7 @@ std::uint64_t NoopTrainer::run() {
   while (!is_done()) {
     auto mark = std::chrono::steady_clock::now();
     if (next_change_step(steps_done()) == steps_done()) change();
-    // As of a skipped exchange, whose means and messages hooks do not ask for.
+    // Hooks ask a skipped exchange for no mean and no message.
     ExchangeReport report;
     report.skipped = true;
     StepView view = step_view({}, report, {});

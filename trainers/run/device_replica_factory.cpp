@@ -59,6 +59,7 @@ std::unique_ptr<DeviceReplica> make_device_replica(const TrainOptions& o, const 
   net.seed = options.seed;
   DeviceReplicaParts parts;
   parts.num_workers = place.workers.num_local_workers;
+  parts.first_worker = place.workers.first_local_worker;
   parts.net = make_device_net(o.net, {dataset->height(), dataset->width(), dataset->channels()}, dataset->num_classes(),
                               net, choice.math, stream, {.dropout_keep_prob = static_cast<float>(o.dropout_keep_prob)});
   PipelineOptions examples = pipeline_options(place.workers, place.of_process, options);
