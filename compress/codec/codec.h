@@ -47,6 +47,7 @@ struct CodecTraits {
   /// Decoded values are scaled up to make up for dropped elements, so the residual of error feedback would grow without
   /// bound.
   bool is_amplified = false;
+  bool is_stratified = false;  // the draws of all workers are spread evenly, so their messages belong to one step
 };
 
 /// Combination of a tensor's local scalers over workers, before encoding.

@@ -26,9 +26,10 @@ void SliceCoder::flag_whole_tensors(Stream& stream) {
 
 std::span<const QuantizeTask> SliceCoder::quantize_tasks(std::span<const TensorTable> gradients) {
   tasks_.clear();
-  for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
-    for (std::size_t i = 0; i < encoded().size(); ++i) {
-      const auto& [slice, first_scaler] = encoded()[i];
+  // The workers' tasks for a slice come one after the other, since they may share draws.
+  for (std::size_t i = 0; i < encoded().size(); ++i) {
+    const auto& [slice, first_scaler] = encoded()[i];
+    for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
       tasks_.push_back({.gradient = gradients[worker].data(slice),
                         .first = slice.first,
                         .count = slice.count,

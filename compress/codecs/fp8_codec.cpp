@@ -42,8 +42,7 @@ CodecTraits Fp8Codec::traits() const {
 }
 
 std::string Fp8Codec::options_text() const {
-  return "block=" + std::to_string(options_.block_elements) +
-         " rounding=" + (options_.rounding == Rounding::kStochastic ? "stochastic" : "nearest") +
+  return "block=" + std::to_string(options_.block_elements) + " rounding=" + to_string(options_.rounding) +
          " workers=" + std::to_string(options_.num_workers);
 }
 

@@ -53,10 +53,11 @@ CodecTraits QsgdCodec::traits() const {
   return {.bits_per_element = static_cast<double>(options_.bits),
           .fixed_size = true,
           .max_scaler = kMaxScaler,
-          .unbiased = options_.rounding == Rounding::kStochastic && options_.norm != LevelNorm::kRms,
+          .unbiased = options_.rounding != Rounding::kNearest && options_.norm != LevelNorm::kRms,
           .wants_error_feedback = false,
           .summable = options_.is_shared,
-          .levels = num_levels(options_.bits)};
+          .levels = num_levels(options_.bits),
+          .is_stratified = options_.rounding == Rounding::kStratified};
 }
 
 SumForm QsgdCodec::sum_form() const {
@@ -68,8 +69,7 @@ std::string QsgdCodec::options_text() const {
   std::ostringstream out;
   out.precision(17);
   out << "bits=" << options_.bits << " norm=" << text(options_.norm) << " block=" << options_.block_elements
-      << " rounding=" << (options_.rounding == Rounding::kStochastic ? "stochastic" : "nearest")
-      << " sharing=" << (options_.is_shared ? "max" : "none");
+      << " rounding=" << to_string(options_.rounding) << " sharing=" << (options_.is_shared ? "max" : "none");
   if (options_.norm == LevelNorm::kRms) out << " clip=" << options_.clip;
   if (options_.rotation != 0) out << " rotate=" << options_.rotation;
   out << " workers=" << options_.num_workers;
@@ -138,9 +138,11 @@ QsgdOptions read_qsgd_options(SpecReader& reader) {
       "what the levels reach up to");
   o.block_elements = reader.integer("block", o.block_elements, 0, kMaxBlockElements,
                                     "elements per scaler; 0: one for a whole tensor", kMinBlockElements);
-  o.rounding =
-      reader.choice("rounding", o.rounding, {{"stochastic", Rounding::kStochastic}, {"nearest", Rounding::kNearest}},
-                    "stochastic is unbiased, nearest draws nothing");
+  o.rounding = reader.choice(
+      "rounding", o.rounding,
+      {{"stochastic", Rounding::kStochastic}, {"nearest", Rounding::kNearest}, {"stratified", Rounding::kStratified}},
+      "stochastic is unbiased; stratified too, and the errors of different workers cancel; nearest draws "
+      "nothing");
   o.is_shared = reader.choice("sharing", o.is_shared, {{"none", false}, {"max", true}},
                               "every worker's own scalers, or the largest for all, so that codes add up");
   o.clip = reader.number("clip", o.clip, std::numeric_limits<double>::min(), std::numeric_limits<double>::max(),

@@ -51,11 +51,12 @@ CodecTraits TernaryCodec::traits() const {
   return {.bits_per_element = bits,
           .fixed_size = has_fixed_size(options_.format),
           .max_scaler = kMaxScaler,
-          .unbiased = options_.rounding == Rounding::kStochastic && options_.clip_factor == 0 &&
+          .unbiased = options_.rounding != Rounding::kNearest && options_.clip_factor == 0 &&
                       options_.sharing != ScalerSharing::kMean,
           .wants_error_feedback = false,
           .summable = options_.sharing != ScalerSharing::kNone && !is_asymmetric(),
-          .per_tensor = options_.scope != ScalerScope::kModel};
+          .per_tensor = options_.scope != ScalerScope::kModel,
+          .is_stratified = options_.rounding == Rounding::kStratified};
 }
 
 std::string TernaryCodec::options_text() const {
@@ -70,7 +71,7 @@ std::string TernaryCodec::options_text() const {
                                                   : "model");
   if (options_.scope == ScalerScope::kBlock) out << " block=" << options_.block_elements;
   out << " format=" << to_string(options_.format);
-  if (options_.rounding == Rounding::kNearest) out << " rounding=nearest";
+  if (options_.rounding != Rounding::kStochastic) out << " rounding=" << to_string(options_.rounding);
   if (is_asymmetric()) out << " levels=asymmetric";
   if (options_.rotation != 0) out << " rotate=" << options_.rotation;
   out << " workers=" << options_.num_workers;

@@ -93,16 +93,16 @@ class TernaryCoder final : public Coder {
     if (draws_ahead_) return zero_flagged(gradients.size());
     const bool clips = options_.clip_scope == ClipScope::kLocal && options_.clip_factor > 0;
     tasks_.clear();
-    for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
-      const float* scalers = drawn_with(worker);
-      for (std::size_t i = 0; i < encoded().size(); ++i) {
-        const auto& [slice, first_scaler] = encoded()[i];
+    // The workers' tasks for a slice come one after the other, since they may share draws.
+    for (std::size_t i = 0; i < encoded().size(); ++i) {
+      const auto& [slice, first_scaler] = encoded()[i];
+      for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
         tasks_.push_back({.gradient = gradients[worker].data(slice),
                           .first = slice.first,
                           .count = slice.count,
                           .draw_offset = setup().layout.segment(slice.segment).draw_offset,
                           .block_elements = block_elements_,
-                          .scalers = scalers + first_scaler,
+                          .scalers = drawn_with(worker) + first_scaler,
                           .clips = clips ? local(global(worker)) + first_scaler : nullptr,
                           .payload = outgoing(i, worker),
                           .worker = static_cast<std::uint32_t>(worker),
@@ -117,8 +117,8 @@ class TernaryCoder final : public Coder {
                      .levels = options_.levels},
                     draw_key(step), bytes_, stream, step.on_device);
     const std::int64_t* bytes = bytes_.data();
-    for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
-      for (std::size_t i = 0; i < encoded().size(); ++i) outgoing_bytes(i, worker) = *bytes++;
+    for (std::size_t i = 0; i < encoded().size(); ++i) {
+      for (std::size_t worker = 0; worker < gradients.size(); ++worker) outgoing_bytes(i, worker) = *bytes++;
     }
   }
 

@@ -32,9 +32,11 @@ TernaryOptions read_ternary_options(SpecReader& reader, TernaryOptions defaults)
                             {"tmask", TernaryFormat::kTMask},
                             {"trans", TernaryFormat::kTrans}},
                            "2 bits, 1.6 bits, a mask with signs, or an entropy-coded mask with signs");
-  o.rounding =
-      reader.choice("rounding", o.rounding, {{"stochastic", Rounding::kStochastic}, {"nearest", Rounding::kNearest}},
-                    "stochastic is unbiased without clipping, nearest draws nothing");
+  o.rounding = reader.choice(
+      "rounding", o.rounding,
+      {{"stochastic", Rounding::kStochastic}, {"nearest", Rounding::kNearest}, {"stratified", Rounding::kStratified}},
+      "stochastic is unbiased without clipping; stratified too, and the errors of different workers "
+      "cancel; nearest draws nothing");
   o.levels = reader.choice("levels", o.levels,
                            {{"symmetric", TernaryLevels::kSymmetric}, {"asymmetric", TernaryLevels::kAsymmetric}},
                            "a scaler for both signs, or one for each, whose codes do not add up");

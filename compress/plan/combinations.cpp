@@ -76,6 +76,11 @@ Found push_refusal(Codecs codecs, const Combination& asked) {
                   "gradients of workers do not come together, so they cannot share the scalers of " + shared->name +
                       "; accepted: sharing=none");
   }
+  const auto is_stratified = [](const Codec& codec) { return codec.traits().is_stratified; };
+  if (const NamedCodec* stratified = find_codec(codecs, is_stratified)) {
+    return refuse(RefusedChoice::kPush, "gradients of workers do not come together, so the stratified draws of " +
+                                            stratified->name + " would cancel no error; accepted: rounding=stochastic");
+  }
   if (returns_floats(asked.downlink_codec)) return {};
   return refuse(RefusedChoice::kDownlinkCodec,
                 "is for gradients, and asynchronous servers send parameters back; accepted with them: fp32, bf16");

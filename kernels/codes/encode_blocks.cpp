@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "kernels/codes/cpu/chunk_draws.h"
 #include "kernels/codes/cuda/encode_blocks.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/codes/ternary_pack.h"
@@ -41,14 +42,17 @@ void encode_block(const EncodeBlocksTask& task, std::int64_t block, double clip_
                                      .draw_offset = task.draw_offset,
                                      .block_elements = task.block_elements,
                                      .scalers = task.scalers};
+  cpu::ChunkDraws draws;
   cpu::CodePlanes planes;
   for (std::int64_t begin = first; begin < first + count; begin += kChunkElements) {
     const std::int64_t chunk_count = std::min(kChunkElements, first + count - begin);
     // The chunk itself is in the cache; prefetch the corresponding chunk of the next block.
     const std::int64_t ahead = std::min(begin + task.block_elements, task.count);
     const std::int64_t ahead_count = std::min(kChunkElements, task.count - ahead);
+    draws.are_filled = false;
     cpu::ternarize_chunk(ternarize_task, widened.of(task.gradient, task.type, begin, chunk_count), begin, chunk_count,
-                         key, TernarizeOptions{}, cpu::memory_of(task.gradient, task.type, ahead, ahead_count), planes);
+                         key, TernarizeOptions{}, cpu::memory_of(task.gradient, task.type, ahead, ahead_count), draws,
+                         planes);
     cpu::planes_to_t2(planes, chunk_count, reinterpret_cast<std::uint32_t*>(task.payload) + begin / 16);
   }
 }

@@ -34,11 +34,12 @@ void ExponentQuantizer::run(std::span<const QuantizeTask> tasks, const ExponentO
   const CodeFormat format = exponent_format(options.bits);
   const ElementType type = check_quantize_tasks(tasks, 4, "exponents");
   if (device_.is_cuda()) return cuda_->run(tasks, type, options, key, device_step, stream);
-  cpu::quantize_tasks(tasks, {.format = format}, key, stream,
-                      [&](const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
-                          const DrawKey& task_key, std::span<const std::byte> prefetch, std::uint8_t* codes) {
-                        cpu::quantize_exponents_chunk(task, gradient, begin, count, options, task_key, prefetch, codes);
-                      });
+  cpu::quantize_tasks(
+      tasks, {.format = format}, Rounding::kStochastic, key, stream,
+      [&](const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
+          const DrawKey& task_key, std::span<const std::byte> prefetch, cpu::ChunkDraws& draws, std::uint8_t* codes) {
+        cpu::quantize_exponents_chunk(task, gradient, begin, count, options, task_key, prefetch, draws, codes);
+      });
 }
 
 void check_exponents(const PackedCodes& codes) {

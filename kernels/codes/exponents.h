@@ -71,13 +71,16 @@ class ExponentQuantizer {
 void check_exponents(const PackedCodes& codes);
 
 namespace cpu {
+struct ChunkDraws;
+
 /// Quantizes the chunk that begins `begin` elements into a task, one byte per code.
 /// @param gradient  the chunk's elements; task.gradient is not read
 /// @param prefetch  memory to prefetch while draws are generated
+/// @param draws     filled by the first call that needs them
 /// @param codes     [count rounded up to a multiple of 64] out; unspecified from `count` on
 void quantize_exponents_chunk(const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
                               const ExponentOptions& options, const DrawKey& key, std::span<const std::byte> prefetch,
-                              std::uint8_t* codes);
+                              ChunkDraws& draws, std::uint8_t* codes);
 /// out[i] = fl(scaler * value of codes[i]), with one byte per code.
 void scale_exponents(const std::uint8_t* codes, std::int64_t count, int bits, float scaler, float* out);
 }  // namespace cpu

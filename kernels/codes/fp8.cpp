@@ -28,11 +28,12 @@ void Fp8Quantizer::run(std::span<const QuantizeTask> tasks, const Fp8Options& op
   TERNGRAD_REQUIRE(device_step == nullptr || device_.is_cuda(), "[fp8] device_step is for a GPU's stream");
   const ElementType type = check_quantize_tasks(tasks, 4, "fp8");
   if (device_.is_cuda()) return cuda_->run(tasks, type, options, key, device_step, stream);
-  cpu::quantize_tasks(tasks, {.format = CodeFormat::kE4M3}, key, stream,
-                      [&](const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
-                          const DrawKey& task_key, std::span<const std::byte> prefetch, std::uint8_t* codes) {
-                        cpu::quantize_fp8_chunk(task, gradient, begin, count, options, task_key, prefetch, codes);
-                      });
+  cpu::quantize_tasks(
+      tasks, {.format = CodeFormat::kE4M3}, options.rounding, key, stream,
+      [&](const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
+          const DrawKey& task_key, std::span<const std::byte> prefetch, cpu::ChunkDraws& draws, std::uint8_t* codes) {
+        cpu::quantize_fp8_chunk(task, gradient, begin, count, options, task_key, prefetch, draws, codes);
+      });
 }
 
 void check_e4m3(const PackedCodes& codes) {

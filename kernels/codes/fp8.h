@@ -71,13 +71,16 @@ class Fp8Quantizer {
 void check_e4m3(const PackedCodes& codes);
 
 namespace cpu {
+struct ChunkDraws;
+
 /// Quantizes the chunk that begins `begin` elements into a task.
 /// @param gradient  the chunk's elements; task.gradient is not read
 /// @param prefetch  memory to prefetch while draws are generated
+/// @param draws     filled by the first call that needs them
 /// @param codes     [count rounded up to a multiple of 64] out; unspecified from `count` on
 void quantize_fp8_chunk(const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
                         const Fp8Options& options, const DrawKey& key, std::span<const std::byte> prefetch,
-                        std::uint8_t* codes);
+                        ChunkDraws& draws, std::uint8_t* codes);
 /// out[i] = fl(scaler * value of codes[i]); codes must have passed check_e4m3.
 void scale_e4m3(const std::uint8_t* codes, std::int64_t count, float scaler, float* out);
 }  // namespace cpu

@@ -5,6 +5,7 @@
 #include "kernels/codes/cpu/quantize_task.h"
 #include "kernels/codes/cuda/levels.h"
 #include "kernels/codes/lanes.h"
+#include "kernels/codes/shared_draws.h"
 #include "kernels/codes/ternary_pack.h"
 #include "kernels/runtime/errors.h"
 
@@ -38,16 +39,21 @@ LevelQuantizer::LevelQuantizer(Device device) : device_(device), ternarizer_(dev
   if (device.is_cuda()) cuda_ = cuda::make_levels_runner(device);
 }
 
-void LevelQuantizer::run(std::span<const QuantizeTask> tasks, const LevelOptions& options, const DrawKey& key,
+void LevelQuantizer::run(std::span<const QuantizeTask> tasks, const LevelOptions& given, const DrawKey& key,
                          Stream& stream, const std::uint64_t* device_step) {
+  LevelOptions options = given;
+  options.rounding = rounding_for(given.rounding, given.num_workers);
   TERNGRAD_REQUIRE(stream.device() == device_, "[levels] made for ", device_.name(), ", the stream is for ",
                    stream.device().name());
   TERNGRAD_REQUIRE(device_step == nullptr || device_.is_cuda(), "[levels] device_step is for a GPU's stream");
   const CodeFormat format = options.lanes ? CodeFormat::kLanes : level_format(options.bits);
   level_format(options.bits);  // throws for invalid bits, with lanes too
   const ElementType type = check_quantize_tasks(tasks, options.lanes ? 8 : 4, "levels");
+  for (const QuantizeTask& task : tasks) {
+    require_stratum(options.rounding, key.worker + task.worker, options.num_workers, "levels");
+  }
   if (options.lanes) lane_bits(options.num_workers, 2 * num_levels(options.bits));  // throws if sums are not exact
-  if (options.bits == 2 && options.rounding == Rounding::kStochastic) {
+  if (options.bits == 2 && options.rounding != Rounding::kNearest) {
     ternarize_tasks_.clear();
     for (const QuantizeTask& task : tasks) {
       ternarize_tasks_.push_back({.gradient = task.gradient,
@@ -61,18 +67,21 @@ void LevelQuantizer::run(std::span<const QuantizeTask> tasks, const LevelOptions
                                   .type = task.type});
     }
     ternarize_bytes_.resize(tasks.size());
-    const TernarizeOptions ternarize_options{
-        .format = format, .num_workers = options.num_workers, .refine_purpose = options.refine_purpose};
+    const TernarizeOptions ternarize_options{.format = format,
+                                             .num_workers = options.num_workers,
+                                             .refine_purpose = options.refine_purpose,
+                                             .rounding = options.rounding};
     return ternarizer_.run(ternarize_tasks_, ternarize_options, key, ternarize_bytes_, stream, device_step);
   }
   if (device_.is_cuda()) return cuda_->run(tasks, type, options, key, device_step, stream);
   const cpu::CodeStore store{
       .format = format, .lane_bits = options.lanes ? lane_bits(options.num_workers, 2 * num_levels(options.bits)) : 0};
-  cpu::quantize_tasks(tasks, store, key, stream,
-                      [&](const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
-                          const DrawKey& task_key, std::span<const std::byte> prefetch, std::uint8_t* codes) {
-                        cpu::quantize_levels_chunk(task, gradient, begin, count, options, task_key, prefetch, codes);
-                      });
+  cpu::quantize_tasks(
+      tasks, store, options.rounding, key, stream,
+      [&](const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
+          const DrawKey& task_key, std::span<const std::byte> prefetch, cpu::ChunkDraws& draws, std::uint8_t* codes) {
+        cpu::quantize_levels_chunk(task, gradient, begin, count, options, task_key, prefetch, draws, codes);
+      });
 }
 
 void check_levels(const PackedCodes& codes) {

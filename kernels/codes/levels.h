@@ -30,7 +30,7 @@ int levels_of(CodeFormat format);
 struct LevelOptions {
   int bits = 4;         // per code: 2, 4 or 8
   bool lanes = false;   // write lanes of 2 L levels (CodeFormat::kLanes) instead of level_format(bits)
-  int num_workers = 1;  // number of workers whose codes lanes must be able to sum
+  int num_workers = 1;  // N: lanes must be able to sum the codes of N workers; N workers share draws (kStratified)
   Rounding rounding = Rounding::kStochastic;
   /// Second stream of draws, for ties; `key` is the first. Both have the same seed, step and worker.
   DrawPurpose refine_purpose = DrawPurpose::kQuantizeRefine;
@@ -47,6 +47,7 @@ class LevelsRunner;
 ///   stochastic: L if |g| >= s; else l + 1 if r16 < h, or if r16 == h and r24 < (65536 f - h) 2^24, else l, with h =
 ///               floor(65536 f), r16 = draw16(key, d), r24 = draw32(refine key, d) >> 8, d = draw_offset + position in
 ///               the segment. So E[(s / L) code] = g if |g| <= s, up to the rounding of t;
+///   stratified: as stochastic, with r16 and r24 as in kernels/codes/ternarize.h;
 ///   nearest:    L if |g| >= s; else t rounded to an integer, ties to even. No draws.
 /// If s is NaN or below kMinScaler, all codes are 0. Stochastic codes of 2 bits equal Ternarizer's for equal draws.
 ///
@@ -82,13 +83,16 @@ void check_levels(const PackedCodes& codes);
 void unpack_levels(const PackedCodes& codes, std::int64_t first, std::span<std::int16_t> out);
 
 namespace cpu {
+struct ChunkDraws;
+
 /// Quantizes the chunk that begins `begin` elements into a task to code + L, one byte each.
 /// @param gradient  the chunk's elements; task.gradient is not read
 /// @param prefetch  memory to prefetch while draws are generated
+/// @param draws     filled by the first call that needs them
 /// @param codes     [count rounded up to a multiple of 64] out; unspecified from `count` on
 void quantize_levels_chunk(const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
                            const LevelOptions& options, const DrawKey& key, std::span<const std::byte> prefetch,
-                           std::uint8_t* codes);
+                           ChunkDraws& draws, std::uint8_t* codes);
 }  // namespace cpu
 
 }  // namespace terngrad

@@ -88,9 +88,9 @@ void SignPacker::run(std::span<const QuantizeTask> tasks, const SignOptions& opt
   const int bits = options.lanes ? lane_bits(options.num_workers, 1) : 0;
   if (device_.is_cuda()) return cuda_->run(tasks, type, options, key, device_step, stream);
   const cpu::CodeStore store{.format = options.lanes ? CodeFormat::kLanes : CodeFormat::kBits, .lane_bits = bits};
-  cpu::quantize_tasks(tasks, store, key, stream,
+  cpu::quantize_tasks(tasks, store, Rounding::kNearest, key, stream,
                       [&](const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
-                          const DrawKey& task_key, std::span<const std::byte>, std::uint8_t* codes) {
+                          const DrawKey& task_key, std::span<const std::byte>, cpu::ChunkDraws&, std::uint8_t* codes) {
                         ChunkWords words;
                         sign_chunk(task, gradient, begin, count, options, task_key, words);
                         if (options.lanes) {

@@ -1,6 +1,7 @@
 #include "kernels/codes/ternarize.h"
 
 #include "kernels/codes/cuda/ternarize.h"
+#include "kernels/codes/shared_draws.h"
 #include "kernels/codes/trans_payload.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/common/gradient_tasks.h"
@@ -22,8 +23,10 @@ Ternarizer::Ternarizer(Device device) : device_(device) {
   if (device.is_cuda()) cuda_ = cuda::make_ternarize_runner(device);
 }
 
-void Ternarizer::run(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
+void Ternarizer::run(std::span<const TernarizeTask> tasks, const TernarizeOptions& given, const DrawKey& key,
                      std::span<std::int64_t> bytes, Stream& stream, const std::uint64_t* device_step) {
+  TernarizeOptions options = given;
+  options.rounding = rounding_for(given.rounding, given.num_workers);
   TERNGRAD_REQUIRE(stream.device() == device_, "[ternarize] made for ", device_.name(), ", the stream is for ",
                    stream.device().name());
   TERNGRAD_REQUIRE(device_step == nullptr || device_.is_cuda(), "[ternarize] device_step is for a GPU's stream");
@@ -51,6 +54,7 @@ void Ternarizer::run(std::span<const TernarizeTask> tasks, const TernarizeOption
     const std::uintptr_t alignment = options.format == TernaryFormat::kLanes ? 8 : 4;
     TERNGRAD_REQUIRE(reinterpret_cast<std::uintptr_t>(task.payload) % alignment == 0, "[ternarize] payload must be ",
                      alignment, "-byte aligned");
+    require_stratum(options.rounding, key.worker + task.worker, options.num_workers, "ternarize");
   }
   if (device_.is_cuda()) return cuda_->run(tasks, type, options, key, device_step, bytes, stream);
   cpu::ternarize(tasks, options, key, bytes, stream);

@@ -44,7 +44,7 @@ enum class TernaryLevels : std::uint8_t {
 /// Options of encoding as ternary codes.
 struct TernarizeOptions {
   TernaryFormat format = TernaryFormat::kT2;
-  int num_workers = 1;  // number of workers whose codes must fit lanes; kLanes only
+  int num_workers = 1;  // N: codes of N workers must fit lanes (kLanes); N workers share draws (kStratified)
   /// Second stream of draws, for ties; `key` is the first. Both have the same seed, step and worker.
   DrawPurpose refine_purpose = DrawPurpose::kTernarizeRefine;
   Rounding rounding = Rounding::kStochastic;
@@ -60,6 +60,11 @@ struct TernarizeOptions {
 /// draw16(key, d) and r24 = draw32(refine key, d) >> 8 with d = draw_offset + position in the segment. Zeros, and all
 /// elements if s is NaN or below kMinScaler, give 0.
 ///
+/// With Rounding::kStratified and N > 1 all workers share the draws of worker 0, and r16 and r24 are Stratum::draw16
+/// and Stratum::refinement of them (kernels/random/strata.h), with the stratum of worker key.worker + task.worker,
+/// flipped for negative elements. Each code has the same distribution as with kStochastic, but the errors of different
+/// workers cancel. Consecutive tasks for the same elements of different workers draw once for all of them.
+///
 /// With Rounding::kNearest the code is sign(g) if fl(2 m) >= s, else 0, without draws: with s = 1.22 sigma this is the
 /// ternary quantizer of least error for a Gaussian. With asymmetric levels s and clip are those of the element's side;
 /// a side whose scaler is NaN or below kMinScaler gives zeros.
@@ -72,8 +77,9 @@ struct TernarizeOptions {
 /// @param bytes  [tasks.size()] out, host memory: bytes written to each payload: payload_bytes(...), or less for tmask
 ///               and trans
 /// @throws InvalidArgument for a misaligned `first`, `block_elements`, gradient or payload, tasks with different
-/// element types, lanes of asymmetric levels, or more than kMaxTMaskElements in a tmask slice or kMaxTransElements in a
-/// trans slice (kernels/codes/trans_payload.h), NotSupported for trans on a GPU, before anything is written
+/// element types, lanes of asymmetric levels, a worker that is not below N with kStratified, or more than
+/// kMaxTMaskElements in a tmask slice or kMaxTransElements in a trans slice (kernels/codes/trans_payload.h),
+/// NotSupported for trans on a GPU, before anything is written
 void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
                std::span<std::int64_t> bytes, Stream& stream);
 
@@ -105,6 +111,8 @@ std::int64_t num_blocks(std::int64_t first, std::int64_t count, std::int64_t blo
 
 namespace cpu {
 
+struct ChunkDraws;
+
 /// The codes of one chunk as two bit planes: code i is bit i % 64 of word i / 64.
 struct CodePlanes {
   std::uint64_t nonzero[kChunkElements / 64];
@@ -113,10 +121,12 @@ struct CodePlanes {
 
 /// Ternarizes the chunk that begins `begin` elements into a task; unused bits are zero.
 /// @param gradient  the chunk's elements; task.gradient is not read
+/// @param key       with the task's worker
 /// @param prefetch  memory to prefetch while draws are generated
+/// @param draws     filled by the first call that needs them
 void ternarize_chunk(const TernarizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
                      const DrawKey& key, const TernarizeOptions& options, std::span<const std::byte> prefetch,
-                     CodePlanes& planes);
+                     ChunkDraws& draws, CodePlanes& planes);
 
 }  // namespace cpu
 

@@ -68,6 +68,7 @@ CompressedAllReduceOptions random_options(Random& random, const Layout& layout) 
   const bool is_asymmetric =
       random() % 3 == 0 && ternary.sharing != ScalerSharing::kMean && ternary.scope != ScalerScope::kModel;
   if (is_asymmetric) ternary.levels = TernaryLevels::kAsymmetric;
+  if (random() % 4 == 0) ternary.rounding = Rounding::kStratified;
   if (options.codecs.codec == "ternary") options.codecs.codec = ternary_spec(ternary);
   const bool shared = ternary.sharing != ScalerSharing::kNone && !is_asymmetric;
   const DownlinkCodec returns[] = {DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16, DownlinkCodec::kSums,

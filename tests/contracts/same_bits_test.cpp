@@ -56,6 +56,10 @@ CompressedAllReduceOptions random_options(std::uint64_t seed) {
   options.codecs.codec = pick(0, 0, 0, 1) == 0 ? ternary_spec(ternary) : "bf16";
   if (options.codecs.codec == "bf16") options.downlink_codec = pick(DownlinkCodec::kFloat32, DownlinkCodec::kBfloat16);
   options.seed = random();
+  if (options.codecs.codec.starts_with("ternary") && options.seed % 4 == 0) {
+    ternary.rounding = Rounding::kStratified;
+    options.codecs.codec = ternary_spec(ternary);
+  }
   if (options.codecs.codec.starts_with("ternary") && options.seed % 3 == 0) {
     options.codecs.codec += ",rotate=" + std::to_string(64 << options.seed / 3 % 7);
   }

@@ -45,8 +45,9 @@ std::vector<float> gradient_of(std::uint64_t seed, float s) {
 }
 
 /// @param scalers  s, or s+ and s- of asymmetric levels
-Counts count_codes(std::span<const float> gradient, std::vector<float> scalers, std::uint32_t worker, int num_draws) {
-  const TernaryLevels levels = scalers.size() == 2 ? TernaryLevels::kAsymmetric : TernaryLevels::kSymmetric;
+Counts count_codes(std::span<const float> gradient, std::vector<float> scalers, std::uint32_t worker, int num_draws,
+                   TernarizeOptions options = {}) {
+  if (scalers.size() == 2) options.levels = TernaryLevels::kAsymmetric;
   Counts counts;
   std::vector<std::uint32_t> words(kElements / 16);
   TernarizeTask task;
@@ -57,7 +58,7 @@ Counts count_codes(std::span<const float> gradient, std::vector<float> scalers, 
   Stream stream(Device::cpu(), 1);
   for (int draw = 0; draw < num_draws; ++draw) {
     std::int64_t bytes = 0;
-    ternarize({&task, 1}, {.levels = levels}, {2024, static_cast<std::uint64_t>(draw), worker, DrawPurpose::kTernarize},
+    ternarize({&task, 1}, options, {2024, static_cast<std::uint64_t>(draw), worker, DrawPurpose::kTernarize},
               {&bytes, 1}, stream);
     for (std::size_t w = 0; w < words.size(); ++w) {
       for (unsigned i = 0; i < 16; ++i) counts.nonzero[16 * w + i] += words[w] >> (2 * i) & 1;
@@ -119,6 +120,19 @@ TEST(Unbiasedness, EveryElementIsNonZeroWithItsProbability) {
     EXPECT_EQ(counts.wrong_signs, 0u);
     EXPECT_EQ(contradiction(counts, gradient, s, num_draws), "") << "s = " << s;
     if (testing::kIsSanitized) break;
+  }
+}
+
+TEST(Unbiasedness, HoldsForEveryWorkersStratifiedDraws) {
+  const int num_draws = testing::scaled(1024, 64);
+  const std::vector<float> gradient = gradient_of(1, 1);
+  for (const int num_workers : {2, 3, 8}) {
+    const TernarizeOptions options{.num_workers = num_workers, .rounding = Rounding::kStratified};
+    for (const int worker : {0, 1, num_workers - 1}) {
+      const Counts counts = count_codes(gradient, {1}, static_cast<std::uint32_t>(worker), num_draws, options);
+      EXPECT_EQ(counts.wrong_signs, 0u);
+      EXPECT_EQ(contradiction(counts, gradient, 1, num_draws), "") << worker << " of " << num_workers;
+    }
   }
 }
 

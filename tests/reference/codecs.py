@@ -36,7 +36,7 @@ def exchange(codec: Codec, gradients: list[np.ndarray], seed: int = 1, step: int
         gradients = [rotation.rotate(gradient, codec.rotate, seed, step, draw_offset) for gradient in gradients]
     local = [codec.measure(gradient) for gradient in gradients]
     joint = codec.share(local)
-    messages = [codec.encode(gradient, joint[k], local[k], Draws(seed, step, k, draw_offset), cut)
+    messages = [codec.encode(gradient, joint[k], local[k], Draws(seed, step, k, draw_offset, len(gradients)), cut)
                 for k, gradient in enumerate(gradients)]
     decoded = [codec.decode(message, cut) for message in messages]
     mean = codec.mean(messages, cut)

@@ -197,6 +197,18 @@ class DrawByDraw(unittest.TestCase):
                     level = top if abs(g) >= s else int(t) + self.is_up(number, float(t) - int(t))
                     self.assertEqual(code, level * (-1 if g < 0 else 1))
 
+    def test_stratified(self):
+        # Two workers: the second has 1 - u, and so have negative elements.
+        for text, purposes, top in (("ternary:rounding=stratified", (1, 2), 1),
+                                    ("qsgd:rounding=stratified,block=0", (10, 11), 7)):
+            shared = self.numbers(0, purposes)
+            for worker, elements in self.exchanged(text):
+                for number, (g, (s,), code) in zip(shared, elements):
+                    flips = (worker == 1) != bool(np.signbit(g))
+                    t = min(np.abs(g) * (np.float32(top) / s), np.float32(top))
+                    is_up = self.is_up(2**40 - 1 - number if flips else number, float(t) - int(t))
+                    self.assertEqual(code, (top if abs(g) >= s else int(t) + is_up) * (-1 if g < 0 else 1))
+
     def test_qsgd_of_2_bits_is_ternary(self):
         # The same draws for both codecs: ternary's own purposes.
         gradient = awkward(self.COUNT, 3)
@@ -205,8 +217,8 @@ class DrawByDraw(unittest.TestCase):
         joint = own.runs.spread(local, codecs.Cut.whole(gradient.shape))
 
         class Equal(codecs.Draws):
-            def rounds_up(self, fractions_of, first, purposes):
-                return super().rounds_up(fractions_of, first, (1, 2))
+            def rounds_up(self, fractions_of, first, purposes, *others):
+                return super().rounds_up(fractions_of, first, (1, 2), *others)
 
         arguments = (gradient, joint, joint, Equal(), codecs.Cut.whole(gradient.shape))
         self.assertEqual(own.codes(*arguments).tolist(), specs.Ternary().codes(*arguments).tolist())

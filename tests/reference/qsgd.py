@@ -18,7 +18,7 @@ class Qsgd(Codec):
     wire_id = 4
     options = {
         "bits": (4, (2, 4, 8)), "norm": ("max", ("max", "pow2", "l2", "rms")), "block": (512, None),
-        "rounding": ("stochastic", ("stochastic", "nearest")), "sharing": ("none", ("none", "max")),
+        "rounding": ("stochastic", ("stochastic", "nearest", "stratified")), "sharing": ("none", ("none", "max")),
         "clip": (2.154, None), "rotate": (0, (0, *rotation.RUNS)),
     }
 
@@ -55,7 +55,8 @@ class Qsgd(Codec):
             levels = np.rint(t)
         else:
             below = np.floor(t)
-            levels = below + draws.rounds_up(t - below, cut.first, PURPOSES)
+            levels = below + draws.rounds_up(t - below, cut.first, PURPOSES, self.rounding == "stratified",
+                                             rounding.is_negative(elements))
         levels = np.where(magnitudes >= s, self.top, levels)
         return np.where(s > 0, np.sign(elements) * levels, 0).astype(np.int64)
 

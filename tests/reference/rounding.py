@@ -63,19 +63,44 @@ def rounds_up(fractions: np.ndarray, r16: np.ndarray, r24: np.ndarray) -> np.nda
     return (r16 < h) | ((r16 == h) & (r24 < rest))
 
 
+def bit_reversed_place(number: int, count: int) -> int:
+    """Rank of a number among 0 to count - 1 in the order of their reversed binary digits."""
+    digits = (count - 1).bit_length()
+    return sorted(range(count), key=lambda i: f"{i:0{digits}b}"[::-1]).index(number)
+
+
+def of_stratum(shared: np.ndarray, worker: int, num_workers: int, negative: np.ndarray) -> np.ndarray:
+    """A worker's 40-bit draws u from those U that all workers share: workers 2m and 2m + 1 of an even number N have
+    u = U + o and 1 - u, with o = place of m among the N / 2 pairs / (N / 2); an odd N has no pairs. Offsets have 16 bits.
+    Negative elements have 1 - u. shared: uint64, below 2^40"""
+    in_pairs = num_workers % 2 == 0
+    strata, number = (num_workers // 2, worker // 2) if in_pairs else (num_workers, worker)
+    offset = bit_reversed_place(number, strata) * 2**16 // strata * 2**24
+    moved = (shared + np.uint64(offset)) % np.uint64(2**40)
+    return np.where(negative ^ (in_pairs and worker % 2 == 1), np.uint64(2**40 - 1) - moved, moved)
+
+
 @dataclasses.dataclass(frozen=True)
 class Draws:
-    """Draws of one worker's tensor. offset: the tensor's draw offset, a multiple of 64."""
+    """Draws of one worker's tensor. offset: the tensor's draw offset, a multiple of 64; num_workers: N of the run."""
 
     seed: int = 1
     step: int = 0
     worker: int = 0
     offset: int = 0
+    num_workers: int = 1
 
-    def rounds_up(self, fractions: np.ndarray, first: int, purposes: tuple[int, int]) -> np.ndarray:
-        """Rounds elements up from position `first` of the tensor. purposes: those of the 16-bit and of the 24-bit draws."""
+    def rounds_up(self, fractions: np.ndarray, first: int, purposes: tuple[int, int], stratified: bool = False,
+                  negative: np.ndarray | bool = False) -> np.ndarray:
+        """Rounds elements up from position `first` of the tensor. purposes: those of the 16-bit and of the 24-bit draws;
+        negative: the elements' signs, for stratified draws."""
+        shares = stratified and self.num_workers > 1
         begin, count = self.offset + first, len(fractions)
-        keys = [philox.DrawKey(self.seed, self.step, self.worker, purpose) for purpose in purposes]
+        keys = [philox.DrawKey(self.seed, self.step, 0 if shares else self.worker, purpose) for purpose in purposes]
         r16 = philox.draws16(keys[0], begin, count)
         r24 = philox.draws32(keys[1], begin, count) >> np.uint32(8)
+        if shares:
+            shared = r16.astype(np.uint64) << np.uint64(24) | r24
+            drawn = of_stratum(shared, self.worker, self.num_workers, negative)
+            r16, r24 = drawn >> np.uint64(24), drawn % np.uint64(2**24)
         return rounds_up(fractions, r16, r24)

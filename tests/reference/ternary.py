@@ -25,7 +25,7 @@ def deviations(measured: statistics.Statistics) -> np.ndarray:
 
 
 class Ternary(Codec):
-    """Stochastic: sign(g) with probability |g| / s. Nearest: sign(g) where 2 |g| >= s. Asymmetric: an s for each sign.
+    """Stochastic, stratified: sign(g) with probability |g| / s. Nearest: sign(g) where 2 |g| >= s. Asymmetric: an s for each sign.
 
     s is the largest |g|; if c > 0, fl(c sigma) if that is smaller (scaler=paper), or in any case (scaler=original).
     """
@@ -35,7 +35,7 @@ class Ternary(Codec):
         "clip_factor": (0.0, None), "scaler": ("paper", ("paper", "original")),
         "sharing": ("max", ("max", "mean", "none")), "clip_scope": ("shared", ("shared", "local")),
         "scope": ("layer", ("layer", "block", "model")), "block": (32768, None),
-        "format": ("t2", ("t2", "t5", "tmask", "trans")), "rounding": ("stochastic", ("stochastic", "nearest")),
+        "format": ("t2", ("t2", "t5", "tmask", "trans")), "rounding": ("stochastic", ("stochastic", "nearest", "stratified")),
         "levels": ("symmetric", ("symmetric", "asymmetric")),
         "rotate": (0, (0, *rotation.RUNS)),
     }
@@ -103,7 +103,8 @@ class Ternary(Codec):
         else:
             is_clipped = magnitudes >= s
             fractions = np.where(is_clipped, np.float32(0), magnitudes) * scalers.inverse(s)
-            is_one = is_clipped | draws.rounds_up(fractions, cut.first, PURPOSES)
+            is_one = is_clipped | draws.rounds_up(fractions, cut.first, PURPOSES, self.rounding == "stratified",
+                                                  rounding.is_negative(elements))
         return np.where(is_one & (magnitudes > 0) & (s >= rounding.SMALLEST), np.sign(elements), 0).astype(np.int64)
 
     def pack(self, codes):

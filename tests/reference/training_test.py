@@ -104,7 +104,8 @@ class Training(unittest.TestCase):
                                      for worker in range(NUM_WORKERS)])[message.worker]
                 expected = codec.encode(encoded[message.step, segment, message.worker], joint,
                                         local[message.step, segment, message.worker],
-                                        codecs.Draws(SEED, message.step, message.worker, run.draw_offset(segment)),
+                                        codecs.Draws(SEED, message.step, message.worker, run.draw_offset(segment),
+                                                     NUM_WORKERS),
                                         run.cut(record))
                 self.assertEqual((record.codec, record.format), (codec.wire_id, codec.format_id()))
                 self.assertEqual(record.scalers.tobytes(), expected.scalers.tobytes())

@@ -58,6 +58,33 @@ inline std::vector<std::uint32_t> draws16(const Stream& s, std::uint64_t first, 
   return result;
 }
 
+/// The draws of a worker among n who share draws, by the definition of kernels/random/strata.h.
+class Stratified {
+ public:
+  Stratified(std::uint32_t worker, std::uint32_t n) : mirrored_(n % 2 == 0 && worker % 2 == 1) {
+    const std::uint32_t strata = n % 2 == 0 ? n / 2 : n;
+    const std::uint32_t number = n % 2 == 0 ? worker / 2 : worker;
+    std::uint64_t place = 0;
+    for (std::uint32_t other = 0; other < strata; ++other) place += reversed(other) < reversed(number) ? 1u : 0u;
+    offset_ = place * 65536 / strata << 24;
+  }
+  /// @param shared  40 bits: 16 above 24 of refinement
+  std::uint64_t draw(std::uint64_t shared, bool is_negative) const {
+    constexpr std::uint64_t kMask = (std::uint64_t{1} << 40) - 1;
+    const std::uint64_t moved = (shared + offset_) & kMask;
+    return mirrored_ != is_negative ? kMask - moved : moved;
+  }
+
+ private:
+  static std::uint32_t reversed(std::uint32_t number) {
+    std::uint32_t result = 0;
+    for (int bit = 0; bit < 32; ++bit) result = result << 1 | (number >> bit & 1u);
+    return result;
+  }
+  bool mirrored_;
+  std::uint64_t offset_ = 0;
+};
+
 /// Refinement draw: the upper 24 bits of a 32-bit draw, four of which share a block.
 inline std::uint32_t draw24(const Stream& s, std::uint64_t index) { return block(s, index / 4)[index % 4] / 256; }
 

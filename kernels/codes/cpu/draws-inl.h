@@ -17,7 +17,9 @@
 #include <span>
 #include <type_traits>
 
+#include "kernels/codes/cpu/chunk_draws.h"
 #include "kernels/random/philox.h"
+#include "kernels/random/strata.h"
 #include "kernels/tensor/slice.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,7 +31,7 @@ inline constexpr std::size_t kFloatLanes = hn::MaxLanes(DFloat());
 /// Philox blocks per chunk: each block has eight 16-bit draws.
 inline constexpr std::size_t kBlocksPerChunk = std::size_t{kChunkElements} / 8;
 /// Blocks that one vectorized step may generate past the chunk's end.
-inline constexpr std::size_t kSpareBlocks = 32;
+inline constexpr std::size_t kSpareBlocks = ChunkDraws::kSpare / 8;
 /// Bytes of float32 elements per Philox block, prefetched while the block is drawn, and the size of a cache line.
 inline constexpr std::size_t kBytesPerBlock = 8 * sizeof(float);
 inline constexpr std::size_t kLineBytes = 64;
@@ -37,8 +39,8 @@ inline constexpr std::size_t kLineBytes = 64;
 /// Storage order of draws.
 enum class DrawOrder {
   kNatural,
-  /// On AVX-512, the order in which packing interleaves two vectors of 16 elements: 0-3, 16-19, 4-7, 20-23, ...; on
-  /// other targets the natural order.
+  /// The order in which packing interleaves two vectors of elements: 0-3, 16-19, 4-7, 20-23, ... on AVX-512; 0-3, 8-11,
+  /// 4-7, 12-15, ... on AVX2; on other targets the natural order.
   kPacked,
 };
 
@@ -47,6 +49,9 @@ template <DrawOrder kOrder>
 HWY_INLINE std::size_t DrawPlace(std::size_t i) {
   if constexpr (kOrder == DrawOrder::kPacked && HWY_TARGET == HWY_AVX3) {
     return i / 32 * 32 + i / 4 % 4 * 8 + i / 16 % 2 * 4 + i % 4;
+  }
+  if constexpr (kOrder == DrawOrder::kPacked && HWY_TARGET == HWY_AVX2) {
+    return i / 16 * 16 + i / 4 % 2 * 8 + i / 8 % 2 * 4 + i % 4;
   }
   return i;
 }
@@ -172,6 +177,14 @@ HWY_INLINE void PhiloxBlocks(const PhiloxPlan& plan, VWords (&c0)[kGroups], std:
       _mm512_store_si512(out + 32, _mm512_permutex2var_epi64(words01.raw, second, words23.raw));
       continue;
     }
+#elif HWY_TARGET == HWY_AVX2
+    if constexpr (kOrder == DrawOrder::kPacked) {
+      // Lanes hold blocks in the order 0, 1, 2, 3.
+      auto* vectors = reinterpret_cast<__m256i*>(out);
+      _mm256_store_si256(vectors, _mm256_permute2x128_si256(words01.raw, words23.raw, 0x20));
+      _mm256_store_si256(vectors + 1, _mm256_permute2x128_si256(words01.raw, words23.raw, 0x31));
+      continue;
+    }
 #endif
     // Lanes hold blocks in the order 0, n/2, 1, n/2 + 1, ...; interleaving within 128 bits then yields the natural
     // order.
@@ -195,9 +208,11 @@ HWY_INLINE void FillDraws(const DrawKey& key, std::uint64_t first_block, std::si
   const PhiloxPlan plan = MakePhiloxPlan(key, first_block);
   alignas(64) std::uint64_t lane_blocks[kBlocksPerVector];
   for (std::size_t lane = 0; lane < kBlocksPerVector; ++lane) {
-    // For packed AVX-512: interleaved within groups of four; see PhiloxBlocks.
-    const std::size_t group = kOrder == DrawOrder::kPacked && HWY_TARGET == HWY_AVX3 ? 4 : kBlocksPerVector;
-    lane_blocks[lane] = lane / group * group + lane % group / 2 + lane % 2 * (group / 2);
+    // Packed, see PhiloxBlocks: AVX-512 interleaves within groups of four, AVX2 not at all.
+    constexpr bool kIsPacked = kOrder == DrawOrder::kPacked;
+    const std::size_t group = kIsPacked && HWY_TARGET == HWY_AVX3 ? 4 : kBlocksPerVector;
+    const std::size_t block = lane / group * group + lane % group / 2 + lane % 2 * (group / 2);
+    lane_blocks[lane] = kIsPacked && HWY_TARGET == HWY_AVX2 ? lane : block;
   }
   VWords c0 = hn::Add(hn::Load(d, lane_blocks), Broadcast(plan.first_c0));
   const VWords step = hn::Set(d, kBlocksPerVector);
@@ -213,6 +228,25 @@ HWY_INLINE void FillDraws(const DrawKey& key, std::uint64_t first_block, std::si
   }
 }
 #endif  // HWY_TARGET == HWY_SCALAR
+
+/// Fills the draws of a chunk of `count` elements, unless they are filled. @param draw_index  of its first element
+template <DrawOrder kOrder>
+HWY_INLINE void FillOnce(const DrawKey& key, std::uint64_t draw_index, std::int64_t count,
+                         std::span<const std::byte> prefetch, ChunkDraws& draws) {
+  if (draws.are_filled) return;
+  FillDraws<kOrder>(key, draw_index / 8, static_cast<std::size_t>((count + 7) / 8), prefetch, draws.values);
+  draws.are_filled = true;
+}
+
+/// 16-bit draws of a stratum from the shared ones.
+HWY_INLINE hn::Vec<hn::RebindToSigned<DFloat>> OfStratum(hn::Vec<hn::RebindToSigned<DFloat>> shared,
+                                                         hn::Vec<DFloat> value, const Stratum& stratum) {
+  const hn::RebindToSigned<DFloat> d;
+  const auto moved = hn::Add(shared, hn::Set(d, static_cast<std::int32_t>(stratum.offset)));
+  const auto mirror = hn::Set(d, stratum.mirrored != 0 ? -1 : 0);
+  const auto flips = hn::Xor(hn::BroadcastSignBit(hn::BitCast(d, value)), mirror);
+  return hn::And(hn::Xor(moved, flips), hn::Set(d, 0xffff));
+}
 
 /// Bit i is lane i's flag. The local has exactly the width that StoreMaskBits writes: loading a wider one would prevent
 /// store forwarding.

@@ -99,23 +99,18 @@ HWY_INLINE void Draw64(const ExponentRun& run, const DrawKey& refine_key, std::s
 
 void QuantizeExponentsChunk(const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
                             const ExponentOptions& options, const DrawKey& key, std::span<const std::byte> prefetch,
-                            std::uint8_t* codes) {
-  alignas(64) std::uint16_t draws[(kBlocksPerChunk + kSpareBlocks) * 8];
+                            ChunkDraws& draws, std::uint8_t* codes) {
   const auto draw_index = static_cast<std::uint64_t>(task.draw_offset + task.first + begin);
   DrawKey refine_key = key;
   refine_key.purpose = options.refine_purpose;
-  bool have_draws = false;
   for_each_block_run(task, begin, count, [&](std::int64_t block, std::int64_t done, std::int64_t run_count) HWY_ATTR {
     const float scaler = task.scalers[block];
     if (!(scaler >= kMinScaler)) {  // too small or NaN
       std::memset(codes + done, 0, static_cast<std::size_t>(run_count));
       return;
     }
-    if (!have_draws) {
-      FillDraws<DrawOrder::kNatural>(key, draw_index / 8, static_cast<std::size_t>((count + 7) / 8), prefetch, draws);
-      have_draws = true;
-    }
-    const ExponentRun run{1.0f / scaler, draw_index + static_cast<std::uint64_t>(done), draws + done};
+    FillOnce<DrawOrder::kNatural>(key, draw_index, count, prefetch, draws);
+    const ExponentRun run{1.0f / scaler, draw_index + static_cast<std::uint64_t>(done), draws.values + done};
     QuantizeRun(gradient + done, static_cast<std::size_t>(run_count), codes + done,
                 [&](std::size_t at, const float* g, std::uint8_t* out) HWY_ATTR {
                   if (options.bits == 8) {
@@ -171,8 +166,8 @@ HWY_EXPORT(QuantizeExponentsChunk);
 HWY_EXPORT(ScaleExponents);
 void quantize_exponents_chunk(const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
                               const ExponentOptions& options, const DrawKey& key, std::span<const std::byte> prefetch,
-                              std::uint8_t* codes) {
-  HWY_DYNAMIC_DISPATCH(QuantizeExponentsChunk)(task, gradient, begin, count, options, key, prefetch, codes);
+                              ChunkDraws& draws, std::uint8_t* codes) {
+  HWY_DYNAMIC_DISPATCH(QuantizeExponentsChunk)(task, gradient, begin, count, options, key, prefetch, draws, codes);
 }
 void scale_exponents(const std::uint8_t* codes, std::int64_t count, int bits, float scaler, float* out) {
   HWY_DYNAMIC_DISPATCH(ScaleExponents)(codes, count, bits, scaler, out);

@@ -117,24 +117,19 @@ HWY_INLINE void DrawFp8(const Fp8Draws& run, const DrawKey& refine_key, std::siz
 
 void QuantizeFp8Chunk(const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
                       const Fp8Options& options, const DrawKey& key, std::span<const std::byte> prefetch,
-                      std::uint8_t* codes) {
-  alignas(64) std::uint16_t draws[(kBlocksPerChunk + kSpareBlocks) * 8];
+                      ChunkDraws& draws, std::uint8_t* codes) {
   const auto draw_index = static_cast<std::uint64_t>(task.draw_offset + task.first + begin);
   DrawKey refine_key = key;
   refine_key.purpose = options.refine_purpose;
   const bool is_drawn = options.rounding == Rounding::kStochastic;
-  bool have_draws = false;
   for_each_block_run(task, begin, count, [&](std::int64_t block, std::int64_t done, std::int64_t run_count) HWY_ATTR {
     const float scaler = task.scalers[block];
     if (!(scaler >= kMinScaler)) {  // too small or NaN
       std::memset(codes + done, 0, static_cast<std::size_t>(run_count));
       return;
     }
-    if (is_drawn && !have_draws) {
-      FillDraws<DrawOrder::kNatural>(key, draw_index / 8, static_cast<std::size_t>((count + 7) / 8), prefetch, draws);
-      have_draws = true;
-    }
-    const Fp8Draws run{1.0f / scaler, draw_index + static_cast<std::uint64_t>(done), draws + done};
+    if (is_drawn) FillOnce<DrawOrder::kNatural>(key, draw_index, count, prefetch, draws);
+    const Fp8Draws run{1.0f / scaler, draw_index + static_cast<std::uint64_t>(done), draws.values + done};
     QuantizeRun(gradient + done, static_cast<std::size_t>(run_count), codes + done,
                 [&](std::size_t at, const float* g, std::uint8_t* out) HWY_ATTR {
                   if (is_drawn) {
@@ -184,8 +179,8 @@ HWY_EXPORT(QuantizeFp8Chunk);
 HWY_EXPORT(ScaleE4M3);
 void quantize_fp8_chunk(const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
                         const Fp8Options& options, const DrawKey& key, std::span<const std::byte> prefetch,
-                        std::uint8_t* codes) {
-  HWY_DYNAMIC_DISPATCH(QuantizeFp8Chunk)(task, gradient, begin, count, options, key, prefetch, codes);
+                        ChunkDraws& draws, std::uint8_t* codes) {
+  HWY_DYNAMIC_DISPATCH(QuantizeFp8Chunk)(task, gradient, begin, count, options, key, prefetch, draws, codes);
 }
 void scale_e4m3(const std::uint8_t* codes, std::int64_t count, float scaler, float* out) {
   HWY_DYNAMIC_DISPATCH(ScaleE4M3)(codes, count, scaler, out);

@@ -1,5 +1,6 @@
 // Quantization of a chunk to uniform levels.
 #include "kernels/codes/levels.h"
+#include "kernels/random/strata.h"
 #include "kernels/statistics/scaler_limits.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -29,6 +30,8 @@ struct LevelRun {
   float levels;              // L
   std::uint64_t draw_index;  // draw index of the first element
   const std::uint16_t* draws;
+  DrawKey refine_key;
+  Stratum stratum = {};  // of the worker, if draws are shared
 };
 
 /// L + magnitude, or L - magnitude if `value` is negative.
@@ -54,15 +57,20 @@ HWY_INLINE VFloat Level(VFloat magnitude, VFloat scaler, VFloat factor, VFloat m
 }
 
 /// Returns true if the refinement bits round up an element whose draw equals its h.
-HWY_INLINE bool RefinesUp(const LevelRun& run, float magnitude, const DrawKey& refine_key, std::uint64_t draw_index) {
+template <bool kStratified>
+HWY_INLINE bool RefinesUp(const LevelRun& run, float value, std::uint64_t draw_index) {
+  const float magnitude = std::fabs(value);
   if (magnitude >= run.scaler) return false;  // already at the highest level
   const float t = std::min(magnitude * (run.levels / run.scaler), run.levels);
   const float fraction = (t - std::floor(t)) * 65536.0f;
-  return static_cast<float>(draw32(refine_key, draw_index) >> 8) < (fraction - std::floor(fraction)) * 0x1p24f;
+  std::uint32_t refinement = draw32(run.refine_key, draw_index) >> 8;
+  if constexpr (kStratified) refinement = run.stratum.refinement(refinement, std::signbit(value) ? 1 : 0);
+  return static_cast<float>(refinement) < (fraction - std::floor(fraction)) * 0x1p24f;
 }
 
 /// Quantizes 64 elements with draws.
-HWY_INLINE void Draw64(const LevelRun& run, const DrawKey& refine_key, std::size_t begin, const float* HWY_RESTRICT g,
+template <bool kStratified>
+HWY_INLINE void Draw64(const LevelRun& run, std::size_t begin, const float* HWY_RESTRICT g,
                        std::uint8_t* HWY_RESTRICT out) {
   const DFloat d;
   const DInt d_int;
@@ -80,7 +88,8 @@ HWY_INLINE void Draw64(const LevelRun& run, const DrawKey& refine_key, std::size
   for (std::size_t i = 0; i < 64; i += kFloatLanes) {
     const VFloat value = hn::LoadU(d, g + i);
     const VInt level = Truncated(Level(hn::Abs(value), scaler, factor, most));
-    const VInt r16 = hn::PromoteTo(d_int, hn::LoadU(d_draw, run.draws + begin + i));
+    VInt r16 = hn::PromoteTo(d_int, hn::LoadU(d_draw, run.draws + begin + i));
+    if constexpr (kStratified) r16 = OfStratum(r16, value, run.stratum);
     // l + 1 if r16 < h: adding 65535 - r16 to h then carries. Equal values tie and do not carry.
     const VInt above = hn::Sub(level, r16);
 #if HWY_TARGET == HWY_AVX3
@@ -93,7 +102,7 @@ HWY_INLINE void Draw64(const LevelRun& run, const DrawKey& refine_key, std::size
   StoreBytes(codes, out);
   for (; HWY_UNLIKELY(tied != 0); tied &= tied - 1) {
     const auto i = static_cast<std::size_t>(std::countr_zero(tied));
-    if (!RefinesUp(run, std::fabs(g[i]), refine_key, run.draw_index + begin + i)) continue;
+    if (!RefinesUp<kStratified>(run, g[i], run.draw_index + begin + i)) continue;
     out[i] = static_cast<std::uint8_t>(std::signbit(g[i]) ? out[i] - 1 : out[i] + 1);
   }
 }
@@ -118,37 +127,43 @@ HWY_INLINE void Round64(const LevelRun& run, const float* HWY_RESTRICT g, std::u
 }
 
 void QuantizeLevelsChunk(const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
-                         const LevelOptions& options, const DrawKey& key, std::span<const std::byte> prefetch,
-                         std::uint8_t* codes) {
-  alignas(64) std::uint16_t draws[(kBlocksPerChunk + kSpareBlocks) * 8];
+                         const LevelOptions& options, const DrawKey& worker_key, std::span<const std::byte> prefetch,
+                         ChunkDraws& draws, std::uint8_t* codes) {
   const auto draw_index = static_cast<std::uint64_t>(task.draw_offset + task.first + begin);
   const int levels = num_levels(options.bits);
+  DrawKey key = worker_key;
+  Stratum stratum;
+  if (options.rounding == Rounding::kStratified) {
+    stratum = stratum_of(key.worker, static_cast<std::uint32_t>(options.num_workers));
+    key.worker = 0;
+  }
   DrawKey refine_key = key;
   refine_key.purpose = options.refine_purpose;
-  bool have_draws = options.rounding == Rounding::kNearest;  // none needed
   for_each_block_run(task, begin, count, [&](std::int64_t block, std::int64_t done, std::int64_t run_count) HWY_ATTR {
     const float scaler = task.scalers[block];
     if (!(scaler >= kMinScaler)) {  // too small or NaN
       std::memset(codes + done, levels, static_cast<std::size_t>(run_count));
       return;
     }
-    if (!have_draws) {
-      FillDraws<DrawOrder::kNatural>(key, draw_index / 8, static_cast<std::size_t>((count + 7) / 8), prefetch, draws);
-      have_draws = true;
+    if (options.rounding != Rounding::kNearest) {
+      FillOnce<DrawOrder::kNatural>(key, draw_index, count, prefetch, draws);
     }
     const LevelRun run{gradient + done,
                        static_cast<std::size_t>(run_count),
                        scaler,
                        static_cast<float>(levels),
                        draw_index + static_cast<std::uint64_t>(done),
-                       draws + done};
+                       draws.values + done,
+                       refine_key,
+                       stratum};
+    const auto quantize = [&](const auto& quantize_64)
+                              HWY_ATTR { QuantizeRun(run.gradient, run.count, codes + done, quantize_64); };
     if (options.rounding == Rounding::kNearest) {
-      QuantizeRun(run.gradient, run.count, codes + done,
-                  [&](std::size_t, const float* g, std::uint8_t* out) HWY_ATTR { Round64(run, g, out); });
+      quantize([&](std::size_t, const float* g, std::uint8_t* out) HWY_ATTR { Round64(run, g, out); });
+    } else if (options.rounding == Rounding::kStratified) {
+      quantize([&](std::size_t at, const float* g, std::uint8_t* out) HWY_ATTR { Draw64<true>(run, at, g, out); });
     } else {
-      QuantizeRun(run.gradient, run.count, codes + done,
-                  [&](std::size_t at, const float* g, std::uint8_t* out)
-                      HWY_ATTR { Draw64(run, refine_key, at, g, out); });
+      quantize([&](std::size_t at, const float* g, std::uint8_t* out) HWY_ATTR { Draw64<false>(run, at, g, out); });
     }
   });
 }
@@ -161,8 +176,8 @@ namespace terngrad::cpu {
 HWY_EXPORT(QuantizeLevelsChunk);
 void quantize_levels_chunk(const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
                            const LevelOptions& options, const DrawKey& key, std::span<const std::byte> prefetch,
-                           std::uint8_t* codes) {
-  HWY_DYNAMIC_DISPATCH(QuantizeLevelsChunk)(task, gradient, begin, count, options, key, prefetch, codes);
+                           ChunkDraws& draws, std::uint8_t* codes) {
+  HWY_DYNAMIC_DISPATCH(QuantizeLevelsChunk)(task, gradient, begin, count, options, key, prefetch, draws, codes);
 }
 }  // namespace terngrad::cpu
 #endif

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "kernels/codes/cpu/code_bytes.h"
+#include "kernels/codes/cpu/draw_groups.h"
 #include "kernels/codes/lanes.h"
-#include "kernels/runtime/parallel.h"
 #include "kernels/tensor/cpu/widened_chunk.h"
 
 namespace terngrad::cpu {
@@ -38,9 +38,9 @@ void pack_chunk(const QuantizeTask& task, const CodeStore& store, std::int64_t b
   }
 }
 
-/// Quantizes a group of chunks, whose codes end on a unit boundary of the format.
+/// Quantizes a group of chunks, whose codes end on a unit boundary of the format. @param draws  of its chunks
 void quantize_group(const QuantizeTask& task, const CodeStore& store, std::int64_t first, std::int64_t count,
-                    const DrawKey& key, const QuantizeChunk& quantize_chunk) {
+                    const DrawKey& key, std::span<ChunkDraws> draws, const QuantizeChunk& quantize_chunk) {
   WidenedChunk widened;
   alignas(64) std::uint8_t codes[kChunkElements];
   LaneWriter lanes(reinterpret_cast<std::uint64_t*>(task.payload) +
@@ -55,7 +55,7 @@ void quantize_group(const QuantizeTask& task, const CodeStore& store, std::int64
                               ? memory_of(task.gradient, task.type, begin, chunk_count)
                               : memory_of(task.gradient, task.type, next, std::min(kChunkElements, task.count - next));
     quantize_chunk(task, widened.of(task.gradient, task.type, begin, chunk_count), begin, chunk_count, key, prefetch,
-                   codes);
+                   draws[static_cast<std::size_t>((begin - first) / kChunkElements)], codes);
     if (store.format == CodeFormat::kLanes) {
       for (std::int64_t i = 0; i < chunk_count; ++i) lanes.add(codes[i]);
       continue;
@@ -69,25 +69,13 @@ void quantize_group(const QuantizeTask& task, const CodeStore& store, std::int64
 
 }  // namespace
 
-void quantize_tasks(std::span<const QuantizeTask> tasks, const CodeStore& store, const DrawKey& key, Stream& stream,
-                    const QuantizeChunk& quantize_chunk) {
-  const std::int64_t group =
-      kChunkElements * (store.format == CodeFormat::kLanes ? lanes_per_word(store.lane_bits) : 1);
-  std::int64_t num_groups = 0;
-  for (const QuantizeTask& task : tasks) num_groups += (task.count + group - 1) / group;
-  parallel_for(stream.num_threads(), num_groups, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t index = 0;  // first group of the task
-    for (const QuantizeTask& task : tasks) {
-      const std::int64_t task_groups = (task.count + group - 1) / group;
-      for (std::int64_t g = std::max(begin, index); g < std::min(end, index + task_groups); ++g) {
-        const std::int64_t first = (g - index) * group;
-        DrawKey task_key = key;
-        task_key.worker += task.worker;
-        quantize_group(task, store, first, std::min(group, task.count - first), task_key, quantize_chunk);
-      }
-      index += task_groups;
-    }
-  });
+void quantize_tasks(std::span<const QuantizeTask> tasks, const CodeStore& store, Rounding rounding, const DrawKey& key,
+                    Stream& stream, const QuantizeChunk& quantize_chunk) {
+  const std::int64_t group_chunks = store.format == CodeFormat::kLanes ? lanes_per_word(store.lane_bits) : 1;
+  for_each_group_of_one_draw(
+      tasks, group_chunks, rounding, key, stream,
+      [&](const QuantizeTask& task, std::int64_t first, std::int64_t count, const DrawKey& task_key,
+          std::span<ChunkDraws> draws) { quantize_group(task, store, first, count, task_key, draws, quantize_chunk); });
 }
 
 }  // namespace terngrad::cpu

@@ -7,7 +7,9 @@
 #include <functional>
 #include <span>
 
+#include "kernels/codes/cpu/chunk_draws.h"
 #include "kernels/codes/quantize_task.h"
+#include "kernels/codes/rounding.h"
 #include "kernels/codes/ternary.h"
 #include "kernels/random/philox.h"
 #include "kernels/runtime/device.h"
@@ -25,13 +27,15 @@ struct CodeStore {
 /// @param gradient  the chunk's elements, widened
 /// @param key       includes the task's worker
 /// @param prefetch  memory to prefetch while draws are generated
+/// @param draws     filled by the first call that needs them
 /// @param codes     [count rounded up to a multiple of 64] out; from `count` on unspecified, for kBits zero
-using QuantizeChunk =
-    std::function<void(const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
-                       const DrawKey& key, std::span<const std::byte> prefetch, std::uint8_t* codes)>;
+using QuantizeChunk = std::function<void(const QuantizeTask& task, const float* gradient, std::int64_t begin,
+                                         std::int64_t count, const DrawKey& key, std::span<const std::byte> prefetch,
+                                         ChunkDraws& draws, std::uint8_t* codes)>;
 
 /// Quantizes all tasks with the stream's threads. Unused bits and bytes of payloads become zero.
-void quantize_tasks(std::span<const QuantizeTask> tasks, const CodeStore& store, const DrawKey& key, Stream& stream,
-                    const QuantizeChunk& quantize_chunk);
+/// @param rounding  kStratified: consecutive tasks for the same elements share the draws of a chunk
+void quantize_tasks(std::span<const QuantizeTask> tasks, const CodeStore& store, Rounding rounding, const DrawKey& key,
+                    Stream& stream, const QuantizeChunk& quantize_chunk);
 
 }  // namespace terngrad::cpu

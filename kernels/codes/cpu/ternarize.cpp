@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
+#include "kernels/codes/cpu/draw_groups.h"
 #include "kernels/codes/ternary_pack.h"
 #include "kernels/codes/trans_payload.h"
-#include "kernels/runtime/parallel.h"
 #include "kernels/tensor/cpu/widened_chunk.h"
 
 namespace terngrad::cpu {
@@ -29,23 +30,24 @@ std::int64_t group_chunks(const TernarizeOptions& options) {
 /// Bit planes of the chunk that begins `begin` codes into the task. While draws are generated, prefetches this chunk if
 /// it is float32; otherwise widening has already read it, and the next chunk is prefetched.
 void ternarize_planes(const TernarizeTask& task, std::int64_t begin, std::int64_t count,
-                      const TernarizeOptions& options, const DrawKey& key, WidenedChunk& widened, CodePlanes& planes) {
+                      const TernarizeOptions& options, const DrawKey& key, WidenedChunk& widened, ChunkDraws& draws,
+                      CodePlanes& planes) {
   const std::int64_t next = begin + count;
   const auto prefetch = task.type == ElementType::kFloat32
                             ? memory_of(task.gradient, task.type, begin, count)
                             : memory_of(task.gradient, task.type, next, std::min(kChunkElements, task.count - next));
-  ternarize_chunk(task, widened.of(task.gradient, task.type, begin, count), begin, count, key, options, prefetch,
+  ternarize_chunk(task, widened.of(task.gradient, task.type, begin, count), begin, count, key, options, prefetch, draws,
                   planes);
 }
 
-/// Ternarizes and packs the group of codes that begins `begin` codes into the task.
+/// Ternarizes and packs the group of codes that begins `begin` codes into the task. @param draws  of its chunks
 void ternarize_group(const TernarizeTask& task, std::int64_t begin, std::int64_t count, const TernarizeOptions& options,
-                     const DrawKey& key) {
+                     const DrawKey& key, std::span<ChunkDraws> draws) {
   CodePlanes planes;
   WidenedChunk widened;
   if (options.format == TernaryFormat::kTMask) {
     // Signs are written at the offsets for all codes nonzero; close_gaps compacts them.
-    ternarize_planes(task, begin, count, options, key, widened, planes);
+    ternarize_planes(task, begin, count, options, key, widened, draws[0], planes);
     const TMaskParts parts = tmask_parts(task.count);
     const std::int64_t chunk = begin / kChunkElements;
     std::memcpy(task.payload + parts.masks_offset + begin / 8, planes.nonzero,
@@ -57,7 +59,7 @@ void ternarize_group(const TernarizeTask& task, std::int64_t begin, std::int64_t
     return;
   }
   if (options.format == TernaryFormat::kTrans) {
-    ternarize_planes(task, begin, count, options, key, widened, planes);
+    ternarize_planes(task, begin, count, options, key, widened, draws[0], planes);
     return write_trans_record(planes, task.count, begin / kChunkElements, task.payload);
   }
   alignas(64) std::uint32_t local[kMaxGroupChunks * kChunkElements / 16 + 4];
@@ -65,7 +67,8 @@ void ternarize_group(const TernarizeTask& task, std::int64_t begin, std::int64_t
   std::uint32_t* words = in_place ? reinterpret_cast<std::uint32_t*>(task.payload) + begin / 16 : local;
   for (std::int64_t done = 0; done < count; done += kChunkElements) {
     const std::int64_t chunk_count = std::min(kChunkElements, count - done);
-    ternarize_planes(task, begin + done, chunk_count, options, key, widened, planes);
+    ternarize_planes(task, begin + done, chunk_count, options, key, widened,
+                     draws[static_cast<std::size_t>(done / kChunkElements)], planes);
     planes_to_t2(planes, chunk_count, words + done / 16);
   }
   if (options.format == TernaryFormat::kT5) {
@@ -98,22 +101,10 @@ std::int64_t close_gaps(const TernarizeTask& task) {
 
 void ternarize(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
                std::span<std::int64_t> bytes, Stream& stream) {
-  const std::int64_t group = group_chunks(options) * kChunkElements;
-  std::int64_t num_groups = 0;
-  for (const TernarizeTask& task : tasks) num_groups += (task.count + group - 1) / group;
-  parallel_for(stream.num_threads(), num_groups, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t index = 0;  // first group of the task
-    for (const TernarizeTask& task : tasks) {
-      const std::int64_t task_groups = (task.count + group - 1) / group;
-      for (std::int64_t g = std::max(begin, index); g < std::min(end, index + task_groups); ++g) {
-        const std::int64_t first = (g - index) * group;
-        DrawKey task_key = key;
-        task_key.worker += task.worker;
-        ternarize_group(task, first, std::min(group, task.count - first), options, task_key);
-      }
-      index += task_groups;
-    }
-  });
+  for_each_group_of_one_draw(
+      tasks, group_chunks(options), options.rounding, key, stream,
+      [&](const TernarizeTask& task, std::int64_t first, std::int64_t count, const DrawKey& task_key,
+          std::span<ChunkDraws> draws) { ternarize_group(task, first, count, options, task_key, draws); });
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const TernarizeTask& task = tasks[i];
     bytes[i] = payload_bytes(options.format, task.count, options.num_workers);

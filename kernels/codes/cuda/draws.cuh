@@ -6,7 +6,9 @@
 
 #include <cstdint>
 
+#include "kernels/codes/rounding.h"
 #include "kernels/random/philox.h"
+#include "kernels/random/strata.h"
 
 namespace terngrad::cuda {
 
@@ -38,6 +40,19 @@ inline DrawStream make_draw_stream(const DrawKey& key, const std::uint64_t* devi
   return stream;
 }
 
+/// The worker whose draws a task takes, relative to its stream's, and what they become for the task's own worker.
+struct TaskDraws {
+  std::uint32_t worker;
+  Stratum stratum;         // kStratified only
+  std::uint32_t reserved;  // zero, so that equal tasks are equal bytes
+};
+
+/// @param worker  as in TernarizeTask
+inline TaskDraws task_draws(Rounding rounding, const DrawKey& key, std::uint32_t worker, int num_workers) {
+  if (rounding != Rounding::kStratified) return {worker, {}, 0};
+  return {0u - key.worker, stratum_of(key.worker + worker, static_cast<std::uint32_t>(num_workers)), 0};
+}
+
 __device__ inline std::uint64_t step_of(const DrawStream& stream) {
   return stream.device_step == nullptr ? stream.step : *stream.device_step;
 }
@@ -56,6 +71,16 @@ __device__ inline uint4 draw_block(const DrawStream& stream, std::uint64_t step,
          static_cast<std::uint32_t>(p0 >> 32) ^ c.w ^ stream.key1[round], static_cast<std::uint32_t>(p0)};
   }
   return c;
+}
+
+/// Stratum::draw16 of eight draws for positive elements.
+__device__ inline uint4 draws_of(const Stratum& stratum, const uint4& shared) {
+  const std::uint32_t mirror = 0u - stratum.mirrored;
+  const auto moved = [&](std::uint32_t word) {
+    const std::uint32_t low = (word + stratum.offset) & 0xffffu;
+    return (((word & 0xffff0000u) + (stratum.offset << 16)) | low) ^ mirror;
+  };
+  return {moved(shared.x), moved(shared.y), moved(shared.z), moved(shared.w)};
 }
 
 /// 32 random bits for draw `index`.

@@ -110,20 +110,7 @@ __device__ Statistics block_statistics(const Element* __restrict__ values, std::
   return count <= kChunkElements || threadIdx.x >= kWarpThreads ? slot : warp_combine(slot);
 }
 
-/// Scaler, clip and derived numbers for ternarizing a chunk with a single scaler.
-struct OneScaler {
-  float scaler;
-  float clip;
-  float limit;
-  float factor;
-};
-
-__device__ inline OneScaler one_scaler(float scaler, float clip) {
-  return {scaler, clip, fminf(scaler, clip), __fdiv_rn(1.0f, scaler) * 65536.0f};
-}
-
-/// Ternarizes a chunk of which a thread has two runs: at 8 * threadIdx.x, and at the same place in the second half of
-/// the chunk. All threads of a block of kTernarizeThreads must call it.
+/// Ternarizes a chunk of which a thread has two runs; see chunk_word.
 /// @param values  the chunk's `count` elements, read again for ties
 /// @param draw_block_of_chunk  Philox block of the first run
 template <class Element>
@@ -139,26 +126,13 @@ __device__ ThreadWord ternarize_runs(const RawRun<Element> (&runs)[2], const Ele
     runs[half].widen(g);
     const std::uint64_t block = draw_block_of_chunk + half * kTernarizeThreads + threadIdx.x;
     const uint4 draws = draw_block(stream, step, worker, stream.purpose, block);
-    codes[half] = ternarize_whole_run(g, by.limit, by.factor, draws, high, least);
+    codes[half] = ternarize_whole_run(g, by, OwnDraws(), draws, high, least);
   }
-  if (least == 0) {
-#pragma unroll 1
-    for (unsigned half = 0; half < 2; ++half) {
-      const unsigned first = half * kSecondRun + threadIdx.x * kRunElements;
-      const std::uint32_t ties =
-          whole_run_ties(values + first, count - first, by.scaler, by.clip, stream, step, worker,
-                         draw_block_of_chunk + half * kTernarizeThreads + threadIdx.x, high, refine_purpose);
-      if (half == 0) codes[0] |= ties;
-      if (half == 1) codes[1] |= ties;
-    }
-  }
-  if (!(by.scaler >= kMinScaler)) codes[0] = codes[1] = 0;  // too small or NaN
-  // A word combines the runs of two neighboring threads: the even thread takes the first runs, the odd one the second
-  // runs.
-  const bool odd = threadIdx.x % 2 == 1;
-  const std::uint32_t taken = __shfl_xor_sync(kAllLanes, odd ? codes[0] : codes[1], 1);
-  return odd ? ThreadWord{kChunkWords / 2 + threadIdx.x / 2, taken | codes[1] << 16}
-             : ThreadWord{threadIdx.x / 2, codes[0] | taken << 16};
+  return chunk_word(codes, least, by.scaler, [&](unsigned half) {
+    const unsigned first = half * kSecondRun + threadIdx.x * kRunElements;
+    return whole_run_ties(values + first, count - first, by.scaler, by.clip, OwnDraws(), stream, step, worker,
+                          draw_block_of_chunk + half * kTernarizeThreads + threadIdx.x, high, refine_purpose);
+  });
 }
 
 // Registers for 4 resident blocks, so that a thread's loads stay in flight together.

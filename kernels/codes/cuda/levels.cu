@@ -12,9 +12,10 @@ namespace terngrad::cuda {
 namespace {
 
 /// Quantization rule of kernels/codes/levels.h. Codes are stored as code + L.
+template <Rounding kRounding>
 struct LevelRule {
+  static constexpr bool kIsStratified = kRounding == Rounding::kStratified;
   float levels;  // L
-  bool is_nearest;
 
   /// L + magnitude, or L - magnitude if g is negative.
   __device__ std::uint32_t signed_code(float g, std::uint32_t magnitude) const {
@@ -37,7 +38,7 @@ struct LevelRule {
       return {words[0], words[1]};
     }
     const float inverse = __fdiv_rn(levels, scaler);
-    if (is_nearest) {
+    if constexpr (kRounding == Rounding::kNearest) {
 #pragma unroll
       for (int i = 0; i < kRunElements; ++i) {
         // From 2^23 on float32 has no fractions: adding rounds, ties to even.
@@ -50,12 +51,14 @@ struct LevelRule {
     // in the resolution of ties. Its integer part is 65536 l + h.
     const float factor = inverse * 65536.0f;
     const float most = levels * 65536.0f;
-    const uint4 block = run.draws(stream);
+    uint4 block = run.draws(stream);
+    if constexpr (kIsStratified) block = draws_of(run.stratum, block);
     const std::uint32_t draws[4] = {block.x, block.y, block.z, block.w};
     std::uint32_t ties = 0;
 #pragma unroll
     for (int i = 0; i < kRunElements; ++i) {
-      const std::uint32_t r16 = i % 2 == 0 ? draws[i / 2] & 0xffffu : draws[i / 2] >> 16;
+      std::uint32_t r16 = i % 2 == 0 ? draws[i / 2] & 0xffffu : draws[i / 2] >> 16;
+      if (kIsStratified && __float_as_uint(g[i]) >> 31 != 0) r16 ^= 0xffffu;
       // l + 1 if r16 < h: adding 65535 - r16 to h then carries. Equal values tie and do not carry.
       const std::uint32_t sum = static_cast<std::uint32_t>(level(g[i], scaler, factor, most)) + (0xffffu - r16);
       if ((sum & 0xffffu) == 0xffffu) ties |= 1u << i;
@@ -68,7 +71,8 @@ struct LevelRule {
       if (fabsf(value) >= scaler) continue;  // already at the highest level
       const float t = fminf(fabsf(value) * inverse, levels);
       const float fraction = (t - floorf(t)) * 65536.0f;
-      const std::uint32_t refinement = run.refinement(stream, refine_purpose, i);
+      std::uint32_t refinement = run.refinement(stream, refine_purpose, i);
+      if constexpr (kIsStratified) refinement = run.stratum.refinement(refinement, __float_as_uint(value) >> 31);
       if (static_cast<float>(refinement) >= (fraction - floorf(fraction)) * 0x1p24f) continue;
       // Changes the code's byte by one; this cannot carry into the next byte.
       const std::uint32_t one = 1u << (8 * (i % 4));
@@ -89,21 +93,35 @@ class Runner final : public LevelsRunner {
 
   void run(std::span<const QuantizeTask> tasks, ElementType type, const LevelOptions& options, const DrawKey& key,
            const std::uint64_t* device_step, Stream& stream) override {
-    const LevelRule rule = {static_cast<float>(num_levels(options.bits)), options.rounding == Rounding::kNearest};
-    const DrawPurpose refine = options.refine_purpose;
-    if (options.lanes) {
-      const int bits = lane_bits(options.num_workers, 2 * num_levels(options.bits));
-      launcher_.run<CodeFormat::kLanes>(tasks, type, rule, key, refine, device_step, stream, bits);
-    } else if (options.bits == 2) {
-      launcher_.run<CodeFormat::kT2>(tasks, type, rule, key, refine, device_step, stream);
-    } else if (options.bits == 4) {
-      launcher_.run<CodeFormat::kQ4>(tasks, type, rule, key, refine, device_step, stream);
-    } else {
-      launcher_.run<CodeFormat::kQ8>(tasks, type, rule, key, refine, device_step, stream);
+    switch (options.rounding) {
+      case Rounding::kNearest:
+        return run_rule<Rounding::kNearest>(tasks, type, options, key, device_step, stream);
+      case Rounding::kStratified:
+        return run_rule<Rounding::kStratified>(tasks, type, options, key, device_step, stream);
+      case Rounding::kStochastic:
+        return run_rule<Rounding::kStochastic>(tasks, type, options, key, device_step, stream);
     }
   }
 
  private:
+  template <Rounding kRounding>
+  void run_rule(std::span<const QuantizeTask> tasks, ElementType type, const LevelOptions& options, const DrawKey& key,
+                const std::uint64_t* device_step, Stream& stream) {
+    const LevelRule<kRounding> rule = {static_cast<float>(num_levels(options.bits))};
+    const SharedDraws shared = {kRounding, options.num_workers};
+    const DrawPurpose refine = options.refine_purpose;
+    if (options.lanes) {
+      const int bits = lane_bits(options.num_workers, 2 * num_levels(options.bits));
+      launcher_.run<CodeFormat::kLanes>(tasks, type, rule, key, refine, device_step, stream, bits, shared);
+    } else if (options.bits == 2) {
+      launcher_.run<CodeFormat::kT2>(tasks, type, rule, key, refine, device_step, stream, 0, shared);
+    } else if (options.bits == 4) {
+      launcher_.run<CodeFormat::kQ4>(tasks, type, rule, key, refine, device_step, stream, 0, shared);
+    } else {
+      launcher_.run<CodeFormat::kQ8>(tasks, type, rule, key, refine, device_step, stream, 0, shared);
+    }
+  }
+
   QuantizeLauncher launcher_;
 };
 

@@ -29,7 +29,7 @@ struct QuantizeJob {
   std::int64_t count;
   std::int64_t draw_offset;
   std::int64_t block_elements;
-  std::uint64_t worker;
+  TaskDraws draws;
 };
 
 /// Arguments common to all kernels.
@@ -48,6 +48,7 @@ struct QuantizeRun {
   float scaler;
   std::uint64_t draw_index;  // draw index of the first element, a multiple of 8
   std::uint32_t worker;
+  Stratum stratum;  // kStratified only
   std::uint64_t step;
   const float* scalers;       // scalers of the job
   std::int64_t scaler_index;  // index of the run's scaler
@@ -75,7 +76,8 @@ __device__ uint2 quantize_run(const QuantizeJob& job, const EncodeTile& tile, st
                                     job.count - at,
                                     job.scalers[index],
                                     static_cast<std::uint64_t>(job.draw_offset + job.first + at),
-                                    static_cast<std::uint32_t>(job.worker),
+                                    job.draws.worker,
+                                    job.draws.stratum,
                                     step,
                                     job.scalers,
                                     index,
@@ -176,7 +178,7 @@ __global__ void __launch_bounds__(kEncodeThreads) quantize_kernel(const Quantize
 /// Lanes: a block writes the words whose first lane is in its chunk, and therefore also computes the codes of up to 31
 /// elements of the next chunk.
 template <class Rule, class Element>
-__global__ void __launch_bounds__(kEncodeThreads)
+__global__ void __launch_bounds__(kEncodeThreads, resident_blocks(4))
     quantize_lanes_kernel(const QuantizeWork work, const Rule rule, int bits, int per_word) {
   constexpr unsigned kMostLanes = 32;
   __shared__ __align__(8) std::uint8_t codes[kChunkElements + kMostLanes];
@@ -211,6 +213,12 @@ __global__ void __launch_bounds__(kEncodeThreads)
   }
 }
 
+/// Draws that workers share, if any do.
+struct SharedDraws {
+  Rounding rounding = Rounding::kStochastic;  // kStratified: they do
+  int num_workers = 1;
+};
+
 /// Launches the kernels; caches the task tables on the GPU.
 class QuantizeLauncher {
  public:
@@ -219,10 +227,12 @@ class QuantizeLauncher {
   /// @param rule       copied to the kernel: uint2 codes(g, run, stream, refine_purpose) returns the codes of 8
   ///                   elements g
   /// @param lane_bits  for kLanes
+  /// @param shared     for kStratified
   template <CodeFormat kFormat, class Rule>
   void run(std::span<const QuantizeTask> tasks, ElementType type, const Rule& rule, const DrawKey& key,
-           DrawPurpose refine_purpose, const std::uint64_t* device_step, Stream& stream, int lane_bits = 0) {
-    prepare(tasks);
+           DrawPurpose refine_purpose, const std::uint64_t* device_step, Stream& stream, int lane_bits = 0,
+           const SharedDraws& shared = {}) {
+    prepare(tasks, key, shared);
     const QuantizeWork work = {jobs_table_.on_device(jobs_, stream), tiles_table_.on_device(tiles_, stream),
                                make_draw_stream(key, device_step), static_cast<std::uint32_t>(refine_purpose)};
     const dim3 grid(static_cast<unsigned>(tiles_.size()));
@@ -237,7 +247,7 @@ class QuantizeLauncher {
   }
 
  private:
-  void prepare(std::span<const QuantizeTask> tasks) {
+  void prepare(std::span<const QuantizeTask> tasks, const DrawKey& key, const SharedDraws& shared) {
     jobs_.clear();
     tiles_.clear();
     for (const QuantizeTask& task : tasks) {
@@ -249,7 +259,7 @@ class QuantizeLauncher {
         tiles_.push_back(encode_tile(task, job, chunk, kChunkElements));
       }
       jobs_.push_back({task.gradient, task.scalers, task.payload, task.first, task.count, task.draw_offset,
-                       task.block_elements, task.worker});
+                       task.block_elements, task_draws(shared.rounding, key, task.worker, shared.num_workers)});
     }
   }
 

@@ -8,6 +8,7 @@
 
 #include "kernels/codes/cuda/ternarize_chunk.cuh"
 #include "kernels/codes/cuda/ternarize_whole.cuh"
+#include "kernels/codes/shared_draws.h"
 #include "kernels/runtime/cuda/grow.h"
 #include "kernels/runtime/cuda/launch.cuh"
 #include "kernels/runtime/cuda/uploaded_table.h"
@@ -31,9 +32,14 @@ struct Work {
   TernarizeMode mode;
 };
 
+/// Resident blocks that a kernel for any mode is compiled for, whose registers the compiler would else spill; 0: its
+/// choice.
+template <bool kHasModes>
+constexpr int kFewestBlocks = kHasModes ? resident_blocks(3) : 0;
+
 /// t2: words are written directly.
 template <class Element, bool kHasModes>
-__global__ void __launch_bounds__(kThreads) ternarize_t2_kernel(const Work work) {
+__global__ void __launch_bounds__(kThreads, kFewestBlocks<kHasModes>) ternarize_t2_kernel(const Work work) {
   const EncodeTile tile = work.tiles[blockIdx.x];
   const TernarizeJob job = work.jobs[tile.job];
   const std::int64_t begin = std::int64_t{tile.group} * kChunkElements;
@@ -64,7 +70,7 @@ __device__ std::uint32_t code_plus_one(std::uint32_t code) { return (code + 1) &
 
 /// t5: byte j holds codes 5j to 5j + 4, which are 10 bits of t2; missing codes have digit 0.
 template <class Element, bool kHasModes>
-__global__ void __launch_bounds__(kThreads) ternarize_t5_kernel(const Work work) {
+__global__ void __launch_bounds__(kThreads, kFewestBlocks<kHasModes>) ternarize_t5_kernel(const Work work) {
   auto* words = dynamic_shared<std::uint32_t>();
   const EncodeTile tile = work.tiles[blockIdx.x];
   const TernarizeJob job = work.jobs[tile.job];
@@ -94,7 +100,8 @@ __global__ void __launch_bounds__(kThreads) ternarize_t5_kernel(const Work work)
 
 /// Lanes of code + 1: `per_word` codes per uint64.
 template <class Element, bool kHasModes>
-__global__ void __launch_bounds__(kThreads) ternarize_lanes_kernel(const Work work, int bits, int per_word) {
+__global__ void __launch_bounds__(kThreads, kFewestBlocks<kHasModes>)
+    ternarize_lanes_kernel(const Work work, int bits, int per_word) {
   auto* words = dynamic_shared<std::uint32_t>();
   const EncodeTile tile = work.tiles[blockIdx.x];
   const TernarizeJob job = work.jobs[tile.job];
@@ -231,10 +238,10 @@ __global__ void __launch_bounds__(kThreads)
 template <class Call>
 void with_kernel(ElementType type, const TernarizeMode& mode, const Call& call) {
   with_element(type, [&]<class Element>(Element) {
-    if (mode.is_nearest || mode.is_asymmetric) {
-      call.template operator()<Element, true>();
-    } else {
+    if (mode.is_default()) {
       call.template operator()<Element, false>();
+    } else {
+      call.template operator()<Element, true>();
     }
   });
 }
@@ -245,6 +252,7 @@ class Runner final : public TernarizeRunner {
       : jobs_table_(device),
         tiles_table_(device),
         whole_tiles_table_(device),
+        strata_table_(device),
         first_tiles_table_(device),
         signs_(0, device),
         sign_bytes_(0, device),
@@ -257,9 +265,12 @@ class Runner final : public TernarizeRunner {
     const std::int64_t group_chunks = options.format == TernaryFormat::kT5      ? kT5GroupChunks
                                       : options.format == TernaryFormat::kLanes ? lanes_per_word(bits)
                                                                                 : 1;
-    const TernarizeMode mode = {options.rounding == Rounding::kNearest, options.levels == TernaryLevels::kAsymmetric};
+    const TernarizeMode mode = {.is_nearest = options.rounding == Rounding::kNearest,
+                                .is_asymmetric = options.levels == TernaryLevels::kAsymmetric,
+                                .is_stratified = options.rounding == Rounding::kStratified};
     const bool takes_whole = options.format == TernaryFormat::kT2 && !mode.is_nearest && !mode.is_asymmetric;
-    prepare(tasks, group_chunks * kChunkElements, takes_whole ? static_cast<std::int64_t>(element_bytes(type)) : 0);
+    prepare(tasks, options, key, group_chunks * kChunkElements,
+            takes_whole ? static_cast<std::int64_t>(element_bytes(type)) : 0);
     const TernarizeJob* jobs = jobs_table_.on_device(jobs_, stream);
     const Work work = {jobs, tiles_table_.on_device(tiles_, stream), make_draw_stream(key, device_step),
                        static_cast<std::uint32_t>(options.refine_purpose), mode};
@@ -269,8 +280,14 @@ class Runner final : public TernarizeRunner {
     }
     if (options.format == TernaryFormat::kTMask) return run_tmask(work, type, bytes, stream);
     with_element(type, [&]<class Element>(Element) {
-      launch(ternarize_whole_kernel<Element>, dim3(static_cast<unsigned>(whole_tiles_.size())), dim3(kThreads), 0,
-             stream, whole_tiles_table_.on_device(whole_tiles_, stream), work.stream, kDrawHigh, work.refine_purpose);
+      const WholeTile* tiles = whole_tiles_table_.on_device(whole_tiles_, stream);
+      if (mode.is_stratified) {
+        launch(ternarize_strata_kernel<Element>, dim3(static_cast<unsigned>(strata_.size())), dim3(kThreads), 0, stream,
+               tiles, strata_table_.on_device(strata_, stream), work.stream, kDrawHigh, work.refine_purpose);
+      } else {
+        launch(ternarize_whole_kernel<Element>, dim3(static_cast<unsigned>(whole_tiles_.size())), dim3(kThreads), 0,
+               stream, tiles, work.stream, kDrawHigh, work.refine_purpose);
+      }
     });
     const dim3 grid(static_cast<unsigned>(tiles_.size()));
     with_kernel(type, work.mode, [&]<class Element, bool kHasModes>() {
@@ -293,41 +310,70 @@ class Runner final : public TernarizeRunner {
     return task.count - begin >= kWholeElements && address % kVectorBytes == 0 &&
            (task.block_elements == 0 || task.block_elements - tile.into_block >= kWholeElements);
   }
-  static WholeTile whole_tile(const TernarizeTask& task, const EncodeTile& tile, std::int64_t begin,
-                              std::int64_t bytes) {
+  static WholeTile whole_tile(const TernarizeTask& task, const EncodeTile& tile, std::int64_t begin, std::int64_t bytes,
+                              const TaskDraws& draws) {
     return {static_cast<const std::uint8_t*>(task.gradient) + begin * bytes,
             reinterpret_cast<std::uint32_t*>(task.payload) + begin / 16,
             task.scalers + tile.first_scaler,
             task.clips == nullptr ? nullptr : task.clips + tile.first_scaler,
             static_cast<std::uint64_t>(task.draw_offset + task.first + begin) / kRunElements,
-            task.worker};
+            draws};
   }
 
   /// Builds the tables of jobs, of groups of `group_elements` elements, and of whole chunks, which belong to no group.
   /// @param whole_bytes  element size for whole chunks; 0: all chunks are in groups
-  void prepare(std::span<const TernarizeTask> tasks, std::int64_t group_elements, std::int64_t whole_bytes) {
+  void prepare(std::span<const TernarizeTask> tasks, const TernarizeOptions& options, const DrawKey& key,
+               std::int64_t group_elements, std::int64_t whole_bytes) {
     jobs_.clear();
     tiles_.clear();
     whole_tiles_.clear();
+    strata_.clear();
     first_tiles_.clear();
-    for (const TernarizeTask& task : tasks) {
-      first_tiles_.push_back(static_cast<std::int64_t>(tiles_.size()));
-      const std::int64_t num_groups = (task.count + group_elements - 1) / group_elements;
-      TERNGRAD_REQUIRE(num_groups + static_cast<std::int64_t>(tiles_.size()) <= 0x7fffffff,
-                       "[ternarize] more chunks than one launch can hold");
-      const auto job = static_cast<std::int32_t>(jobs_.size());
-      for (std::int64_t group = 0; group < num_groups; ++group) {
-        const EncodeTile tile = encode_tile(task, job, group, group_elements);
-        const std::int64_t begin = group * group_elements;
-        if (whole_bytes > 0 && is_whole(task, tile, begin, whole_bytes)) {
-          whole_tiles_.push_back(whole_tile(task, tile, begin, whole_bytes));
-          group += kWholeChunks - 1;
-        } else {
-          tiles_.push_back(tile);
-        }
+    for (std::size_t i = 0; i < tasks.size();) {
+      const std::span<const TernarizeTask> members = tasks_of_one_draw(tasks, i, options.rounding);
+      const std::size_t first_strata = strata_.size();
+      for (const TernarizeTask& task : members) {
+        const auto first_whole = static_cast<std::int64_t>(whole_tiles_.size());
+        add_task(task, task_draws(options.rounding, key, task.worker, options.num_workers), group_elements,
+                 whole_bytes);
+        if (options.rounding == Rounding::kStratified) add_strata(first_strata, first_whole);
       }
-      jobs_.push_back({task.gradient, task.scalers, task.clips, task.payload, task.first, task.count, task.draw_offset,
-                       task.block_elements, task.worker});
+      i += members.size();
+    }
+  }
+
+  void add_task(const TernarizeTask& task, const TaskDraws& draws, std::int64_t group_elements,
+                std::int64_t whole_bytes) {
+    first_tiles_.push_back(static_cast<std::int64_t>(tiles_.size()));
+    const std::int64_t num_groups = (task.count + group_elements - 1) / group_elements;
+    TERNGRAD_REQUIRE(num_groups + static_cast<std::int64_t>(tiles_.size()) <= 0x7fffffff,
+                     "[ternarize] more chunks than one launch can hold");
+    const auto job = static_cast<std::int32_t>(jobs_.size());
+    for (std::int64_t group = 0; group < num_groups; ++group) {
+      const EncodeTile tile = encode_tile(task, job, group, group_elements);
+      const std::int64_t begin = group * group_elements;
+      if (whole_bytes > 0 && is_whole(task, tile, begin, whole_bytes)) {
+        whole_tiles_.push_back(whole_tile(task, tile, begin, whole_bytes, draws));
+        group += kWholeChunks - 1;
+      } else {
+        tiles_.push_back(tile);
+      }
+    }
+    jobs_.push_back({task.gradient, task.scalers, task.clips, task.payload, task.first, task.count, task.draw_offset,
+                     task.block_elements, draws});
+  }
+
+  /// Adds a task's whole chunks to those of the tasks before it that take the same draws. Such tasks have equally many,
+  /// or none if their gradient is not aligned.
+  /// @param first_strata  first entry of these tasks; @param first_whole  first tile of the task
+  void add_strata(std::size_t first_strata, std::int64_t first_whole) {
+    const auto num_whole = static_cast<std::int64_t>(whole_tiles_.size()) - first_whole;
+    if (first_strata < strata_.size()) {
+      for (std::size_t i = first_strata; i < strata_.size() && num_whole > 0; ++i) ++strata_[i].count;
+      return;
+    }
+    for (std::int64_t i = 0; i < num_whole; ++i) {
+      strata_.push_back({first_whole + i, static_cast<std::int32_t>(num_whole), 1});
     }
   }
 
@@ -354,10 +400,12 @@ class Runner final : public TernarizeRunner {
   std::vector<TernarizeJob> jobs_;
   std::vector<EncodeTile> tiles_;
   std::vector<WholeTile> whole_tiles_;
+  std::vector<StrataTiles> strata_;  // kStratified only
   std::vector<std::int64_t> first_tiles_;
   UploadedTable<TernarizeJob> jobs_table_;
   UploadedTable<EncodeTile> tiles_table_;
   UploadedTable<WholeTile> whole_tiles_table_;
+  UploadedTable<StrataTiles> strata_table_;
   UploadedTable<std::int64_t> first_tiles_table_;
   Buffer<std::uint32_t> signs_;       // tmask: kSignWords per tile
   Buffer<std::uint32_t> sign_bytes_;  // tmask: one per tile

@@ -30,13 +30,16 @@ struct TernarizeJob {
   std::int64_t count;
   std::int64_t draw_offset;
   std::int64_t block_elements;
-  std::uint64_t worker;
+  TaskDraws draws;
 };
 
 /// Rounding and levels; see TernarizeOptions.
 struct TernarizeMode {
   bool is_nearest = false;
   bool is_asymmetric = false;
+  bool is_stratified = false;
+
+  bool is_default() const { return !is_nearest && !is_asymmetric && !is_stratified; }
 };
 
 /// Returns true if element `g`, which ties with its draw or is at full scale, is nonzero.
@@ -61,7 +64,7 @@ __device__ std::uint32_t ternarize_run(const TernarizeJob& job, std::int64_t at,
   const float limit = fminf(scaler, clip);
   const float factor = __fdiv_rn(1.0f, scaler) * 65536.0f;
   const auto draw_index = static_cast<std::uint64_t>(job.draw_offset + job.first + at);
-  const auto worker = static_cast<std::uint32_t>(job.worker);
+  const std::uint32_t worker = job.draws.worker;
   const uint4 draws = draw_block(stream, step, worker, stream.purpose, draw_index / kRunElements);
   const std::uint32_t words[4] = {draws.x, draws.y, draws.z, draws.w};
   std::uint32_t codes = 0;
@@ -136,8 +139,9 @@ __device__ std::uint32_t ternarize_sides(const TernarizeJob& job, std::int64_t a
   const float positive_limit = fminf(scaler_of(false), clip_of(false));
   const float negative_limit = fminf(scaler_of(true), clip_of(true));
   const auto draw_index = static_cast<std::uint64_t>(job.draw_offset + job.first + at);
-  const auto worker = static_cast<std::uint32_t>(job.worker);
-  const uint4 draws = draw_block(stream, step, worker, stream.purpose, draw_index / kRunElements);
+  const std::uint32_t worker = job.draws.worker;
+  uint4 draws = draw_block(stream, step, worker, stream.purpose, draw_index / kRunElements);
+  if (mode.is_stratified) draws = draws_of(job.draws.stratum, draws);
   const std::uint32_t words[4] = {draws.x, draws.y, draws.z, draws.w};
   std::uint32_t ties = 0;
 #pragma unroll
@@ -146,7 +150,8 @@ __device__ std::uint32_t ternarize_sides(const TernarizeJob& job, std::int64_t a
     const float magnitude = fminf(fabsf(g[i]), negative ? negative_limit : positive_limit);
     const float level = magnitude * (negative ? negative_factor : positive_factor);
     const std::uint32_t floored = __float_as_uint(__fadd_rz(level, 0x1p23f));
-    const std::uint32_t draw = __byte_perm(words[i / 2], 0x4b000000u, i % 2 == 0 ? 0x7610 : 0x7632);
+    std::uint32_t draw = __byte_perm(words[i / 2], 0x4b000000u, i % 2 == 0 ? 0x7610 : 0x7632);
+    if (mode.is_stratified && negative) draw ^= 0xffffu;
     if (draw < floored) codes |= (1u | (negative ? 2u : 0u)) << (2 * i);
     if (draw == floored) ties |= 1u << i;
   }
@@ -156,8 +161,9 @@ __device__ std::uint32_t ternarize_sides(const TernarizeJob& job, std::int64_t a
     const float value = widened(static_cast<const Element*>(job.gradient)[at + i]);
     const float scaler = scaler_of(is_negative(value));
     if (!(scaler >= kMinScaler)) continue;
-    const std::uint32_t refinement =
+    std::uint32_t refinement =
         draw32(stream, step, worker, refine_purpose, draw_index + static_cast<std::uint64_t>(i)) >> 8;
+    if (mode.is_stratified) refinement = job.draws.stratum.refinement(refinement, is_negative(value) ? 1 : 0);
     if (resolve_tie(value, scaler, clip_of(is_negative(value)), refinement)) {
       codes |= (1u | __float_as_uint(value) >> 31 << 1) << (2 * i);
     }

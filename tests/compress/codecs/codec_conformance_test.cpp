@@ -29,6 +29,9 @@ TEST(CodecConformance, OfTernaryWithEveryFormatAndItsOptions) {
   }
   testing::check_codec(maker("ternary:sharing=mean,scope=model"));
   testing::check_codec(maker("ternary:rounding=nearest,clip_factor=1.22"));
+  testing::check_codec(maker("ternary:rounding=stratified,clip_factor=2.5"));
+  testing::check_codec(maker("ternary:rounding=stratified,sharing=none,scope=block,block=4096,format=t5"));
+  testing::check_codec(maker("ternary:rounding=stratified,levels=asymmetric,format=tmask"));
   testing::check_codec(maker("ternary:rounding=nearest,sharing=none,scope=block,block=4096"));
   for (const std::string format : {"t2", "t5", "tmask", "trans"}) {
     testing::check_codec(maker("ternary:levels=asymmetric,format=" + format));
@@ -49,6 +52,7 @@ TEST(CodecConformance, OfQsgdWithEveryWidthAndItsOptions) {
     testing::check_codec(maker("qsgd:norm=pow2,block=1984,bits=" + bits));
     testing::check_codec(maker("qsgd:norm=l2,rounding=nearest,block=0,bits=" + bits));
     testing::check_codec(maker("qsgd:norm=rms,sharing=max,block=64,bits=" + bits));
+    testing::check_codec(maker("qsgd:rounding=stratified,sharing=max,block=64,bits=" + bits));
   }
 }
 

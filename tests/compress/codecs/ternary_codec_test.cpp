@@ -79,6 +79,7 @@ TEST(TernaryCodec, IsUnbiasedUnlessItClipsOrShardsTheMean) {
   EXPECT_FALSE(TernaryCodec({.sharing = ScalerSharing::kMean}).traits().unbiased);
   EXPECT_FALSE(TernaryCodec({.clip_factor = 2.5}).traits().unbiased);
   EXPECT_FALSE(TernaryCodec({.rounding = Rounding::kNearest}).traits().unbiased);
+  EXPECT_TRUE(TernaryCodec({.rounding = Rounding::kStratified}).traits().unbiased);
   EXPECT_TRUE(TernaryCodec({.levels = TernaryLevels::kAsymmetric}).traits().unbiased);
 }
 
@@ -94,7 +95,7 @@ TEST(TernaryCodec, StatesTheBitsOfItsFormat) {
 
 TEST(TernaryCodec, OptionsTextDiffersInEveryOption) {
   const TernaryOptions base{.scope = ScalerScope::kBlock};
-  std::vector<TernaryOptions> variants(12, base);
+  std::vector<TernaryOptions> variants(13, base);
   variants[1].clip_factor = 2.5;
   variants[2].clip_factor = std::nextafter(2.5, 3.0);
   variants[3].rule = ScalerRule::kOriginal;
@@ -106,6 +107,7 @@ TEST(TernaryCodec, OptionsTextDiffersInEveryOption) {
   variants[9].num_workers = 2;
   variants[10].rounding = Rounding::kNearest;
   variants[11].levels = TernaryLevels::kAsymmetric;
+  variants[12].rounding = Rounding::kStratified;
   for (const ScalerScope scope : {ScalerScope::kLayer, ScalerScope::kModel}) {
     variants.push_back(base);
     variants.back().scope = scope;

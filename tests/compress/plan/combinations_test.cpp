@@ -108,6 +108,8 @@ TEST(Combinations, PushesAreOfOneWorker) {
   EXPECT_EQ(refusal_of({"ternary:sharing=none", "topk", "powersgd"}, {.is_pushed = true}), "");
   EXPECT_THAT(refusal_of({"topk", "ternary"}, {.is_pushed = true}),
               AllOf(StartsWith(begin_of(RefusedChoice::kPush)), HasSubstr("the scalers of <ternary>")));
+  EXPECT_THAT(refusal_of({"qsgd:rounding=stratified"}, {.is_pushed = true}),
+              HasSubstr("the stratified draws of <qsgd:rounding=stratified> would cancel no error"));
   EXPECT_THAT(refusal_of({"sign:reduce=vote"}, {.is_pushed = true}), HasSubstr("no vote as <sign:reduce=vote> takes"));
   EXPECT_THAT(refusal_of({"topk"}, {.downlink_codec = DownlinkCodec::kSparse, .is_pushed = true}),
               HasSubstr("send parameters back"));

@@ -55,9 +55,9 @@ Bytes stored(std::span<const float> gradient, const cpu::CodeStore& store, std::
                           .payload = reinterpret_cast<std::uint8_t*>(words.data()),
                           .worker = 5};
   Stream stream(Device::cpu(), threads);
-  cpu::quantize_tasks({&task, 1}, store, {.worker = 3}, stream,
+  cpu::quantize_tasks({&task, 1}, store, Rounding::kStochastic, {.worker = 3}, stream,
                       [&](const QuantizeTask& given, const float* values, std::int64_t begin, std::int64_t count,
-                          const DrawKey& key, std::span<const std::byte>, std::uint8_t* codes) {
+                          const DrawKey& key, std::span<const std::byte>, cpu::ChunkDraws&, std::uint8_t* codes) {
                         EXPECT_EQ(key.worker, 8u);
                         EXPECT_EQ(given.first, kChunkElements);
                         EXPECT_EQ(values, gradient.data() + begin);

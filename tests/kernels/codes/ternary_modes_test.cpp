@@ -1,9 +1,10 @@
-// Ternary codes with rounding to nearest, or with a scaler for each sign, on the CPU and on a GPU.
+// Ternary codes with rounding other than the default, or with a scaler for each sign, on the CPU and on a GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ using reference::Bytes;
 using testing::bits_of;
 using CudaTernaryModes = testing::CudaTest;
 
-constexpr Rounding kRoundings[] = {Rounding::kStochastic, Rounding::kNearest};
+constexpr Rounding kRoundings[] = {Rounding::kStochastic, Rounding::kNearest, Rounding::kStratified};
 constexpr CodeFormat kFormats[] = {CodeFormat::kT2, CodeFormat::kT5, CodeFormat::kTMask, CodeFormat::kTrans};
 const DrawKey kKey{0x0123456789abcdef, 42, 3, DrawPurpose::kTernarize};
 const float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -39,12 +40,14 @@ struct Case {
   std::int64_t first = 0;
   std::int64_t block_elements = 0;
   TernarizeOptions options = {};
+  std::uint32_t worker = 0;      // added to the key's
+  std::size_t misalignment = 1;  // of the gradient, in elements
 
   std::int64_t count() const { return static_cast<std::int64_t>(gradient.size()); }
   bool is_asymmetric() const { return options.levels == TernaryLevels::kAsymmetric; }
   std::string text() const {
-    return to_string(options.format) + (options.rounding == Rounding::kNearest ? ", nearest" : "") +
-           (is_asymmetric() ? ", asymmetric, " : ", ") + std::to_string(count());
+    return to_string(options.format) + ", " + to_string(options.rounding) + " of " +
+           std::to_string(options.num_workers) + (is_asymmetric() ? ", asymmetric, " : ", ") + std::to_string(count());
   }
 };
 
@@ -58,9 +61,12 @@ std::size_t scaler_of(const Case& c, std::size_t i) {
 
 std::vector<std::int8_t> reference_codes(const Case& c) {
   const auto first_draw = static_cast<std::uint64_t>(128 + c.first);
-  const reference::Stream stream{kKey.seed, kKey.step, kKey.worker, 1};
-  const reference::Stream refine{kKey.seed, kKey.step, kKey.worker, 2};
-  const std::vector<std::uint32_t> r16 = reference::draws16(stream, first_draw, c.gradient.size());
+  const std::uint32_t worker = kKey.worker + c.worker;
+  const bool is_stratified = c.options.rounding == Rounding::kStratified && c.options.num_workers > 1;
+  const reference::Stratified of_worker(worker, static_cast<std::uint32_t>(c.options.num_workers));
+  const reference::Stream stream{kKey.seed, kKey.step, is_stratified ? 0 : worker, 1};
+  const reference::Stream refine{kKey.seed, kKey.step, is_stratified ? 0 : worker, 2};
+  const std::vector<std::uint32_t> shared = reference::draws16(stream, first_draw, c.gradient.size());
   std::vector<std::int8_t> codes;
   for (std::size_t i = 0; i < c.gradient.size(); ++i) {
     const float g = c.gradient[i];
@@ -72,9 +78,14 @@ std::vector<std::int8_t> reference_codes(const Case& c) {
       const float magnitude = clip == nullptr ? std::fabs(g) : std::min(std::fabs(g), *clip);
       if (!std::isnan(s) && s >= 0x1p-86f && 2 * magnitude >= s) code = g < 0 ? -1 : 1;
     } else {
-      const int low = reference::code(g, s, clip, r16[i], 0xffffff);
-      const int high = reference::code(g, s, clip, r16[i], 0);
-      code = low == high ? low : reference::code(g, s, clip, r16[i], reference::draw24(refine, first_draw + i));
+      const auto drawn = [&](std::uint64_t bits) {
+        return is_stratified ? of_worker.draw(bits, std::signbit(g)) : bits;
+      };
+      const auto r16 = static_cast<std::uint32_t>(drawn(std::uint64_t{shared[i]} << 24) >> 24);
+      const int low = reference::code(g, s, clip, r16, 0xffffff);
+      const int high = reference::code(g, s, clip, r16, 0);
+      const auto r24 = [&] { return drawn(reference::draw24(refine, first_draw + i)) & 0xffffffu; };
+      code = low == high ? low : reference::code(g, s, clip, r16, static_cast<std::uint32_t>(r24()));
     }
     codes.push_back(static_cast<std::int8_t>(code));
   }
@@ -85,36 +96,55 @@ Bytes reference_payload(const Case& c) {
   return reference::pack(reference_codes(c), static_cast<int>(c.options.format), c.options.num_workers);
 }
 
-Bytes payload_on(const Case& c, Stream& stream) {
-  testing::GuardedArray<float> gradient(c.gradient, 1, stream);
-  testing::GuardedArray<float> scalers(c.scalers, 0, stream);
-  testing::GuardedArray<float> clips(c.clips, 0, stream);
-  const auto words =
-      static_cast<std::size_t>(payload_bytes(c.options.format, c.count(), c.options.num_workers) + 7) / 8;
-  testing::GuardedArray<std::uint64_t> payload(std::vector<std::uint64_t>(words, 0xa5a5a5a5a5a5a5a5u), 0, stream);
-  const TernarizeTask task{.gradient = gradient.data(),
-                           .first = c.first,
-                           .count = c.count(),
-                           .draw_offset = 128,
-                           .block_elements = c.block_elements,
-                           .scalers = scalers.data(),
-                           .clips = c.clips.empty() ? nullptr : clips.data(),
-                           .payload = reinterpret_cast<std::uint8_t*>(payload.data())};
-  std::int64_t bytes = -1;
-  ternarize({&task, 1}, c.options, kKey, {&bytes, 1}, stream);
-  const std::vector<std::uint64_t> written = payload.values();
-  const auto* begin = reinterpret_cast<const std::uint8_t*>(written.data());
-  return {begin, begin + bytes};
+/// Payloads of cases with equal options, in one call.
+std::vector<Bytes> payloads_on(std::span<const Case> cases, Stream& stream) {
+  const TernarizeOptions& options = cases.front().options;
+  std::vector<testing::GuardedArray<float>> gradients, scalers, clips;
+  std::vector<testing::GuardedArray<std::uint64_t>> payloads;
+  std::vector<TernarizeTask> tasks;
+  for (const Case& c : cases) {
+    gradients.emplace_back(c.gradient, c.misalignment, stream);
+    scalers.emplace_back(c.scalers, 0, stream);
+    clips.emplace_back(c.clips, 0, stream);
+    const auto words = static_cast<std::size_t>(payload_bytes(options.format, c.count(), options.num_workers) + 7) / 8;
+    payloads.emplace_back(std::vector<std::uint64_t>(words, 0xa5a5a5a5a5a5a5a5u), 0, stream);
+    tasks.push_back({.gradient = gradients.back().data(),
+                     .first = c.first,
+                     .count = c.count(),
+                     .draw_offset = 128,
+                     .block_elements = c.block_elements,
+                     .scalers = scalers.back().data(),
+                     .clips = c.clips.empty() ? nullptr : clips.back().data(),
+                     .payload = reinterpret_cast<std::uint8_t*>(payloads.back().data()),
+                     .worker = c.worker});
+  }
+  std::vector<std::int64_t> bytes(cases.size(), -1);
+  ternarize(tasks, options, kKey, bytes, stream);
+  std::vector<Bytes> result;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const std::vector<std::uint64_t> written = payloads[i].values();
+    const auto* begin = reinterpret_cast<const std::uint8_t*>(written.data());
+    result.emplace_back(begin, begin + bytes[i]);
+  }
+  return result;
 }
+
+Bytes payload_on(const Case& c, Stream& stream) { return payloads_on({&c, 1}, stream).front(); }
 
 /// All non-default modes in all formats that support them.
 std::vector<TernarizeOptions> all_modes() {
   std::vector<TernarizeOptions> modes;
   for (const Rounding rounding : kRoundings) {
     for (const CodeFormat format : kFormats) {
-      modes.push_back({.format = format, .rounding = rounding, .levels = TernaryLevels::kAsymmetric});
+      modes.push_back({.format = format, .num_workers = 6, .rounding = rounding, .levels = TernaryLevels::kAsymmetric});
     }
   }
+  for (const CodeFormat format : kFormats) {
+    modes.push_back({.format = format, .num_workers = 8, .rounding = Rounding::kStratified});
+  }
+  modes.push_back({.num_workers = 5, .rounding = Rounding::kStratified});
+  modes.push_back({.num_workers = 1, .rounding = Rounding::kStratified});
+  modes.push_back({.format = CodeFormat::kLanes, .num_workers = 4, .rounding = Rounding::kStratified});
   for (const CodeFormat format : kFormats) modes.push_back({.format = format, .rounding = Rounding::kNearest});
   modes.push_back({.format = CodeFormat::kLanes, .num_workers = 5, .rounding = Rounding::kNearest});
   return modes;
@@ -174,6 +204,48 @@ TEST_F(CudaTernaryModes, AreTheCpus) {
     if (!runs_on_gpus(c.options.format)) continue;
     ASSERT_EQ(payload_on(c, cuda), reference_payload(c)) << c.text() << ", s " << c.scalers[0];
   }
+}
+
+/// Gradients of all eight workers who share draws, of odd length and with blocks of their own scalers.
+std::vector<Case> workers_of_one_draw(CodeFormat format) {
+  std::vector<Case> cases;
+  for (std::uint32_t k = 0; k < 5; ++k) {
+    Case c{.gradient = testing::gaussian(5 * 8192 + 77, 40 + k), .first = 8192, .block_elements = 16384};
+    c.options = {.format = format, .num_workers = 8, .rounding = Rounding::kStratified};
+    c.scalers = {2.5f, k == 2 ? kNan : 1.5f, 3.0f, 2.0f};
+    c.worker = k;                     // behind worker 3 of the key
+    c.misalignment = k == 1 ? 1 : 0;  // not for whole-chunk kernels
+    cases.push_back(c);
+  }
+  return cases;
+}
+
+TEST(TernaryModes, OfWorkersWhoShareDrawsAreThoseOfEach) {
+  for (const CodeFormat format : {CodeFormat::kT2, CodeFormat::kT5, CodeFormat::kTMask, CodeFormat::kLanes}) {
+    const std::vector<Case> cases = workers_of_one_draw(format);
+    for (const int threads : {1, 3}) {
+      Stream stream(Device::cpu(), threads);
+      const std::vector<Bytes> found = payloads_on(cases, stream);
+      for (std::size_t k = 0; k < cases.size(); ++k) ASSERT_EQ(found[k], reference_payload(cases[k])) << k;
+    }
+  }
+}
+
+TEST_F(CudaTernaryModes, OfWorkersWhoShareDrawsAreThoseOfEach) {
+  Stream cuda(Device::cuda());
+  for (const CodeFormat format : {CodeFormat::kT2, CodeFormat::kT5}) {
+    const std::vector<Case> cases = workers_of_one_draw(format);
+    const std::vector<Bytes> found = payloads_on(cases, cuda);
+    for (std::size_t k = 0; k < cases.size(); ++k) ASSERT_EQ(found[k], reference_payload(cases[k])) << k;
+  }
+}
+
+TEST(TernaryModes, OfAWorkerWithoutStratumAreRefused) {
+  Stream stream(Device::cpu(), 1);
+  Case c{.gradient = {1}, .options = {.num_workers = 4, .rounding = Rounding::kStratified}};
+  EXPECT_NO_THROW(payload_on(c, stream));  // worker 3 of the key
+  c.worker = 1;
+  EXPECT_THROW(payload_on(c, stream), InvalidArgument);
 }
 
 TEST(TernaryModes, ResolveTiesOfTheirSide) {

@@ -25,6 +25,11 @@ inline const LevelOptions kLevelForms[] = {
     {.bits = 4, .lanes = true, .num_workers = 3},
     {.bits = 8, .lanes = true, .num_workers = 1000},
     {.bits = 2, .lanes = true, .num_workers = 1, .rounding = Rounding::kNearest},
+    {.bits = 4, .num_workers = 1000, .rounding = Rounding::kStratified},
+    {.bits = 8, .num_workers = 999, .rounding = Rounding::kStratified},
+    {.bits = 2, .num_workers = 512, .rounding = Rounding::kStratified},
+    {.bits = 4, .lanes = true, .num_workers = 1000, .rounding = Rounding::kStratified},
+    {.bits = 4, .num_workers = 1, .rounding = Rounding::kStratified},
 };
 
 template <>
@@ -38,8 +43,8 @@ struct QuantizerTraits<LevelOptions> {
     return {.num_workers = options.num_workers, .levels = 2 * num_levels(options.bits)};
   }
   static std::string text(const LevelOptions& options) {
-    return std::to_string(options.bits) + " bits" + (options.lanes ? " in lanes" : "") +
-           (options.rounding == Rounding::kNearest ? ", nearest" : "");
+    return std::to_string(options.bits) + " bits" + (options.lanes ? " in lanes" : "") + ", " +
+           to_string(options.rounding);
   }
 };
 

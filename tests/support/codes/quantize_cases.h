@@ -69,7 +69,15 @@ struct QuantizeCase {
 /// different codes
 template <class Options, class Code>
 auto reference_codes(const QuantizeCase<Options>& c, const Code& code) {
-  const reference::Stream stream{c.key.seed, c.key.step, c.key.worker + c.worker,
+  bool is_stratified = false;
+  std::uint32_t num_workers = 1;
+  if constexpr (requires { c.options.rounding == Rounding::kStratified&& c.options.num_workers > 1; }) {
+    num_workers = static_cast<std::uint32_t>(c.options.num_workers);
+    is_stratified = c.options.rounding == Rounding::kStratified && num_workers > 1;
+  }
+  const std::uint32_t worker = c.key.worker + c.worker;
+  const reference::Stratified of_worker(worker, num_workers);
+  const reference::Stream stream{c.key.seed, c.key.step, is_stratified ? 0 : worker,
                                  static_cast<std::uint32_t>(c.key.purpose)};
   reference::Stream refine = stream;
   refine.purpose = static_cast<std::uint32_t>(c.options.refine_purpose);
@@ -80,9 +88,18 @@ auto reference_codes(const QuantizeCase<Options>& c, const Code& code) {
     const auto at = c.first + static_cast<std::int64_t>(i);
     const std::int64_t block = c.block_elements == 0 ? 0 : at / c.block_elements - c.first / c.block_elements;
     const float s = c.scalers[static_cast<std::size_t>(block)];
-    const auto low = code(c.gradient[i], s, r16[i], 0xffffffu);
-    const auto high = code(c.gradient[i], s, r16[i], 0u);
-    codes.push_back(low == high ? low : code(c.gradient[i], s, r16[i], reference::draw24(refine, first_draw + i)));
+    const auto drawn = [&](std::uint64_t shared) {
+      return is_stratified ? of_worker.draw(shared, std::signbit(c.gradient[i])) : shared;
+    };
+    const auto first_bits = static_cast<std::uint32_t>(drawn(std::uint64_t{r16[i]} << 24) >> 24);
+    const auto low = code(c.gradient[i], s, first_bits, 0xffffffu);
+    const auto high = code(c.gradient[i], s, first_bits, 0u);
+    if (low == high) {
+      codes.push_back(low);
+    } else {
+      const std::uint32_t last_bits = drawn(reference::draw24(refine, first_draw + i)) & 0xffffffu;
+      codes.push_back(code(c.gradient[i], s, first_bits, last_bits));
+    }
   }
   return codes;
 }

@@ -128,6 +128,18 @@ TEST_F(CudaCompressedAllReduce, GivesTheCpusMeanOfAsymmetricLevels) {
   }
 }
 
+TEST_F(CudaCompressedAllReduce, GivesTheCpusMeanOfStratifiedDraws) {
+  for (const int num_workers : {1, 2, 3, 8}) {
+    for (const char* codec :
+         {"ternary:rounding=stratified,clip_factor=2.5", "qsgd:rounding=stratified,sharing=max",
+          "ternary:rounding=stratified,levels=asymmetric,format=t5", "qsgd:bits=2,rounding=stratified"}) {
+      CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAuto);
+      options.codecs.codec = codec;
+      expect_cpus_mean(worker_gradients(mixed_layout(), num_workers), options);
+    }
+  }
+}
+
 TEST_F(CudaCompressedAllReduce, SendsNumbersSignsAndVotesIfAsked) {
   for (const char* codec :
        {"fp32", "bf16", "sign", "sign:scale=drive,zeros=plus,block=192", "sign:reduce=vote,scale=one", "onebit",
