@@ -38,17 +38,16 @@ struct QsgdOptions {
 /// mean over N workers is the tree-sum (kernels/tensor/worker_tree.h) of the decoded values times fl(1 / N); with
 /// shared scalers it is fl(s / fl(L N)) times the integer sum of codes.
 ///
-/// Stochastic rounding is unbiased, except for saturation with LevelNorm::kRms. The variance of an element is
-/// (s / L)^2 f (1 - f), with f its distance from the level below in units of a level. With LevelNorm::kL2 and blocks of
-/// B elements E|Q(g) - g|^2 <= min(B / L^2, sqrt(B) / L) |g|^2 (Alistarh et al., "QSGD: Communication-Efficient SGD via
-/// Gradient Quantization and Encoding", NIPS 2017, lemma 3.1). The paper's entropy code is not used: codes have fixed
-/// size.
-/// With a rotation, rotated elements are measured, encoded and summed (Li et al., "THC: Accelerating Distributed Deep
-/// Learning Using Tensor Homomorphic Compression", NSDI 2024, without its table of unequal levels). With
-/// LevelNorm::kRms, 4 bits, clip 2.154 and nearly Gaussian runs the error is 0.0226 |g|^2, of which 0.0073 is
-/// saturation. Scalers are computed from rotated elements for every norm, since a block shorter than a run has no norm
-/// of its own before rotation.
-/// Draws use DrawPurpose::kQuantize. Payload: t2 for 2 bits, else q4 and q8 (docs/wire-format.md).
+/// Stochastic rounding, and stratified rounding (as of TernaryCodec), are unbiased, except for saturation with
+/// LevelNorm::kRms. The variance of an element is (s / L)^2 f (1 - f), with f its distance from the level below in
+/// units of a level. With LevelNorm::kL2 and blocks of B elements E|Q(g) - g|^2 <= min(B / L^2, sqrt(B) / L) |g|^2
+/// (Alistarh et al., "QSGD: Communication-Efficient SGD via Gradient Quantization and Encoding", NIPS 2017, lemma 3.1).
+/// The paper's entropy code is not used: codes have fixed size. With a rotation, rotated elements are measured, encoded
+/// and summed (Li et al., "THC: Accelerating Distributed Deep Learning Using Tensor Homomorphic Compression", NSDI
+/// 2024, without its table of unequal levels). With LevelNorm::kRms, 4 bits, clip 2.154 and nearly Gaussian runs the
+/// error is 0.0226 |g|^2, of which 0.0073 is saturation. Scalers are computed from rotated elements for every norm,
+/// since a block shorter than a run has no norm of its own before rotation. Draws use DrawPurpose::kQuantize. Payload:
+/// t2 for 2 bits, else q4 and q8 (docs/wire-format.md).
 class QsgdCodec final : public Codec {
  public:
   /// @throws InvalidArgument for bits other than 2, 4, 8, a block that is not a multiple of 64, a clip that is not
