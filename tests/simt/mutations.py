@@ -99,7 +99,7 @@ KERNELS_MUTATIONS = [
     Mutation(TERNARIZE_WHOLE, TERNARIZE, "CudaTernarize.*", "if (half == 1) codes[1] |= ties;", ""),
     Mutation(TERNARIZE_WHOLE, TERNARIZE, "CudaTernarize.*", "if (!(scaler >= kMinScaler)) codes[0] = codes[1] = 0;", ""),
     Mutation(TERNARIZE_WHOLE, TERNARIZE, "CudaTernarize.*", "tile.words + chunk * kChunkWords", "tile.words"),
-    Mutation(TERNARIZE_WHOLE, TERNARIZE, "CudaTernaryModes.*", "i % 2 == 0 ? offset : offset << 16", "offset"),
+    Mutation(TERNARIZE_WHOLE, TERNARIZE, "CudaTernaryModes.*", "i % 2 == 0 ? offset : offset << 16", "offset", program="ternary_modes"),
     Mutation(TERNARIZE, TERNARIZE, "CudaTernarize.*", "task.block_elements - tile.into_block >= kWholeElements", "task.block_elements - tile.into_block >= kWholeElements / 2"),
     Mutation(TERNARIZE, TERNARIZE, "CudaTernarize.*", "words[mine.index] = mine.word;\n  if (threadIdx.x < kSignWords) compacted[threadIdx.x] = 0;\n  __syncthreads();", "words[mine.index] = mine.word;\n  if (threadIdx.x < kSignWords) compacted[threadIdx.x] = 0;"),
     Mutation(TERNARIZE, TERNARIZE, "CudaTernarize.*", "shift == 0 ? 0 : from_words[at / 4 + 1]", "0"),
