@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "datasets/formats/file_kind.h"
 #include "datasets/formats/input_file.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/crc32c.h"
