@@ -3,8 +3,6 @@
 
 #include <cstdint>
 
-#include "kernels/tensor/common/host_device.h"
-
 namespace terngrad {
 
 /// The number of a worker among `num_workers` by the order of their bit-reversed numbers: 0, 2, 1, 3 of four. Any
@@ -30,11 +28,11 @@ struct Stratum {
   std::uint32_t mirrored = 0;  // 1: 1 - u in place of u
 
   /// 16 bits of the worker's draw. @param flips  1 for a negative element, else 0: its draw is 1 - u as well
-  TERNGRAD_HOST_DEVICE constexpr std::uint32_t draw16(std::uint32_t shared, std::uint32_t flips) const {
+  constexpr std::uint32_t draw16(std::uint32_t shared, std::uint32_t flips) const {
     return ((shared + offset) ^ (0u - (mirrored ^ flips))) & 0xffffu;
   }
   /// The 24 bits behind them.
-  TERNGRAD_HOST_DEVICE constexpr std::uint32_t refinement(std::uint32_t shared, std::uint32_t flips) const {
+  constexpr std::uint32_t refinement(std::uint32_t shared, std::uint32_t flips) const {
     return (shared ^ (0u - (mirrored ^ flips))) & 0xffffffu;
   }
 };
