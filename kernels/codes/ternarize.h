@@ -63,7 +63,8 @@ struct TernarizeOptions {
 /// With Rounding::kStratified and N > 1 all workers share the draws of worker 0, and r16 and r24 are Stratum::draw16
 /// and Stratum::refinement of them (kernels/random/strata.h), with the stratum of worker key.worker + task.worker,
 /// flipped for negative elements. Each code has the same distribution as with kStochastic, but the errors of different
-/// workers cancel. Consecutive tasks for the same elements of different workers draw once for all of them.
+/// workers cancel. Consecutive tasks for the same elements of different workers draw once for all of them: on the CPU,
+/// and on a GPU in whole chunks of t2.
 ///
 /// With Rounding::kNearest the code is sign(g) if fl(2 m) >= s, else 0, without draws: with s = 1.22 sigma this is the
 /// ternary quantizer of least error for a Gaussian. With asymmetric levels s and clip are those of the element's side;
