@@ -136,8 +136,8 @@ class Recorded(InFolder):
         made = self.folder / "report.html"
         run_driver("report", "-o", made, "--out", self.folder, "--results", self.folder)
         self.assertEqual(re.findall('<h2 id="([^"]*)"', made.read_text(encoding="utf-8")),
-                         ["fig5", "table1", "table2", "table3", "fig2", "fig3", "fig4", "codecs", "codecs-cifar", "open-questions",
-                          "stratified", "resnet", "time-to-accuracy", "text-claims"])
+                         ["fig5", "table1", "table2", "table3", "fig2", "fig3", "fig4", "codecs", "codecs-cifar", "less-error",
+                          "open-questions", "resnet", "time-to-accuracy", "text-claims"])
         store.append(self.folder / "runs.jsonl", result("smoke/n2-float", 1, 0.5))
         run_driver("report", "-o", made, "--out", self.folder, "--results", self.folder)
         self.assertIn('<h2 id="smoke">', made.read_text(encoding="utf-8"))
