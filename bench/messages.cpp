@@ -7,6 +7,7 @@
 
 #include "bench/device_memory.h"
 #include "bench/gradients.h"
+#include "kernels/codes/codebook_codes.h"
 #include "kernels/codes/levels.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/runtime/parallel.h"
@@ -47,6 +48,8 @@ Messages encode_messages(std::int64_t n, CodeFormat format, int num_workers) {
   if (format == CodeFormat::kQ4 || format == CodeFormat::kQ8) {
     LevelQuantizer().run(tasks_of<QuantizeTask>(messages), {.bits = format == CodeFormat::kQ4 ? 4 : 8},
                          {1, 1, 0, DrawPurpose::kQuantize}, stream);
+  } else if (is_codebook(format)) {
+    CodebookQuantizer().run(tasks_of<QuantizeTask>(messages), 1 << codebook_bits(format), stream);
   } else {
     ternarize(tasks_of<TernarizeTask>(messages), {.format = format, .num_workers = num_workers},
               {1, 1, 0, DrawPurpose::kTernarize}, messages.bytes, stream);

@@ -97,6 +97,11 @@ const Registration registration(__FILE__, [](Rows& rows) {
              [=](std::int64_t n) { return tree_sum(n, leaf_format(format), make_codes(n, format)); },
              {.devices = Devices::kCuda});
   }
+  for (const CodeFormat format : {CodeFormat::kE2, CodeFormat::kE3, CodeFormat::kE4}) {
+    rows.add("tree_sum8_" + to_string(format), "f32",
+             [=](std::int64_t n) { return tree_sum(n, leaf_format(format), make_codes(n, format)); },
+             {.max_cpu_elements = 1 << 23});
+  }
 });
 
 }  // namespace

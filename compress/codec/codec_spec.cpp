@@ -179,6 +179,12 @@ void SpecReader::omit_default(const char* key) {
 }
 
 std::int64_t SpecReader::rotation(std::int64_t value) {
+  if (value != 0) {
+    return choice<std::int64_t>(
+        "rotate", value,
+        {{"64", 64}, {"128", 128}, {"256", 256}, {"512", 512}, {"1024", 1024}, {"2048", 2048}, {"4096", 4096}},
+        "elements of a run that is rotated at random before it is encoded");
+  }
   value = choice<std::int64_t>(
       "rotate", value,
       {{"0", 0}, {"64", 64}, {"128", 128}, {"256", 256}, {"512", 512}, {"1024", 1024}, {"2048", 2048}, {"4096", 4096}},

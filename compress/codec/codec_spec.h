@@ -82,7 +82,8 @@ class SpecReader {
   /// were already stored.
   void omit_default(const char* key);
 
-  /// Reads the key "rotate" of codecs that rotate: run length, or 0 (Codec::rotation).
+  /// Reads the key "rotate" of codecs that rotate: run length, or 0 (Codec::rotation), which a codec refuses whose
+  /// default is another.
   std::int64_t rotation(std::int64_t value);
 
   /// Refuses every option of the spec that was not read, naming the known keys.

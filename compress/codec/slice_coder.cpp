@@ -19,23 +19,25 @@ SliceCoder::SliceCoder(const Codec& codec, const CoderSetup& setup, const std::v
   stream.synchronize();
 }
 
-void SliceCoder::flag_whole_tensors(Stream& stream) {
-  flag_whole_segments(local_rows().data(), setup().workers.num_local_workers, first_scalers_.data(),
+void SliceCoder::flag_whole_tensors(float* rows, Stream& stream) {
+  flag_whole_segments(rows, setup().workers.num_local_workers, first_scalers_.data(),
                       static_cast<std::int64_t>(segments().size()), num_scalers(), stream);
 }
 
-std::span<const QuantizeTask> SliceCoder::quantize_tasks(std::span<const TensorTable> gradients) {
+std::span<const QuantizeTask> SliceCoder::quantize_tasks(std::span<const TensorTable> gradients, const float* rows) {
   tasks_.clear();
   // The workers' tasks for a slice come one after the other, since they may share draws.
   for (std::size_t i = 0; i < encoded().size(); ++i) {
     const auto& [slice, first_scaler] = encoded()[i];
     for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
+      const float* row =
+          rows == nullptr ? drawn_with(worker) : rows + static_cast<std::int64_t>(worker) * num_scalers();
       tasks_.push_back({.gradient = gradients[worker].data(slice),
                         .first = slice.first,
                         .count = slice.count,
                         .draw_offset = setup().layout.segment(slice.segment).draw_offset,
                         .block_elements = block_elements_,
-                        .scalers = drawn_with(worker) + first_scaler,
+                        .scalers = row + first_scaler,
                         .payload = outgoing(i, worker),
                         .worker = static_cast<std::uint32_t>(worker),
                         .type = gradients[worker].type()});

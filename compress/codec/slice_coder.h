@@ -26,10 +26,13 @@ class SliceCoder : public Coder {
 
   std::int64_t block_elements() const { return block_elements_; }
   /// Call it after measuring: if one of a tensor's local scalers is NaN, sets all of them to NaN.
-  void flag_whole_tensors(Stream& stream);
+  void flag_whole_tensors(Stream& stream) { flag_whole_tensors(local_rows().data(), stream); }
+  /// The same for other rows of the local workers. @param rows  [local workers][num_scalers] on the device
+  void flag_whole_tensors(float* rows, Stream& stream);
   /// One task per slice of each local worker; call it after combine_scalers. Sets all payload lengths to
   /// max_payload_bytes. Valid until the next call.
-  std::span<const QuantizeTask> quantize_tasks(std::span<const TensorTable> gradients);
+  /// @param rows  [local workers][num_scalers] scalers to encode with, on the device; null: drawn_with
+  std::span<const QuantizeTask> quantize_tasks(std::span<const TensorTable> gradients, const float* rows = nullptr);
   /// Key for the first local worker; tasks add their worker's number.
   DrawKey draw_key(const DeviceStep& step) const;
   /// One task per aggregated slice, for codes that add up as integers. Valid until the next call.

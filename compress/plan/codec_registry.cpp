@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compress/codecs/eden_codec.h"
 #include "compress/codecs/float_codecs.h"
 #include "compress/codecs/fp8_codec.h"
 #include "compress/codecs/natural_codec.h"
@@ -57,6 +58,13 @@ constexpr CodecEntry kCodecs[] = {
        return std::make_unique<SignCodec>(options);
      },
      "signSGD (Bernstein et al., ICML 2018), EF-signSGD (Karimireddy et al., ICML 2019)"},
+    {"eden", "2 to 16 levels for a Gaussian, of rotated gradients",
+     [](SpecReader& reader, const CodecContext& c) -> std::unique_ptr<Codec> {
+       EdenOptions options = read_eden_options(reader);
+       options.num_workers = c.num_workers;
+       return std::make_unique<EdenCodec>(options);
+     },
+     "EDEN (Vargaftik et al., ICML 2022)"},
     {"onebit", "the sign bit, and a scaler for each side of every column",
      [](SpecReader& reader, const CodecContext& c) -> std::unique_ptr<Codec> {
        OnebitOptions options = read_onebit_options(reader);

@@ -55,17 +55,7 @@ void LevelQuantizer::run(std::span<const QuantizeTask> tasks, const LevelOptions
   if (options.lanes) lane_bits(options.num_workers, 2 * num_levels(options.bits));  // throws if sums are not exact
   if (options.bits == 2 && options.rounding != Rounding::kNearest) {
     ternarize_tasks_.clear();
-    for (const QuantizeTask& task : tasks) {
-      ternarize_tasks_.push_back({.gradient = task.gradient,
-                                  .first = task.first,
-                                  .count = task.count,
-                                  .draw_offset = task.draw_offset,
-                                  .block_elements = task.block_elements,
-                                  .scalers = task.scalers,
-                                  .payload = task.payload,
-                                  .worker = task.worker,
-                                  .type = task.type});
-    }
+    for (const QuantizeTask& task : tasks) ternarize_tasks_.push_back(ternarize_task(task));
     ternarize_bytes_.resize(tasks.size());
     const TernarizeOptions ternarize_options{.format = format,
                                              .num_workers = options.num_workers,

@@ -19,6 +19,18 @@ std::int64_t num_blocks(std::int64_t first, std::int64_t count, std::int64_t blo
   return (first + count - 1) / block_elements - first / block_elements + 1;
 }
 
+TernarizeTask ternarize_task(const QuantizeTask& task) {
+  return {.gradient = task.gradient,
+          .first = task.first,
+          .count = task.count,
+          .draw_offset = task.draw_offset,
+          .block_elements = task.block_elements,
+          .scalers = task.scalers,
+          .payload = task.payload,
+          .worker = task.worker,
+          .type = task.type};
+}
+
 Ternarizer::Ternarizer(Device device) : device_(device) {
   if (device.is_cuda()) cuda_ = cuda::make_ternarize_runner(device);
 }

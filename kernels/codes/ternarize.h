@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 
+#include "kernels/codes/quantize_task.h"
 #include "kernels/codes/rounding.h"
 #include "kernels/codes/ternary.h"
 #include "kernels/random/philox.h"
@@ -34,6 +35,9 @@ struct TernarizeTask {
   std::uint32_t worker = 0;         // added to the key's worker number
   ElementType type = ElementType::kFloat32;  // the gradient's type, the same in all tasks of a call
 };
+
+/// The same slice for ternary codes.
+TernarizeTask ternarize_task(const QuantizeTask& task);
 
 /// Values of the codes +1 and -1.
 enum class TernaryLevels : std::uint8_t {

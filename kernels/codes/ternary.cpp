@@ -37,6 +37,12 @@ std::string to_string(CodeFormat format) {
       return "n4";
     case CodeFormat::kE4M3:
       return "e4m3";
+    case CodeFormat::kE2:
+      return "e2";
+    case CodeFormat::kE3:
+      return "e3";
+    case CodeFormat::kE4:
+      return "e4";
   }
   TERNGRAD_THROW(InvalidArgument, "[codes] unknown format ", static_cast<int>(format));
 }
@@ -54,6 +60,7 @@ std::int64_t payload_bytes(CodeFormat format, std::int64_t n, int num_workers, i
   TERNGRAD_REQUIRE(n >= 0, "[codes] number of codes must not be negative, got ", n);
   switch (format) {
     case CodeFormat::kT2:
+    case CodeFormat::kE2:
       return divide_up(n, 16) * 4;
     case CodeFormat::kT5:
       return divide_up(divide_up(n, 5), 4) * 4;
@@ -68,7 +75,10 @@ std::int64_t payload_bytes(CodeFormat format, std::int64_t n, int num_workers, i
       return divide_up(n, 32) * 4;
     case CodeFormat::kQ4:
     case CodeFormat::kN4:
+    case CodeFormat::kE4:
       return divide_up(n, 8) * 4;
+    case CodeFormat::kE3:
+      return divide_up(3 * divide_up(n, 8), 4) * 4;
     case CodeFormat::kQ8:
     case CodeFormat::kN8:
     case CodeFormat::kE4M3:

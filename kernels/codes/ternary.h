@@ -52,9 +52,17 @@ enum class CodeFormat : std::uint8_t {
   /// FP8 numbers: E4M3 in a byte each (kernels/codes/fp8.h); NaN, 0x7f and 0xff, and minus zero, 0x80, never occur and
   /// are refused. n bytes, rounded up to a multiple of 4.
   kE4M3 = 23,
+  /// Levels of a codebook (kernels/codes/codebook_codes.h) in 2 bits: a sign bit above the number of the magnitude, 16
+  /// codes per 32-bit word, low bits first. ceil(n / 16) words.
+  kE2 = 26,
+  /// The same in 3 bits, a sign above 2 bits, eight codes in three bytes, low bits first. 3 ceil(n / 8) bytes, rounded
+  /// up to a multiple of 4.
+  kE3 = 27,
+  /// The same in 4 bits, a sign above 3 bits, eight codes per 32-bit word, low bits first. ceil(n / 8) words.
+  kE4 = 28,
 };
 
-/// "t2", "t5", "tmask", "lanes", "trans", "q4", "q8", "bits", "n8", "n4", "e4m3".
+/// "t2", "t5", "tmask", "lanes", "trans", "q4", "q8", "bits", "n8", "n4", "e4m3", "e2", "e3", "e4".
 std::string to_string(CodeFormat format);
 
 /// Alias for a format of ternary codes, {-1, 0, +1}: one of the first five.
@@ -97,10 +105,15 @@ constexpr bool is_ternary(CodeFormat format) {
 /// True if GPUs have kernels for a format: all but trans.
 constexpr bool runs_on_gpus(CodeFormat format) { return format != CodeFormat::kTrans; }
 
+/// True for codes of a codebook: e2, e3 and e4.
+constexpr bool is_codebook(CodeFormat format) {
+  return format == CodeFormat::kE2 || format == CodeFormat::kE3 || format == CodeFormat::kE4;
+}
+
 /// True if codes are integers that can be summed; codes of other formats stand for floating-point values.
 constexpr bool holds_integers(CodeFormat format) {
   return format != CodeFormat::kN8 && format != CodeFormat::kN4 && format != CodeFormat::kE4M3 &&
-         format != CodeFormat::kBits;
+         format != CodeFormat::kBits && !is_codebook(format);
 }
 
 /// Sizes of the parts of a tmask payload of n codes.

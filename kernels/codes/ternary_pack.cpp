@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/codes/code_sum.h"
+#include "kernels/codes/codebook_codes.h"
 #include "kernels/codes/cuda/ternary_pack.h"
 #include "kernels/codes/exponents.h"
 #include "kernels/codes/fp8.h"
@@ -220,6 +221,10 @@ void check_payload(const PackedCodes& codes) {
       return check_e4m3(codes);
     case CodeFormat::kBits:
       return check_bits(codes);
+    case CodeFormat::kE2:
+    case CodeFormat::kE3:
+    case CodeFormat::kE4:
+      return check_codebook(codes);
   }
 }
 
@@ -276,6 +281,9 @@ void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::i
     case CodeFormat::kN4:
     case CodeFormat::kE4M3:
     case CodeFormat::kBits:
+    case CodeFormat::kE2:
+    case CodeFormat::kE3:
+    case CodeFormat::kE4:
       break;  // refused by require_range
   }
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/codes/code_sum.h"
+#include "kernels/codes/codebook_codes.h"
 #include "kernels/codes/cpu/code_bytes.h"
 #include "kernels/codes/cuda/tree_sum.h"
 #include "kernels/codes/exponents.h"
@@ -31,6 +32,10 @@ bool is_exponents(LeafFormat format) { return format == LeafFormat::kN8 || forma
 
 bool is_signs(LeafFormat format) { return format == LeafFormat::kBits || format == LeafFormat::kSides; }
 
+bool is_codebook_leaf(LeafFormat format) {
+  return format == LeafFormat::kE2 || format == LeafFormat::kE3 || format == LeafFormat::kE4;
+}
+
 /// Code format of leaves with codes.
 CodeFormat code_format(LeafFormat format) {
   switch (format) {
@@ -55,6 +60,12 @@ CodeFormat code_format(LeafFormat format) {
     case LeafFormat::kBits:
     case LeafFormat::kSides:
       return CodeFormat::kBits;
+    case LeafFormat::kE2:
+      return CodeFormat::kE2;
+    case LeafFormat::kE3:
+      return CodeFormat::kE3;
+    case LeafFormat::kE4:
+      return CodeFormat::kE4;
     case LeafFormat::kFloat32:
     case LeafFormat::kBfloat16:
       break;
@@ -151,7 +162,7 @@ void read_ternary(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first
 }
 
 /// Buffer for the codes of at most a chunk, one byte each.
-using CodeBytes = std::array<std::uint8_t, kChunkElements + 2>;
+using CodeBytes = std::array<std::uint8_t, kChunkElements + 2 * cpu::kPackedCodes>;
 
 /// Unpacks `count` 4-bit codes from `first` on, to one byte each.
 const std::uint8_t* unpacked_nibbles(const MeanLeaf& leaf, std::int64_t first, std::size_t count, CodeBytes& room) {
@@ -181,6 +192,26 @@ void read_exponents(const MeanTask& task, const MeanLeaf& leaf, std::int64_t fir
   for_each_run(task, first, out.size(), [&](std::int64_t scaler, std::size_t begin, std::size_t end) {
     cpu::scale_exponents(codes + begin, static_cast<std::int64_t>(end - begin), is_narrow ? 4 : 8, leaf.scalers[scaler],
                          out.data() + begin);
+  });
+}
+
+/// Reads at most a chunk of codes of a codebook.
+void read_codebook(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first, std::span<float> out) {
+  const int bits = codebook_bits(code_format(task.format));
+  const Codebook book = codebook(1 << bits);
+  CodeBytes room;
+  const std::uint8_t* codes = room.data();
+  if (task.format == LeafFormat::kE4) {
+    codes = unpacked_nibbles(leaf, first, out.size(), room);
+  } else {
+    const std::int64_t skipped = first % cpu::kPackedCodes;
+    cpu::unpack_bits(leaf.payload.data() + first / cpu::kPackedCodes * bits,
+                     skipped + static_cast<std::int64_t>(out.size()), bits, room.data());
+    codes += skipped;
+  }
+  for_each_run(task, first, out.size(), [&](std::int64_t scaler, std::size_t begin, std::size_t end) {
+    cpu::scale_codebook(codes + begin, static_cast<std::int64_t>(end - begin), book, leaf.scalers[scaler],
+                        out.data() + begin);
   });
 }
 
@@ -263,6 +294,12 @@ LeafFormat leaf_format(CodeFormat format) {
       return LeafFormat::kN4;
     case CodeFormat::kBits:
       return LeafFormat::kBits;
+    case CodeFormat::kE2:
+      return LeafFormat::kE2;
+    case CodeFormat::kE3:
+      return LeafFormat::kE3;
+    case CodeFormat::kE4:
+      return LeafFormat::kE4;
     case CodeFormat::kLanes:
       break;
   }
@@ -284,6 +321,7 @@ void decode_leaf(const MeanTask& task, const MeanLeaf& leaf, std::int64_t first,
                     : task.format == LeafFormat::kE4M3 ? read_e4m3
                     : is_signs(task.format)            ? read_signs
                     : is_exponents(task.format)        ? read_exponents
+                    : is_codebook_leaf(task.format)    ? read_codebook
                                                        : read_ternary;
   constexpr auto kChunk = static_cast<std::size_t>(kChunkElements);
   for (std::size_t done = 0; done < out.size(); done += kChunk) {

@@ -29,13 +29,18 @@ enum class LeafFormat : std::uint8_t {
   kN4,
   // Signs; value = -scaler if the bit is 1, else scaler:
   kBits,
+  // Codes of a codebook; value = scaler * level:
+  kE2,
+  kE3,
+  kE4,
   // Signs with a scaler for each sign; value = -a- or a+; scalers are pairs, a- first:
   kSides,
   // Ternary codes, on the CPU only. Last, because GPU kernels are numbered by these values:
   kTrans,
 };
 
-/// "fp32", "bf16", "t2", "t5", "tmask", "q4", "q8", "e4m3", "n8", "n4", "bits", "sides", "trans".
+/// "fp32", "bf16", "t2", "t5", "tmask", "q4", "q8", "e4m3", "n8", "n4", "bits", "e2", "e3", "e4", "sides",
+/// "trans".
 std::string to_string(LeafFormat format);
 /// Leaf format of one worker's codes. @throws InvalidArgument for lanes, which hold sums of codes
 LeafFormat leaf_format(CodeFormat format);

@@ -46,7 +46,7 @@ def codecs() -> dict[str, CodecInfo]:
 
     >>> import terngrad
     >>> sorted(terngrad.codecs())
-    ['bf16', 'fp32', 'fp8', 'natural', 'onebit', 'powersgd', 'qsgd', 'randomk', 'sign', 'ternary', 'topk']
+    ['bf16', 'eden', 'fp32', 'fp8', 'natural', 'onebit', 'powersgd', 'qsgd', 'randomk', 'sign', 'ternary', 'topk']
     >>> [key.name for key in terngrad.codecs()["fp8"].keys][:2]
     ['block', 'rounding']
     """

@@ -114,7 +114,7 @@ struct Sent {
 
 TEST(CMessages, AreTheLibrarysBytesAndMeanTheSame) {
   for (const char* codec : {"fp32", "ternary:clip_factor=2.5", "ternary:sharing=none", "qsgd:bits=4,sharing=max",
-                            "natural", "sign:reduce=vote,scale=l1", "onebit", "fp8", "thc", "sign:rotate=64"}) {
+                            "natural", "sign:reduce=vote,scale=l1", "onebit", "fp8", "thc", "sign:rotate=64", "eden"}) {
     const Sent sent(codec);
     EXPECT_EQ(sent.messages, sent.expected) << codec;
 

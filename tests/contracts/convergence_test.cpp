@@ -46,6 +46,7 @@ constexpr Row kRows[] = {
     {"ternary:rounding=nearest,clip_factor=1.22", 0.5, 500, 1e-6, 0.14, "ef"},
     {"sign", 0.3, 500, 2e-3, 0.14, "ef"},
     {"onebit", 0.3, 500, 8e-4, 0.14, "ef"},
+    {"eden:scale=least", 0.5, 500, 1e-6, 0.14, "ef"},
     {"topk", 0.02, 6000, 5e-9, 0.07, "ef"},
     {"topk:density=0.1", 0.2, 1000, 0, 0.07, "ef"},
     {"randomk:density=0.1", 0.05, 3000, 0, 0, "ef"},

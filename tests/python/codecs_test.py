@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from reference import messages  # noqa: E402
 
 SPECS = ["fp32", "bf16", "ternary", "ternary:clip_factor=2.5,format=t5", "ternary:levels=asymmetric", "qsgd:bits=4",
-         "qsgd:bits=8,sharing=max", "natural", "sign", "onebit", "fp8", "int8", "terngrad_ef"]
+         "qsgd:bits=8,sharing=max", "natural", "sign", "onebit", "fp8", "int8", "terngrad_ef", "eden"]
 
 
 def gradient_of(seed, shape=(100, 70)):

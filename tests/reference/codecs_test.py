@@ -304,14 +304,16 @@ class Everywhere(unittest.TestCase):
     def test_zeros_are_zeros(self):
         for text, codec in ALL:
             result = codecs.exchange(codec, [np.zeros((20, 15), np.float32)] * 2, step=1)
-            if text != "signsgd":
+            if codec.rotate:  # turning back gives zeros both signs
+                self.assertFalse(result.mean.any(), text)
+            elif text != "signsgd":
                 self.assertEqual(result.mean.tobytes(), bytes(1200), text)
 
     def test_what_is_too_small_is_zero(self):
         small, least = np.nextafter(np.float32(2.0**-86), np.float32(0)), np.float32(2.0**-86)
         for text, codec in ALL:
-            if text in ("fp32", "bf16", "signsgd") or codec.aggregation == "sparse":
-                continue
+            if text in ("fp32", "bf16", "signsgd") or codec.aggregation == "sparse" or codec.wire_id == 12:
+                continue  # eden: the unit of three levels is above the magnitudes
             self.assertEqual(np.abs(codec.measure(np.full((2, 2), small))).max(), 0, text)
             result = codecs.exchange(codec, [np.full((2, 2), small)] * 2)
             self.assertEqual(result.mean.tobytes(), bytes(16), text)
@@ -338,9 +340,9 @@ class Everywhere(unittest.TestCase):
             payloads = {base.messages[0].payload, base.messages[1].payload, step.messages[0].payload,
                         seed.messages[0].payload, offset.messages[0].payload}
             is_drawn = getattr(codec, "rounding", "") == "stochastic" or codec.wire_id == 5
-            # Bits of zeros alternate between workers and steps. randomk selects the same elements on all workers;
-            # warm-up stages select more.
-            is_shared = codec.wire_id == 9
+            # Bits of zeros alternate between workers and steps. randomk selects the same elements on all workers, eden
+            # rotates all alike; warm-up stages select more.
+            is_shared = codec.wire_id in (9, 12)
             alternates = getattr(codec, "zeros", "") == "alternate" or getattr(codec, "stage_steps", 0) > 0
             expected = 5 if is_drawn else 4 if is_shared else 2 if alternates else 1
             self.assertEqual(len(payloads), expected, text)

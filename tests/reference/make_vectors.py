@@ -114,6 +114,19 @@ FILES = {
         Case("fp8:block=0,rounding=stochastic", shape=(150,), workers=3, seed=149, offset=320),
         Case("fp8:rounding=stochastic,block=64", shape=(150,), seed=185, exponent=7),
     ],
+    "eden": [
+        Case("eden", workers=3, seed=31, step=2**33, offset=128),
+        Case("eden:rotate=64,scale=least", shape=(200,), step=4),
+        Case("eden:levels=2,rotate=128", shape=(200,), workers=3),
+        Case("eden:levels=2,scale=least,rotate=64", **LAST_CHUNK),
+        Case("eden:levels=4,rotate=1024", workers=1, shape=(1100,)),
+        Case("eden:levels=8,rotate=64", shape=(150,), workers=3, seed=2**40 + 1),
+        Case("eden:levels=8,scale=least,rotate=256", workers=1, **LAST_CHUNK),
+        Case("eden:levels=16,rotate=512", shape=(99,)),
+        Case("eden:levels=16,rotate=64", shape=(150,), set=((1, 70, NAN),)),
+        Case("eden:levels=4,rotate=64", exponent=-88, shape=(70,), set=((1, 3, 0x15000000),)),
+        Case("eden:levels=8,rotate=2048", exponent=126, shape=(70,)),
+    ],
     "memories": [
         Case("efsignsgd", steps=3),
         Case("terngrad_ef", steps=3, workers=3),
@@ -123,6 +136,7 @@ FILES = {
         Case("signum", beta=0.9, steps=3, workers=3),
         Case("fp8", memory="ef", steps=2, shape=(100,)),
         Case("thc", steps=2, shape=(35,)),
+        Case("eden:scale=least", memory="ef", steps=2, shape=(35,)),
         Case("efsignsgd", steps=2, set=((1, 17, NAN),)),
     ],
 }

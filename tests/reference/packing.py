@@ -55,6 +55,24 @@ def unpack_fields(payload: bytes, count: int, width: int, word_bits: int = 32) -
     return fields
 
 
+def pack_string(fields: np.ndarray, width: int, group: int) -> bytes:
+    """Fields of `width` bits one after the other, low bits first, zero fields up to a multiple of `group`, zero bytes up
+    to a multiple of 4."""
+    padded = np.zeros(-(-len(fields) // group) * group, np.int64)
+    padded[: len(fields)] = fields
+    bits = (padded[:, None] >> np.arange(width) & 1).astype(np.uint8)
+    return filled(np.packbits(bits, bitorder="little").tobytes())
+
+
+def unpack_string(payload: bytes, count: int, width: int, group: int) -> np.ndarray:
+    """Inverse of pack_string(): `count` fields as int64."""
+    used = unfilled(payload, -(-count // group) * group * width // 8)
+    bits = np.unpackbits(np.frombuffer(used, np.uint8), bitorder="little").reshape(-1, width).astype(np.int64)
+    fields = bits @ (1 << np.arange(width))
+    require(not fields[count:].any(), "bits behind the last field are not zero")
+    return fields[:count]
+
+
 def pack_t2(codes: np.ndarray) -> bytes:
     """2 bits a code: 00 is 0, 01 is +1, 11 is -1. codes: -1, 0, +1"""
     return pack_fields(codes.astype(np.int64) & 3, 2)

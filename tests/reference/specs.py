@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 from .codec import Codec
+from .eden import Eden
 from .floats import Bf16, Fp32
 from .fp8 import Fp8
 from .low_rank import PowerSgd
@@ -16,7 +17,7 @@ from .ternary import Ternary
 from .topk import TopK
 
 CODECS = {"fp32": Fp32, "bf16": Bf16, "ternary": Ternary, "qsgd": Qsgd, "natural": Natural, "sign": Sign,
-          "onebit": Onebit, "topk": TopK, "randomk": RandomK, "powersgd": PowerSgd, "fp8": Fp8}
+          "onebit": Onebit, "topk": TopK, "randomk": RandomK, "powersgd": PowerSgd, "fp8": Fp8, "eden": Eden}
 # Presets: a spec, and a memory, or None for the codec's default.
 PRESETS = {
     "signsgd": ("sign:reduce=vote,scale=one", None),

@@ -62,7 +62,8 @@ class Specs(unittest.TestCase):
                                ("natural:bits=4", (5, 22)), ("sign", (6, 18)), ("signsgd", (6, 18)),
                                ("onebit", (7, 18)), ("randomk", (9, 25)), ("topk", (8, 19)),
                                ("topk:scope=block,block=256,density=0.05", (8, 20)),
-                               ("fp8", (10, 23))):
+                               ("fp8", (10, 23)), ("eden", (12, 2)), ("eden:levels=2", (12, 18)),
+                               ("eden:levels=8,rotate=128", (12, 27))):
             self.assertEqual(numbers[text], expected)
 
     def test_classes(self):

@@ -22,7 +22,8 @@ SPECS = ["fp32", "bf16", "ternary", "ternary:format=t5,clip_factor=2.5",
          "sign:reduce=vote", "sign:reduce=vote,block=128", "signsgd", "onebit", "onebit:group=layer",
          "onebit:group=block", "onebit:group=block,block=64", "topk", "topk:density=0.1,values=bf16",
          "topk:scope=block,block=256,density=0.05", "topk:density=0.001,stage_steps=2", "randomk", "randomk:density=0.125",
-         "randomk:density=0.1,scale=q,values=bf16", "fp8", "fp8:block=0", "fp8:rounding=stochastic"]
+         "randomk:density=0.1,scale=q,values=bf16", "fp8", "fp8:block=0", "fp8:rounding=stochastic",
+         "eden", "eden:levels=2", "eden:levels=4,scale=least", "eden:levels=8,rotate=128", "eden:levels=16,rotate=64"]
 
 
 def gaussian(count: int, seed: int) -> np.ndarray:

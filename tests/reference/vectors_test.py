@@ -69,7 +69,7 @@ class Committed(unittest.TestCase):
             # scope=model needs several tensors.
             self.assertEqual(values, set(choices) - {"model"} if choices else values, (kind.__name__, key))
         self.assertEqual({type(codecs.parse(case.spec).codec).__name__ for case in CASES},
-                         {"Fp32", "Bf16", "Ternary", "Qsgd", "Natural", "Sign", "Onebit", "TopK", "Fp8"})
+                         {"Fp32", "Bf16", "Ternary", "Qsgd", "Natural", "Sign", "Onebit", "TopK", "Fp8", "Eden"})
 
     def test_refinements_are_seen_both_ways(self):
         """Where 16 bits tie, the other 24 decide: a codec that ignores them differs somewhere."""

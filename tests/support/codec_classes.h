@@ -34,6 +34,8 @@ inline constexpr ClassedSpec kClassedSpecs[] = {
     {"sign:scale=drive,rotate=4096", CodecClass::kOwnScalers},
     {"sign:reduce=vote,scale=l1", CodecClass::kVotes},
     {"onebit", CodecClass::kOwnScalers},
+    {"eden", CodecClass::kOwnScalers},
+    {"eden:levels=8,rotate=64", CodecClass::kOwnScalers},
     {"fp8", CodecClass::kOwnScalers},
     {"topk", CodecClass::kSparse},
     {"topk:scope=block,block=8192", CodecClass::kSparse},

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "kernels/codes/codebook_codes.h"
 #include "kernels/codes/levels.h"
 #include "kernels/codes/ternarize.h"
 #include "kernels/codes/tree_sum.h"
@@ -19,12 +20,13 @@
 namespace terngrad::testing {
 
 inline constexpr LeafFormat kLeafFormats[] = {
-    LeafFormat::kFloat32, LeafFormat::kBfloat16, LeafFormat::kT2,   LeafFormat::kT5, LeafFormat::kTMask,
-    LeafFormat::kQ4,      LeafFormat::kQ8,       LeafFormat::kE4M3, LeafFormat::kN8, LeafFormat::kN4,
-    LeafFormat::kBits,    LeafFormat::kSides,    LeafFormat::kTrans};
+    LeafFormat::kFloat32, LeafFormat::kBfloat16, LeafFormat::kT2,    LeafFormat::kT5,
+    LeafFormat::kTMask,   LeafFormat::kQ4,       LeafFormat::kQ8,    LeafFormat::kE4M3,
+    LeafFormat::kN8,      LeafFormat::kN4,       LeafFormat::kBits,  LeafFormat::kE2,
+    LeafFormat::kE3,      LeafFormat::kE4,       LeafFormat::kSides, LeafFormat::kTrans};
 
 /// Leaf formats that GPUs read: all except kTrans.
-inline constexpr std::span<const LeafFormat> kGpuLeafFormats = std::span(kLeafFormats).first(12);
+inline constexpr std::span<const LeafFormat> kGpuLeafFormats = std::span(kLeafFormats).first(15);
 
 /// Leaf formats of codes that GPUs read.
 inline constexpr std::span<const LeafFormat> kCodeLeafFormats = kGpuLeafFormats.subspan(2);
@@ -75,6 +77,10 @@ class TreeLeaves {
       }
       if (format == LeafFormat::kN8 || format == LeafFormat::kN4) {
         store_exponents(n, format == LeafFormat::kN8 ? 8 : 4, own_seed);
+        continue;
+      }
+      if (format == LeafFormat::kE2 || format == LeafFormat::kE3 || format == LeafFormat::kE4) {
+        store_codebook(n, format == LeafFormat::kE2 ? 4 : format == LeafFormat::kE3 ? 8 : 16, own_seed);
         continue;
       }
       if (format == LeafFormat::kBits || format == LeafFormat::kSides) {
@@ -161,6 +167,27 @@ class TreeLeaves {
       byte = static_cast<std::uint8_t>(byte | (magnitude + (is_negative ? 1u << (bits - 1) : 0)) << (i * width % 8));
       const auto value = static_cast<float>(reference::exponent_magnitude(magnitude, bits));
       values_.back()[i] = is_negative ? -value : value;
+    }
+  }
+  /// Random codes of a codebook.
+  void store_codebook(std::size_t n, int levels, std::uint64_t seed) {
+    const Codebook book = codebook(levels);
+    const CodeFormat format = codebook_format(levels);
+    const auto bits = static_cast<std::size_t>(codebook_bits(format));
+    offsets_.push_back(0);
+    payloads_.emplace_back(payload_bytes(format, static_cast<std::int64_t>(n), 1));
+    std::fill_n(payloads_.back().data(), payloads_.back().num_elements(), std::uint8_t{0});
+    values_.emplace_back(n);
+    std::mt19937_64 random(seed);
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto code = static_cast<unsigned>(random() % static_cast<unsigned>(levels));
+      for (std::size_t bit = 0; bit < bits; ++bit) {
+        std::uint8_t& byte = payloads_.back().data()[(i * bits + bit) / 8];
+        byte = static_cast<std::uint8_t>(byte | (code >> bit & 1u) << ((i * bits + bit) % 8));
+      }
+      const auto magnitudes = static_cast<unsigned>(book.num_magnitudes);
+      const float value = book.values[code % magnitudes];
+      values_.back()[i] = code < magnitudes ? value : -value;
     }
   }
   void store_signs(std::size_t n, std::uint64_t seed) {

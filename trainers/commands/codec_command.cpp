@@ -44,7 +44,7 @@ std::vector<std::string> default_codecs() {
           "qsgd:bits=8", "qsgd:bits=4", "qsgd:bits=2,block=128",
           "natural",     "ternary",     "ternary:clip_factor=2.5",
           "terngrad_ef", "sign",        "efsignsgd",
-          "topk"};
+          "eden",        "topk"};
 }
 
 constexpr const char* kUsage =

@@ -7,6 +7,7 @@
 #include <hwy/highway.h>
 
 #include <cstddef>
+#include <cstring>
 
 HWY_BEFORE_NAMESPACE();
 namespace terngrad::cpu::HWY_NAMESPACE {
@@ -86,6 +87,58 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace terngrad::cpu {
+namespace {
+
+/// A pattern of `ones` ones at the start of every `width` bits.
+constexpr std::uint64_t repeated(unsigned ones, unsigned width) {
+  std::uint64_t pattern = 0;
+  for (unsigned at = 0; at < 64; at += width) pattern |= ((std::uint64_t{1} << ones) - 1) << at;
+  return pattern;
+}
+
+/// Eight codes with one byte each, and the same in 8 * kBits bits: neighbours are joined to pairs, pairs to fours, and
+/// fours to eight.
+template <unsigned kBits>
+std::uint64_t packed(std::uint64_t codes) {
+  codes = (codes | codes >> (8 - kBits)) & repeated(2 * kBits, 16);
+  codes = (codes | codes >> (16 - 2 * kBits)) & repeated(4 * kBits, 32);
+  return (codes | codes >> (32 - 4 * kBits)) & repeated(8 * kBits, 64);
+}
+template <unsigned kBits>
+std::uint64_t unpacked(std::uint64_t bits) {
+  bits = (bits | bits << (32 - 4 * kBits)) & repeated(4 * kBits, 32);
+  bits = (bits | bits << (16 - 2 * kBits)) & repeated(2 * kBits, 16);
+  return (bits | bits << (8 - kBits)) & repeated(kBits, 8);
+}
+
+template <unsigned kBits>
+void pack_bits_of(const std::uint8_t* codes, std::int64_t count, std::uint8_t* bytes) {
+  for (std::int64_t i = 0; i < count; i += kPackedCodes, bytes += kBits) {
+    std::uint64_t eight;
+    std::memcpy(&eight, codes + i, sizeof(eight));
+    eight = packed<kBits>(eight);
+    std::memcpy(bytes, &eight, kBits);
+  }
+}
+template <unsigned kBits>
+void unpack_bits_of(const std::uint8_t* bytes, std::int64_t count, std::uint8_t* codes) {
+  for (std::int64_t i = 0; i < count; i += kPackedCodes, bytes += kBits) {
+    std::uint64_t eight = 0;
+    for (unsigned byte = 0; byte < kBits; ++byte) eight |= std::uint64_t{bytes[byte]} << 8 * byte;
+    eight = unpacked<kBits>(eight);
+    std::memcpy(codes + i, &eight, sizeof(eight));
+  }
+}
+
+}  // namespace
+
+void pack_bits(const std::uint8_t* codes, std::int64_t count, int bits, std::uint8_t* bytes) {
+  (bits == 2 ? pack_bits_of<2> : pack_bits_of<3>)(codes, count, bytes);
+}
+void unpack_bits(const std::uint8_t* bytes, std::int64_t count, int bits, std::uint8_t* codes) {
+  (bits == 2 ? unpack_bits_of<2> : unpack_bits_of<3>)(bytes, count, codes);
+}
+
 HWY_EXPORT(PackNibbles);
 HWY_EXPORT(UnpackNibbles);
 HWY_EXPORT(ScaleCodes);

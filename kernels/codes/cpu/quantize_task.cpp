@@ -32,7 +32,14 @@ void pack_chunk(const QuantizeTask& task, const CodeStore& store, std::int64_t b
       return;
     case CodeFormat::kQ4:
     case CodeFormat::kN4:
+    case CodeFormat::kE4:
       return pack_nibbles(codes, (count + 7) / 8 * 8, task.payload + begin / 2);
+    case CodeFormat::kE2:
+      return pack_bits(codes, (count + 15) / 16 * 16, 2, task.payload + begin / 8 * 2);
+    case CodeFormat::kE3:
+      std::memset(task.payload + begin / 8 * 3 + (count + 7) / 8 * 3, 0,
+                  static_cast<std::size_t>(-((count + 7) / 8 * 3) & 3));
+      return pack_bits(codes, count, 3, task.payload + begin / 8 * 3);
     default:
       std::memcpy(task.payload + begin, codes, static_cast<std::size_t>((count + 3) / 4 * 4));
   }

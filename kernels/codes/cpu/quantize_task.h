@@ -18,7 +18,8 @@ namespace terngrad::cpu {
 
 /// Target format for codes with one byte each.
 struct CodeStore {
-  /// kT2: bytes hold code + 1; kBits: bytes in the format itself; else bytes are packed to 4 or 8 bits or into lanes.
+  /// kT2: bytes hold code + 1; kBits: bytes in the format itself; else bytes are packed to 2, 3, 4
+  /// or 8 bits or into lanes.
   CodeFormat format = CodeFormat::kQ8;
   int lane_bits = 0;  // kLanes only
 };

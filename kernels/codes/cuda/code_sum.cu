@@ -210,6 +210,9 @@ Kind kind_of(const CodeSumTask& task) {
     case CodeFormat::kN4:
     case CodeFormat::kE4M3:
     case CodeFormat::kBits:
+    case CodeFormat::kE2:
+    case CodeFormat::kE3:
+    case CodeFormat::kE4:
     case CodeFormat::kTrans:
       break;  // refused earlier
   }

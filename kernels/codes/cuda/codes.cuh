@@ -27,12 +27,17 @@ __device__ inline int code_at(std::uint32_t four, unsigned place) {
   return static_cast<std::int32_t>(four << (30 - 2 * place)) >> 30;
 }
 
-/// Four codes from `first` on, in the low bits, from a payload with 1, 4 or 8 bits per code. @param first  a multiple
-/// of 4
+/// Four codes from `first` on, in the low bits, from a payload with 1, 2, 3, 4 or 8 bits per code. @param first  a
+/// multiple of 4
 template <unsigned kBits>
 __device__ inline std::uint32_t four_codes(const void* payload, std::int64_t first) {
   if constexpr (kBits == 1) {
     return __ldg(static_cast<const std::uint8_t*>(payload) + first / 8) >> (first % 8) & 15u;
+  } else if constexpr (kBits == 2) {
+    return __ldg(static_cast<const std::uint8_t*>(payload) + first / 4);
+  } else if constexpr (kBits == 3) {
+    const auto* bytes = static_cast<const std::uint8_t*>(payload) + 3 * first / 8;
+    return (__ldg(bytes) | std::uint32_t{__ldg(bytes + 1)} << 8) >> (3 * first % 8);
   } else if constexpr (kBits == 4) {
     return __ldg(static_cast<const std::uint16_t*>(payload) + first / 4);
   } else {

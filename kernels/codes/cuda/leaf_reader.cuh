@@ -9,6 +9,7 @@
 #include "kernels/codes/cuda/tasks.cuh"
 #include "kernels/codes/cuda/tree_tasks.cuh"
 #include "kernels/codes/tree_sum.h"
+#include "kernels/statistics/codebook.h"
 #include "kernels/tensor/bfloat16.h"
 
 namespace terngrad::cuda {
@@ -175,6 +176,54 @@ __device__ inline void read_batch<LeafFormat::kBits>(const TreeLeaf* __restrict_
   read_codes<1>(
       leaves, tile, values, [](float scaler) { return scaler; },
       [](std::uint32_t four, unsigned place) { return (four >> place & 1u) != 0 ? -1.0f : 1.0f; });
+}
+
+/// Value `at` of some values in registers, which cannot be indexed: bit by bit of the index, lowest first.
+template <unsigned kCount>
+__device__ float selected(const float (&values)[kCount], std::uint32_t at) {
+  if constexpr (kCount == 1) {
+    return values[0];
+  } else {
+    float halves[kCount / 2];
+#pragma unroll
+    for (unsigned i = 0; i < kCount / 2; ++i) halves[i] = (at & 1u) != 0 ? values[2 * i + 1] : values[2 * i];
+    return selected(halves, at >> 1);
+  }
+}
+
+/// Levels of a codebook: value = scaler * level.
+template <unsigned kBits>
+__device__ void read_codebook(const TreeLeaf* __restrict__ leaves, const TreeTile& tile, float4 (&values)[kLeafBatch]) {
+  constexpr unsigned kMagnitudes = 1u << (kBits - 1);
+  read_codes<kBits>(
+      leaves, tile, values, [](float scaler) { return scaler; },
+      [](std::uint32_t four, unsigned place) {
+        const std::uint32_t code = four >> (kBits * place) & (2 * kMagnitudes - 1);
+        constexpr Codebook kBook = codebook(2 * kMagnitudes);
+        float levels[kMagnitudes];
+#pragma unroll
+        for (unsigned k = 0; k < kMagnitudes; ++k) levels[k] = kBook.values[k];
+        const float magnitude = selected(levels, code);
+        return code >= kMagnitudes ? -magnitude : magnitude;
+      });
+}
+
+template <>
+__device__ inline void read_batch<LeafFormat::kE2>(const TreeLeaf* __restrict__ leaves, const TreeTile& tile,
+                                                   float4 (&values)[kLeafBatch]) {
+  read_codebook<2>(leaves, tile, values);
+}
+
+template <>
+__device__ inline void read_batch<LeafFormat::kE3>(const TreeLeaf* __restrict__ leaves, const TreeTile& tile,
+                                                   float4 (&values)[kLeafBatch]) {
+  read_codebook<3>(leaves, tile, values);
+}
+
+template <>
+__device__ inline void read_batch<LeafFormat::kE4>(const TreeLeaf* __restrict__ leaves, const TreeTile& tile,
+                                                   float4 (&values)[kLeafBatch]) {
+  read_codebook<4>(leaves, tile, values);
 }
 
 /// Signs with a scaler for each sign: each of the four elements may have another pair.

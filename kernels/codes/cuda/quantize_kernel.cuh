@@ -90,10 +90,15 @@ __device__ inline std::uint32_t low_bytes(std::uint32_t word, int count) {
   return count >= 4 ? word : count <= 0 ? 0 : word & ((1u << (8 * count)) - 1);
 }
 
-/// Packs the low 4 bits of four bytes.
-__device__ inline std::uint32_t nibbles(std::uint32_t bytes) {
-  const std::uint32_t pairs = (bytes | bytes >> 4) & 0x00ff00ffu;
-  return (pairs | pairs >> 8) & 0xffffu;
+/// Packs the low bits of eight bytes.
+template <unsigned kBits>
+__device__ std::uint32_t packed_bits(uint2 codes) {
+  const auto four = [](std::uint32_t bytes) {
+    constexpr std::uint32_t kPair = (1u << 2 * kBits) - 1;
+    const std::uint32_t pairs = (bytes | bytes >> (8 - kBits)) & (kPair << 16 | kPair);
+    return (pairs | pairs >> (16 - 2 * kBits)) & ((1u << 4 * kBits) - 1);
+  };
+  return four(codes.x) | four(codes.y) << 4 * kBits;
 }
 
 /// Packs four bytes of code + 1 to t2.
@@ -105,14 +110,14 @@ __device__ inline std::uint32_t t2_of(std::uint32_t bytes) {
 
 /// Elements per word of a format; runs are stored up to a multiple of it.
 template <CodeFormat kFormat>
-constexpr std::int64_t kWordElements = kFormat == CodeFormat::kT2     ? 16
-                                       : kFormat == CodeFormat::kBits ? 32
-                                                                      : 1;
+constexpr std::int64_t kWordElements = kFormat == CodeFormat::kT2 || kFormat == CodeFormat::kE2 ? 16
+                                       : kFormat == CodeFormat::kBits                           ? 32
+                                                                                                : 1;
 
 /// Writes the codes of a thread's run, zero-padded.
 /// @param at     offset of the run in the job
-/// @param codes  for bits in the low byte, else one byte each. Unspecified beyond the job's last element; only for t2
-///               and bits may a run have no elements
+/// @param codes  for bits in the low byte, else one byte each. Unspecified beyond the job's last element; only for t2,
+///               bits and e2 may a run have no elements
 template <CodeFormat kFormat>
 __device__ void store_run(const QuantizeJob& job, std::int64_t at, uint2 codes) {
   const std::int64_t left = job.count - at;
@@ -131,8 +136,19 @@ __device__ void store_run(const QuantizeJob& job, std::int64_t at, uint2 codes) 
   codes.x = low_bytes(codes.x, present);
   codes.y = low_bytes(codes.y, present - 4);
   auto* words = reinterpret_cast<std::uint32_t*>(job.payload);
-  if constexpr (kFormat == CodeFormat::kQ4 || kFormat == CodeFormat::kN4) {
-    __stcg(words + at / kRunElements, nibbles(codes.x) | nibbles(codes.y) << 16);
+  if constexpr (kFormat == CodeFormat::kE2) {
+    reinterpret_cast<std::uint16_t*>(job.payload)[at / kRunElements] =
+        static_cast<std::uint16_t>(packed_bits<2>(codes));
+  } else if constexpr (kFormat == CodeFormat::kE3) {
+    const std::uint32_t bits = packed_bits<3>(codes);
+    std::uint8_t* bytes = job.payload + at / kRunElements * 3;
+#pragma unroll
+    for (unsigned i = 0; i < 3; ++i) bytes[i] = static_cast<std::uint8_t>(bits >> 8 * i);
+    if (left > kRunElements) return;
+    // Padding after the last run.
+    for (std::uint8_t* end = bytes + 3; reinterpret_cast<std::uintptr_t>(end) % 4 != 0; ++end) *end = 0;
+  } else if constexpr (kFormat == CodeFormat::kQ4 || kFormat == CodeFormat::kN4 || kFormat == CodeFormat::kE4) {
+    __stcg(words + at / kRunElements, packed_bits<4>(codes));
   } else {
     words += at / 4;
     if (present > 4 && reinterpret_cast<std::uintptr_t>(words) % sizeof(uint2) == 0) {

@@ -1,5 +1,6 @@
 // CUDA backend stub for builds without CUDA: there is no device, so none of these functions can be reached.
 #include "kernels/codes/cuda/code_sum.h"
+#include "kernels/codes/cuda/codebook_codes.h"
 #include "kernels/codes/cuda/encode_blocks.h"
 #include "kernels/codes/cuda/exponents.h"
 #include "kernels/codes/cuda/float_payload.h"
@@ -21,6 +22,7 @@ std::shared_ptr<FloatPayloadRunner> make_float_payload_runner(FloatPayload, cons
   not_built("float_payload");
 }
 std::shared_ptr<TernarizeRunner> make_ternarize_runner(const Device&) { not_built("ternarize"); }
+std::shared_ptr<CodebookRunner> make_codebook_runner(const Device&) { not_built("codebook"); }
 std::shared_ptr<ExponentsRunner> make_exponents_runner(const Device&) { not_built("exponents"); }
 std::shared_ptr<Fp8Runner> make_fp8_runner(const Device&) { not_built("fp8"); }
 std::shared_ptr<RotateRunner> make_rotate_runner(std::int64_t, const Device&) { not_built("rotate"); }

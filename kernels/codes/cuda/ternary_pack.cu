@@ -151,6 +151,9 @@ void unpack_codes(const PackedCodes& codes, std::int64_t first, std::span<std::i
     case CodeFormat::kN4:
     case CodeFormat::kE4M3:
     case CodeFormat::kBits:
+    case CodeFormat::kE2:
+    case CodeFormat::kE3:
+    case CodeFormat::kE4:
     case CodeFormat::kTrans:
       break;  // refused earlier
   }

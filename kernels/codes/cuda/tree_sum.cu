@@ -89,7 +89,7 @@ constexpr std::array<Kernel, kNumDepths> kCodeKernelsFor = {
     code_tree_sum_kernel<kFormat, 0>, code_tree_sum_kernel<kFormat, kFewLevels>,
     code_tree_sum_kernel<kFormat, kSomeLevels>, code_tree_sum_kernel<kFormat, kAllLevels>};
 
-constexpr unsigned kNumFormats = 12;
+constexpr unsigned kNumFormats = 15;
 constexpr unsigned kNumKinds = kNumDepths * kNumFormats;
 
 /// Elements that one block sums.
@@ -114,7 +114,8 @@ Kernel kernel_of(unsigned kind) {
       kKernelsFor<LeafFormat::kFloat32>,   kKernelsFor<LeafFormat::kBfloat16>,     kCodeKernelsFor<TernaryFormat::kT2>,
       kCodeKernelsFor<TernaryFormat::kT5>, kCodeKernelsFor<TernaryFormat::kTMask>, kKernelsFor<LeafFormat::kQ4>,
       kKernelsFor<LeafFormat::kQ8>,        kKernelsFor<LeafFormat::kE4M3>,         kKernelsFor<LeafFormat::kN8>,
-      kKernelsFor<LeafFormat::kN4>,        kKernelsFor<LeafFormat::kBits>,         kKernelsFor<LeafFormat::kSides>};
+      kKernelsFor<LeafFormat::kN4>,        kKernelsFor<LeafFormat::kBits>,         kKernelsFor<LeafFormat::kE2>,
+      kKernelsFor<LeafFormat::kE3>,        kKernelsFor<LeafFormat::kE4>,           kKernelsFor<LeafFormat::kSides>};
   return kKernels[kind / kNumDepths][kind % kNumDepths];
 }
 

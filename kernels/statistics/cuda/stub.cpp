@@ -1,5 +1,6 @@
 // CUDA backend stub for builds without CUDA: there is no device, so none of these functions can be reached.
 #include "kernels/runtime/cuda/not_built.h"
+#include "kernels/statistics/cuda/codebook_scalers.h"
 #include "kernels/statistics/cuda/scaler_sharing.h"
 #include "kernels/statistics/cuda/side_scalers.h"
 #include "kernels/statistics/cuda/signed_statistics.h"
@@ -9,6 +10,10 @@ namespace terngrad::cuda {
 
 std::shared_ptr<StatisticsRunner> make_statistics_runner(std::span<const Slice>, const Device&) {
   not_built("statistics");
+}
+std::shared_ptr<CodebookScalerRunner> make_codebook_scaler_runner(std::span<const Slice>, const Codebook&,
+                                                                  CodebookScale, const Device&) {
+  not_built("codebook_scalers");
 }
 std::shared_ptr<SideScalerRunner> make_side_scaler_runner(std::span<const Slice>, std::span<const Slice>,
                                                           std::span<const std::int64_t>, const Device&) {

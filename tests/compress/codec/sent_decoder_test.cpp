@@ -63,7 +63,8 @@ TEST_F(CudaSentDecoder, KeepsWhatTheCpuKeeps) {
        {"ternary:rounding=nearest,clip_factor=1.22", "ternary:format=t5", "ternary:sharing=none,scope=block,block=128",
         "ternary:levels=asymmetric", "ternary:format=tmask,sharing=mean", "bf16", "qsgd:bits=4,block=128",
         "qsgd:bits=8,sharing=max", "natural", "sign:block=128", "onebit", "onebit:group=block", "fp8",
-        "qsgd:rotate=1024", "ternary:format=tmask,rotate=64", "sign:scale=drive,rotate=4096"}) {
+        "qsgd:rotate=1024", "ternary:format=tmask,rotate=64", "sign:scale=drive,rotate=4096", "eden",
+        "eden:levels=8,rotate=64"}) {
     CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAllGather);
     options.on_nonfinite = OnNonfinite::kSkip;
     options.codecs.codec = codec;

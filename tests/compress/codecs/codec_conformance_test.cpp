@@ -73,6 +73,13 @@ TEST(CodecConformance, OfSignWithItsOptions) {
   testing::check_codec(maker("sign:reduce=vote,scale=one,zeros=plus"));
 }
 
+TEST(CodecConformance, OfEdenWithEveryNumberOfLevels) {
+  for (const std::string levels : {"2", "3", "4", "8", "16"}) {
+    testing::check_codec(maker("eden:levels=" + levels));
+    testing::check_codec(maker("eden:scale=least,rotate=64,levels=" + levels));
+  }
+}
+
 TEST(CodecConformance, OfOnebitWithItsGroups) {
   testing::check_codec(maker("onebit:group=layer"));
   for (const std::string block : {"64", "512", "4096"}) {

@@ -282,6 +282,7 @@ TEST(ReferenceVectors, OfTernary) { EXPECT_TRUE(expect_file("ternary").empty());
 
 TEST(ReferenceVectors, OfQsgd) { EXPECT_TRUE(expect_file("qsgd").empty()); }
 
+TEST(ReferenceVectors, OfEden) { EXPECT_TRUE(expect_file("eden").empty()); }
 TEST(ReferenceVectors, OfNatural) { EXPECT_TRUE(expect_file("natural").empty()); }
 
 TEST(ReferenceVectors, OfSign) { EXPECT_TRUE(expect_file("sign").empty()); }

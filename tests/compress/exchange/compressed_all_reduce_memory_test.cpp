@@ -54,6 +54,7 @@ const char* const kSpecs[] = {"ternary",
                               "natural",
                               "sign",
                               "onebit",
+                              "eden:scale=least",
                               "fp8"};
 
 TEST(CompressedAllReduceMemory, EncodesTheGradientAndWhatIsLeftOfStepsBefore) {

@@ -90,6 +90,7 @@ constexpr Case kCases[] = {
     {"onebit", ExchangeAlgorithm::kScatterReduce, "ef"},
     {"sign:reduce=vote,scale=l1", ExchangeAlgorithm::kIntegerSum, "momentum"},
     {"fp8", ExchangeAlgorithm::kAuto, "ef"},
+    {"eden:levels=8,rotate=64", ExchangeAlgorithm::kScatterReduce, "none"},
 };
 
 // Contract B2: changing parts, ranks, and exchanging in place do not change any bit.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/codes/quantize_task.h"
+#include "kernels/codes/rounding.h"
 #include "kernels/codes/ternary.h"
 #include "kernels/random/philox.h"
 #include "kernels/tensor/bfloat16.h"
