@@ -1,4 +1,5 @@
 // Scalers of runs of 4096 elements, and quantizing to the levels of a codebook.
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>

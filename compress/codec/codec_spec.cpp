@@ -179,18 +179,17 @@ void SpecReader::omit_default(const char* key) {
 }
 
 std::int64_t SpecReader::rotation(std::int64_t value) {
-  if (value != 0) {
-    return choice<std::int64_t>(
-        "rotate", value,
-        {{"64", 64}, {"128", 128}, {"256", 256}, {"512", 512}, {"1024", 1024}, {"2048", 2048}, {"4096", 4096}},
-        "elements of a run that is rotated at random before it is encoded");
-  }
-  value = choice<std::int64_t>(
-      "rotate", value,
-      {{"0", 0}, {"64", 64}, {"128", 128}, {"256", 256}, {"512", 512}, {"1024", 1024}, {"2048", 2048}, {"4096", 4096}},
-      "elements of a run that is rotated at random before it is encoded; 0: none are");
-  omit_default("rotate");
-  return value;
+  const bool may_be_off = value == 0;
+  std::vector<std::int64_t> runs = {64, 128, 256, 512, 1024, 2048, 4096};
+  if (may_be_off) runs.insert(runs.begin(), 0);
+  std::vector<std::string> words;
+  for (const std::int64_t run : runs) words.push_back(std::to_string(run));
+  const auto by_default = static_cast<int>(std::ranges::find(runs, value) - runs.begin());
+  const int chosen = choose("rotate", by_default, words,
+                            may_be_off ? "elements of a run that is rotated at random before it is encoded; 0: none are"
+                                       : "elements of a run that is rotated at random before it is encoded");
+  if (may_be_off) omit_default("rotate");
+  return runs[static_cast<std::size_t>(chosen)];
 }
 
 void SpecReader::finish() const {

@@ -29,12 +29,12 @@ struct EdenOptions {
 ///   scale=unbiased     0.571   0.235   0.133   0.0358  0.0096
 ///   scale=least        0.363   0.190   0.117   0.0346  0.0095
 ///
-/// One Hadamard transform is no uniform rotation: runs with few large elements keep a bias. All workers rotate alike,
-/// so the errors of equal gradients are equal and do not average out; those of uncorrelated ones do. Workers do not
-/// share scalers; the mean over N workers is the tree-sum (kernels/tensor/worker_tree.h) of the decoded values times
-/// fl(1 / N). Nothing is drawn besides the rotation.
-/// Vargaftik et al., "EDEN: Communication-Efficient and Robust Distributed Mean Estimation for Federated Learning",
-/// ICML 2022. Payload: bits, t5, e2, e3 or e4 (docs/wire-format.md).
+/// One Hadamard transform is no uniform rotation: runs with few large elements keep a bias, as do the short runs behind
+/// a tensor's last whole run, which share one scaler. All workers rotate alike, so the errors of equal gradients are
+/// equal and do not average out; those of uncorrelated ones do. Workers do not share scalers; the mean over N workers
+/// is the tree-sum (kernels/tensor/worker_tree.h) of the decoded values times fl(1 / N). Nothing is drawn besides the
+/// rotation. Vargaftik et al., "EDEN: Communication-Efficient and Robust Distributed Mean Estimation for Federated
+/// Learning", ICML 2022. Payload: bits, t5, e2, e3 or e4 (docs/wire-format.md).
 class EdenCodec final : public BlockCodec {
  public:
   /// @throws InvalidArgument for an unsupported number of levels or rotation, no rotation, and as BlockCodec

@@ -28,12 +28,12 @@ void CodebookQuantizer::run(std::span<const QuantizeTask> tasks, int levels, Str
   const CodeFormat format = codebook_format(levels);
   const ElementType type = check_quantize_tasks(tasks, 4, "codebook");
   if (device_.is_cuda()) return cuda_->run(tasks, type, levels, stream);
-  cpu::quantize_tasks(
-      tasks, {.format = format}, Rounding::kNearest, {}, stream,
-      [book = codebook(levels)](const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
-                                const DrawKey&, std::span<const std::byte>, cpu::ChunkDraws&, std::uint8_t* codes) {
-        cpu::quantize_codebook_chunk(task, gradient, begin, count, book, codes);
-      });
+  const Codebook book = codebook(levels);
+  cpu::quantize_tasks(tasks, {.format = format}, Rounding::kNearest, {}, stream,
+                      [&book](const QuantizeTask& task, const float* gradient, std::int64_t begin, std::int64_t count,
+                              const DrawKey&, std::span<const std::byte>, cpu::ChunkDraws&, std::uint8_t* codes) {
+                        cpu::quantize_codebook_chunk(task, gradient, begin, count, book, codes);
+                      });
 }
 
 void check_codebook(const PackedCodes& codes) {

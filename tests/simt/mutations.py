@@ -64,6 +64,8 @@ LEAF_READER = "kernels/codes/cuda/leaf_reader.cuh"
 CODE_TREE_SUM = "kernels/codes/cuda/code_tree_sum.cuh"
 LEVELS = "kernels/codes/cuda/levels.cu"
 FP8 = "kernels/codes/cuda/fp8.cu"
+CODEBOOK_CODES = "kernels/codes/cuda/codebook_codes.cu"
+CODEBOOK_SCALERS = "kernels/statistics/cuda/codebook_scalers.cu"
 ROTATE = "kernels/codes/cuda/rotate.cu"
 QUANTIZE_KERNEL = "kernels/codes/cuda/quantize_kernel.cuh"
 TOP_K_SELECT = "kernels/sparse/cuda/top_k_select.cuh"
@@ -150,6 +152,10 @@ KERNELS_MUTATIONS = [
     Mutation(LEVELS, LEVELS, "CudaLevels.*", "0u - one : one", "one : 0u - one"),
     Mutation(QUANTIZE_KERNEL, LEVELS, "CudaLevels.*", "__syncthreads();\n  const std::int64_t first_word", "const std::int64_t first_word"),
     Mutation(QUANTIZE_KERNEL, LEVELS, "CudaLevels.*", "codes.y = low_bytes(codes.y, present - 4)", "codes.y = low_bytes(codes.y, present)"),
+    Mutation(CODEBOOK_CODES, CODEBOOK_CODES, "CudaCodebookCodes.*", ">> 31 != 0 ? kMagnitudes", ">> 31 == 0 ? kMagnitudes"),
+    Mutation(QUANTIZE_KERNEL, CODEBOOK_CODES, "CudaCodebookCodes.*", "if (left > kRunElements) return;", "return;"),
+    Mutation(CODEBOOK_SCALERS, CODEBOOK_SCALERS, "CudaCodebookScalers.*", "if (index >= num_sources) return;", "", sanitizer=ADDRESS),
+    Mutation(CODEBOOK_SCALERS, CODEBOOK_SCALERS, "CudaCodebookScalers.*", "magnitude >= codebook", "magnitude > 2 * codebook"),
     Mutation(FP8, FP8, "CudaFp8.*", "+ 0x7ffffu", "+ 0x80000u"),
     Mutation(FP8, FP8, "CudaFp8.*", "with_sign((word >> shift & 0x7fu) + 1, value)", "(word >> shift & 0xffu) + 1"),
     Mutation(PACK_SUMS, PACK_SUMS, "CudaPackSums.*", "__syncthreads();\n  const unsigned first", "const unsigned first"),

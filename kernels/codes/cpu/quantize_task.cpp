@@ -37,8 +37,8 @@ void pack_chunk(const QuantizeTask& task, const CodeStore& store, std::int64_t b
     case CodeFormat::kE2:
       return pack_bits(codes, (count + 15) / 16 * 16, 2, task.payload + begin / 8 * 2);
     case CodeFormat::kE3:
-      std::memset(task.payload + begin / 8 * 3 + (count + 7) / 8 * 3, 0,
-                  static_cast<std::size_t>(-((count + 7) / 8 * 3) & 3));
+      // Zeros in the last three bytes, which the codes may not fill.
+      std::memset(task.payload + begin / 8 * 3 + payload_bytes(CodeFormat::kE3, count, 1) - 3, 0, 3);
       return pack_bits(codes, count, 3, task.payload + begin / 8 * 3);
     default:
       std::memcpy(task.payload + begin, codes, static_cast<std::size_t>((count + 3) / 4 * 4));

@@ -178,7 +178,7 @@ __device__ inline void read_batch<LeafFormat::kBits>(const TreeLeaf* __restrict_
       [](std::uint32_t four, unsigned place) { return (four >> place & 1u) != 0 ? -1.0f : 1.0f; });
 }
 
-/// Value `at` of some values in registers, which cannot be indexed: bit by bit of the index, lowest first.
+/// Returns values[at % kCount]. Registers cannot be indexed, so each bit of `at`, the lowest first, halves the choice.
 template <unsigned kCount>
 __device__ float selected(const float (&values)[kCount], std::uint32_t at) {
   if constexpr (kCount == 1) {

@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(kEncodeThreads) quantize_kernel(const Quantize
   load_run(values + offset, count - offset, low);
   load_run(values + kSecond + offset, count - kSecond - offset, high);
   const std::uint64_t step = step_of(work.stream);
-  // A word of t2 holds two runs, one of bits holds four.
+  // A word of t2 or e2 holds two runs, one of bits holds four.
   constexpr std::int64_t kWord = kWordElements<kFormat>;
   const std::int64_t end = (count + kWord - 1) / kWord * kWord;
   if (offset < end) {

@@ -44,7 +44,9 @@ constexpr const char* kOwn[] = {"qsgd:rotate=1024",
                                 "ternary:sharing=none,rotate=512",
                                 "ternary:levels=asymmetric,rotate=2048",
                                 "sign:scale=drive,rotate=1024",
-                                "sign:block=64,rotate=64"};
+                                "sign:block=64,rotate=64",
+                                "eden:rotate=1024",
+                                "eden:levels=8,scale=least"};
 
 CompressedAllReduceOptions options_for(const char* codec, ExchangeAlgorithm algorithm,
                                        DownlinkCodec downlink = DownlinkCodec::kFloat32) {
@@ -144,7 +146,8 @@ TEST(RotatedExchange, GivesTheMeanOfWhatWorkersSent) {
 TEST(RotatedExchange, KeepsWhatIsMissingOfTheGradientItself) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, kWorkers);
-  for (const char* codec : {"thc", "ternary:rounding=nearest,clip_factor=1.22,rotate=1024", "sign:rotate=256"}) {
+  for (const char* codec :
+       {"thc", "ternary:rounding=nearest,clip_factor=1.22,rotate=1024", "sign:rotate=256", "eden"}) {
     CompressedAllReduce exchange(layout, make_worker_group(kWorkers, make_self_communicator()),
                                  options_for(codec, ExchangeAlgorithm::kAllGather), parse_memory("ef"));
     constexpr int kTensor = 3;
@@ -181,7 +184,7 @@ class NotingUpdate final : public ShardUpdate {
 TEST(RotatedExchange, ServersUpdateWithTheMeanAndSendTheUpdate) {
   const Layout layout = mixed_layout();
   const std::vector<Tensors> workers = worker_gradients(layout, kWorkers);
-  for (const char* codec : {"thc", "qsgd:rotate=1024", "sign:scale=drive,rotate=4096"}) {
+  for (const char* codec : {"thc", "qsgd:rotate=1024", "sign:scale=drive,rotate=4096", "eden"}) {
     CompressedAllReduceOptions options = options_for(codec, ExchangeAlgorithm::kAuto);
     const Tensors expected = alone(layout, workers, options);
     options.owners = ShardOwners::kServers;
@@ -239,7 +242,7 @@ TEST(RotatedExchange, ReportsWhatOverflows) {
   std::vector<Tensors> workers;
   workers.push_back(blank_tensors(layout));
   for (const char* codec : {"qsgd:sharing=max,rotate=4096", "qsgd:norm=rms,rotate=4096", "ternary:rotate=4096",
-                            "ternary:sharing=none,scope=block,block=4096,rotate=4096", "sign:rotate=4096"}) {
+                            "ternary:sharing=none,scope=block,block=4096,rotate=4096", "sign:rotate=4096", "eden"}) {
     CompressedAllReduceOptions options = options_for(codec, ExchangeAlgorithm::kAllGather);
     options.codecs.rules.clear();
     options.on_nonfinite = OnNonfinite::kZero;
@@ -254,7 +257,7 @@ TEST(RotatedExchange, ReportsWhatOverflows) {
     }
   }
   // The rotation of one large element is finite, and what is turned back overflows.
-  for (const char* codec : {"sign:rotate=4096", "ternary:rotate=4096"}) {
+  for (const char* codec : {"sign:rotate=4096", "ternary:rotate=4096", "eden"}) {
     CompressedAllReduceOptions options = options_for(codec, ExchangeAlgorithm::kAllGather);
     options.codecs.rules.clear();
     options.on_nonfinite = OnNonfinite::kSkip;

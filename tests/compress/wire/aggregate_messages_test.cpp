@@ -96,7 +96,7 @@ TEST(AggregateMessages, HasTheBitsOfAnExchange) {
        {"fp32", "bf16", "ternary:clip_factor=2.5", "ternary:sharing=mean,scope=block,block=1344,format=t5",
         "ternary:sharing=none,format=tmask", "ternary:levels=asymmetric,sharing=none", "ternary:scope=model",
         "qsgd:bits=4,sharing=max", "qsgd", "natural", "sign", "sign:reduce=vote,scale=l1", "onebit", "fp8", "thc",
-        "qsgd:rotate=64", "ternary:sharing=none,rotate=1024", "sign:rotate=256"}) {
+        "qsgd:rotate=64", "ternary:sharing=none,rotate=1024", "sign:rotate=256", "eden"}) {
     for (const int num_workers : {1, 2, 5, 8}) {
       Sent sent(codec, num_workers);
       EXPECT_TRUE(testing::same_bits(sent.exchanged().values, sent.aggregated())) << codec << ", " << num_workers;

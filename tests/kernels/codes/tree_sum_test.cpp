@@ -115,9 +115,9 @@ TEST(TreeSummer, RunsEveryTask) {
 TEST(LeafFormat, HasNamesAndTernaryCounterparts) {
   EXPECT_EQ(to_string(LeafFormat::kFloat32), "fp32");
   EXPECT_EQ(to_string(LeafFormat::kBfloat16), "bf16");
-  for (const CodeFormat format :
-       {CodeFormat::kT2, CodeFormat::kT5, CodeFormat::kTMask, CodeFormat::kTrans, CodeFormat::kQ4, CodeFormat::kQ8,
-        CodeFormat::kE4M3, CodeFormat::kN8, CodeFormat::kN4, CodeFormat::kBits}) {
+  for (const CodeFormat format : {CodeFormat::kT2, CodeFormat::kT5, CodeFormat::kTMask, CodeFormat::kTrans,
+                                  CodeFormat::kQ4, CodeFormat::kQ8, CodeFormat::kE4M3, CodeFormat::kN8, CodeFormat::kN4,
+                                  CodeFormat::kBits, CodeFormat::kE2, CodeFormat::kE3, CodeFormat::kE4}) {
     EXPECT_EQ(to_string(leaf_format(format)), to_string(format));
   }
   EXPECT_THROW(leaf_format(TernaryFormat::kLanes), InvalidArgument);

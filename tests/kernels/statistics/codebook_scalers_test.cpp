@@ -119,6 +119,17 @@ TEST(CodebookScalers, AreZeroForWhatIsTooSmallAndNanForWhatIsNotFinite) {
   }
 }
 
+TEST(CodebookScalers, AreNanIfOnlyTheScalerOrTheProductsAreTooLarge) {
+  // The unit is 3e38 / 64, a product of 3e38 with the largest level overflows.
+  std::vector<float> one_large(4096, 0.0f);
+  one_large[0] = 3e38f;
+  EXPECT_TRUE(std::isnan(found_for(one_large, 16, CodebookScale::kUnbiased).second));
+  // With 2 levels S is 64 times the unit, above 2^126.
+  one_large[0] = 0x1.8p126f;
+  EXPECT_TRUE(std::isnan(found_for(one_large, 2, CodebookScale::kUnbiased).second));
+  EXPECT_FALSE(std::isnan(found_for(one_large, 2, CodebookScale::kLeast).second));
+}
+
 TEST(CodebookScalers, AreThoseOfEveryRunOfEveryWorkerForAnyNumberOfThreads) {
   Layout layout;
   layout.add("a", {9000});

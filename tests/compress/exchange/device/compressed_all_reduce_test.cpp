@@ -143,7 +143,8 @@ TEST_F(CudaCompressedAllReduce, GivesTheCpusMeanOfStratifiedDraws) {
 TEST_F(CudaCompressedAllReduce, SendsNumbersSignsAndVotesIfAsked) {
   for (const char* codec :
        {"fp32", "bf16", "sign", "sign:scale=drive,zeros=plus,block=192", "sign:reduce=vote,scale=one", "onebit",
-        "onebit:group=layer", "onebit:group=block,block=192"}) {
+        "onebit:group=layer", "onebit:group=block,block=192", "eden:levels=2,rotate=64", "eden",
+        "eden:levels=4,rotate=256", "eden:levels=16,scale=least"}) {
     CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAuto);
     options.codecs.codec = codec;
     expect_cpus_mean(worker_gradients(mixed_layout(), 3), options);
