@@ -182,8 +182,8 @@ std::int64_t SpecReader::rotation(std::int64_t value) {
   const bool may_be_off = value == 0;
   std::vector<std::int64_t> runs = {64, 128, 256, 512, 1024, 2048, 4096};
   if (may_be_off) runs.insert(runs.begin(), 0);
-  std::vector<std::string> words;
-  for (const std::int64_t run : runs) words.push_back(std::to_string(run));
+  std::vector<std::string> words(runs.size());
+  std::ranges::transform(runs, words.begin(), [](std::int64_t run) { return std::to_string(run); });
   const auto by_default = static_cast<int>(std::ranges::find(runs, value) - runs.begin());
   const int chosen = choose("rotate", by_default, words,
                             may_be_off ? "elements of a run that is rotated at random before it is encoded; 0: none are"
