@@ -82,8 +82,8 @@ class SpecReader {
   /// were already stored.
   void omit_default(const char* key);
 
-  /// Reads the key "rotate" of codecs that rotate: run length, or 0 (Codec::rotation), which a codec refuses whose
-  /// default is another.
+  /// Reads the key "rotate" of codecs that rotate: the run length, or 0 for none (Codec::rotation). 0 is accepted only
+  /// where it is the default.
   std::int64_t rotation(std::int64_t value);
 
   /// Refuses every option of the spec that was not read, naming the known keys.

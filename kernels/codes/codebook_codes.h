@@ -46,7 +46,7 @@ class CodebookQuantizer {
   std::shared_ptr<cuda::CodebookRunner> cuda_;
 };
 
-/// Validates codes of e2, e3 or e4: their length and zero padding. check_payload does this for all formats.
+/// Checks that unused bits of e2, e3 or e4 are zero, in a payload of the right length: a part of check_payload.
 /// @throws CommunicationError with the reason
 void check_codebook(const PackedCodes& codes);
 

@@ -128,6 +128,17 @@ TEST(EdenCodec, LosesWhatIsSmallBesideOneLargeElement) {
   }
 }
 
+TEST(EdenCodec, KeepsMostOfATenthBesideOneLargeElement) {
+  std::vector<float> g = testing::gaussian(4096, 5);
+  g[17] = 0;
+  const std::vector<float> rest = g;
+  g[17] = static_cast<float>(std::sqrt(9 * product(rest, rest)));
+  double kept = 0;
+  constexpr int kSteps = 20;
+  for (std::uint64_t step = 0; step < kSteps; ++step) kept += product(decoded({}, g, step), rest) / kSteps;
+  EXPECT_NEAR(kept / product(rest, rest), 0.81, 0.03);
+}
+
 TEST(EdenCodec, IsExactForOneElement) {
   for (const int levels : {2, 3, 4, 8, 16}) EXPECT_NEAR(decoded({.levels = levels}, {-0.7f})[0], -0.7f, 1e-7f);
 }
