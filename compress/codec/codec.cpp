@@ -30,7 +30,7 @@ void Codec::decode_part(const EncodedSlice& encoded, std::int64_t first, std::sp
                         .draw_offset = encoded.draw_offset,
                         .out = out.data()};
   Stream stream;
-  Rotator(rotation())
+  Rotator(rotation(), Device::cpu(), tail_rotation())
       .run({&task, 1}, Rotation::kBackward, {.seed = encoded.key->seed, .step = encoded.key->step}, stream);
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/codes/rotate.h"
 #include "kernels/codes/ternary.h"
 #include "kernels/random/philox.h"
 #include "kernels/runtime/device.h"
@@ -146,6 +147,8 @@ class Codec {
   /// Decoded and aggregated values are still rotated: a rotation is linear and the same for all workers, so the inverse
   /// is applied once, to the final mean (Coder::finish).
   virtual std::int64_t rotation() const { return 0; }
+  /// Rotation of what a tensor has behind its last whole run.
+  virtual TailRotation tail_rotation() const { return TailRotation::kOnce; }
 
   /// True if the codec supports tensors with this number of elements and the codec's columns; a plan sends others as
   /// fp32.

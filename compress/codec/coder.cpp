@@ -51,8 +51,9 @@ Coder::Coder(const Codec& codec, const CoderSetup& setup, std::vector<int> segme
   scales_ = Buffer<float>(num_scalers(), device);
   drawn_with_ = Buffer<float>(setup_.workers.num_local_workers * num_scalers(), device);
   if (codec.rotation() != 0) {
-    rotation_ = std::make_unique<TensorRotation>(codec.rotation(), setup_.layout, segments_,
-                                                 setup_.workers.num_local_workers, setup_.seed, device);
+    rotation_ =
+        std::make_unique<TensorRotation>(codec.rotation(), setup_.layout, segments_, setup_.workers.num_local_workers,
+                                         setup_.seed, device, codec.tail_rotation());
   }
   Stream stream(device);
   copy<ScalerPlace>(places_, places_on_device_.span(), stream);

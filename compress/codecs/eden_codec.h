@@ -29,12 +29,13 @@ struct EdenOptions {
 ///   scale=unbiased     0.571   0.235   0.133   0.0358  0.0096
 ///   scale=least        0.363   0.190   0.117   0.0346  0.0095
 ///
-/// One Hadamard transform is no uniform rotation: runs with few large elements keep a bias, as do the short runs behind
-/// a tensor's last whole run, which share one scaler. All workers rotate alike, so the errors of equal gradients are
-/// equal and do not average out; those of uncorrelated ones do. Workers do not share scalers; the mean over N workers
-/// is the tree-sum (kernels/tensor/worker_tree.h) of the decoded values times fl(1 / N). Nothing is drawn besides the
-/// rotation. Vargaftik et al., "EDEN: Communication-Efficient and Robust Distributed Mean Estimation for Federated
-/// Learning", ICML 2022. Payload: bits, t5, e2, e3 or e4 (docs/wire-format.md).
+/// One Hadamard transform is no uniform rotation: runs with few large elements keep a bias, as do tensors of less than
+/// 8 elements. What is behind a tensor's last whole run is rotated twice and has one scaler. All workers rotate alike,
+/// so the errors of equal gradients are equal and do not average out; those of uncorrelated ones do. Workers do not
+/// share scalers; the mean over N workers is the tree-sum (kernels/tensor/worker_tree.h) of the decoded values times
+/// fl(1 / N). Nothing is drawn besides the rotation. Vargaftik et al., "EDEN: Communication-Efficient and Robust
+/// Distributed Mean Estimation for Federated Learning", ICML 2022. Payload: bits, t5, e2, e3 or e4
+/// (docs/wire-format.md).
 class EdenCodec final : public BlockCodec {
  public:
   /// @throws InvalidArgument for an unsupported number of levels or rotation, no rotation, and as BlockCodec
@@ -45,6 +46,7 @@ class EdenCodec final : public BlockCodec {
   std::uint8_t wire_id() const override { return 12; }
   CodecTraits traits() const override;
   std::int64_t rotation() const override { return options_.rotation; }
+  TailRotation tail_rotation() const override { return TailRotation::kTwice; }
   std::string options_text() const override;
   std::unique_ptr<Coder> make_coder(const CoderSetup& setup, const std::vector<int>& segments,
                                     PayloadSlots& slots) const override;

@@ -50,6 +50,25 @@ void rotate_on_cpu(std::span<const RotateTask> tasks, std::int64_t run_elements,
   });
 }
 
+/// Tasks of the tails' second transform: each is one run, with the signs from the tail's first element on.
+void find_mixed_tails(std::span<const RotateTask> tasks, std::int64_t run_elements, Rotation rotation,
+                      std::vector<RotateTask>& mixed) {
+  mixed.clear();
+  for (const RotateTask& task : tasks) {
+    const std::int64_t tail = task.count % run_elements;
+    const std::int64_t count = mixed_elements(tail);
+    if (count == 0) continue;
+    TERNGRAD_REQUIRE(rotation == Rotation::kForward || task.values == task.out,
+                     "[rotate] a tail that is rotated twice is turned back in place");
+    float* const last = task.out + task.count - count;
+    mixed.push_back({.values = last,
+                     .first = task.first + task.count - tail,
+                     .count = count,
+                     .draw_offset = task.draw_offset,
+                     .out = last});
+  }
+}
+
 }  // namespace
 
 void require_rotation(std::int64_t run_elements) {
@@ -59,10 +78,13 @@ void require_rotation(std::int64_t run_elements) {
                    kMaxRotationElements, ", got ", run_elements);
 }
 
-Rotator::Rotator(std::int64_t run_elements, Device device) : run_elements_(run_elements), device_(device) {
+Rotator::Rotator(std::int64_t run_elements, Device device, TailRotation tails)
+    : run_elements_(run_elements), device_(device), tails_(tails) {
   TERNGRAD_REQUIRE(run_elements != 0, "[rotate] runs must have a power of two of elements, got 0");
   require_rotation(run_elements);
-  if (device.is_cuda()) cuda_ = cuda::make_rotate_runner(run_elements, device);
+  if (!device.is_cuda()) return;
+  cuda_ = cuda::make_rotate_runner(run_elements, device);
+  if (tails == TailRotation::kTwice) cuda_mixed_ = cuda::make_rotate_runner(run_elements, device);
 }
 
 void Rotator::run(std::span<const RotateTask> tasks, Rotation rotation, DrawKey key, Stream& stream,
@@ -73,8 +95,20 @@ void Rotator::run(std::span<const RotateTask> tasks, Rotation rotation, DrawKey 
   const ElementType type = check_tasks(tasks);
   key.worker = 0;
   key.purpose = DrawPurpose::kRotate;
-  if (device_.is_cuda()) return cuda_->run(tasks, type, rotation, key, device_step, stream);
-  rotate_on_cpu(tasks, run_elements_, rotation, key, stream);
+  const auto rotate_runs = [&] {
+    if (device_.is_cuda()) return cuda_->run(tasks, type, rotation, key, device_step, stream);
+    rotate_on_cpu(tasks, run_elements_, rotation, key, stream);
+  };
+  if (tails_ == TailRotation::kOnce) return rotate_runs();
+  find_mixed_tails(tasks, run_elements_, rotation, mixed_);
+  const auto mix = [&] {
+    if (mixed_.empty()) return;
+    if (device_.is_cuda()) return cuda_mixed_->run(mixed_, ElementType::kFloat32, rotation, key, device_step, stream);
+    rotate_on_cpu(mixed_, run_elements_, rotation, key, stream);
+  };
+  if (rotation == Rotation::kBackward) mix();
+  rotate_runs();
+  if (rotation == Rotation::kForward) mix();
 }
 
 }  // namespace terngrad

@@ -1,9 +1,11 @@
 // Randomized Hadamard transform of runs of elements, and its inverse.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "kernels/random/philox.h"
 #include "kernels/runtime/device.h"
@@ -20,6 +22,19 @@ enum class Rotation : std::uint8_t {
   kForward,   // H D x fl(1 / sqrt(R))
   kBackward,  // D (H y) fl(1 / sqrt(R)), the inverse
 };
+
+/// Rotation of a tail, the t elements behind a segment's last whole run.
+enum class TailRotation : std::uint8_t {
+  kOnce,   // runs of descending powers of two
+  kTwice,  // these runs, and then one more transform H D' over the tail's last 2^k elements, see mixed_elements()
+};
+
+/// Number 2^k of elements that the second transform of a tail takes: the largest power of two below t; 0 if t is a
+/// power of two, as the tail is then one run.
+constexpr std::int64_t mixed_elements(std::int64_t tail) {
+  const std::int64_t largest = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(tail)));
+  return largest == tail ? 0 : largest;
+}
 
 /// One slice to rotate. Pointers are device memory on a GPU's stream.
 struct RotateTask {
@@ -49,7 +64,9 @@ class RotateRunner;
 /// Walsh-Hadamard matrix. D holds one random sign per element, the same for all workers: minus if bit d % 128 of draw
 /// block floor(d / 128) is 1, where d is the segment's draw offset + position (Suresh et al., "Distributed Mean
 /// Estimation with Limited Communication", ICML 2017, section 3). Norms and inner products are preserved, and the
-/// elements of a run get similar magnitudes.
+/// elements of a run get similar magnitudes. Those of a tail's shortest runs do not, but with TailRotation::kTwice they
+/// do in tails of 8 elements and more. D' consists of the signs of the tail's first 2^k elements: without other signs
+/// than those of D the second transform would undo most of the first.
 ///
 /// H consists of butterflies (a + b, a - b) with strides 1, 2, ..., R/2 in this order in float32, and one product at
 /// the end. The inverse is exact up to these roundings; sums may overflow for finite elements above 2^128 / R.
@@ -59,20 +76,23 @@ class RotateRunner;
 class Rotator {
  public:
   /// @throws InvalidArgument unless the run length is a power of two from 64 to 4096
-  explicit Rotator(std::int64_t run_elements, Device device = Device::cpu());
+  explicit Rotator(std::int64_t run_elements, Device device = Device::cpu(), TailRotation tails = TailRotation::kOnce);
 
   /// @param tasks        any number of slices of any size; outputs must not overlap
   /// @param key          seed and step; worker and purpose are replaced by those of rotations
   /// @param device_step  null, or [1] on the stream's GPU, which replaces key.step
   /// @throws InvalidArgument for a misaligned `first`, `draw_offset` or element, tasks with different element types,
-  /// another device's stream, or device_step on the CPU, before anything is written
+  /// another device's stream, or device_step on the CPU, before anything is written; for `values` other than `out` of a
+  /// rotation back with TailRotation::kTwice
   void run(std::span<const RotateTask> tasks, Rotation rotation, DrawKey key, Stream& stream,
            const std::uint64_t* device_step = nullptr);
 
  private:
   std::int64_t run_elements_;
   Device device_;
-  std::shared_ptr<cuda::RotateRunner> cuda_;
+  TailRotation tails_;
+  std::vector<RotateTask> mixed_;
+  std::shared_ptr<cuda::RotateRunner> cuda_, cuda_mixed_;
 };
 
 namespace cpu {

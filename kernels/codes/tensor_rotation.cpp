@@ -16,13 +16,13 @@ std::int64_t room_of(std::int64_t num_elements) { return (num_elements + kAlignm
 }  // namespace
 
 TensorRotation::TensorRotation(std::int64_t run_elements, const Layout& layout, std::span<const int> segments,
-                               int num_workers, std::uint64_t seed, Device device)
+                               int num_workers, std::uint64_t seed, Device device, TailRotation tails)
     : layout_(layout),
       segments_(segments.begin(), segments.end()),
       seed_(seed),
-      forward_(run_elements, device),
-      of_means_(run_elements, device),
-      of_slices_(run_elements, device) {
+      forward_(run_elements, device, tails),
+      of_means_(run_elements, device, tails),
+      of_slices_(run_elements, device, tails) {
   std::int64_t each = 0;
   for (const int segment : segments_) each += room_of(layout.segment(segment).num_elements);
   elements_ = Buffer<float>(each * num_workers, device);

@@ -22,7 +22,7 @@ class TensorRotation {
   /// @param segments     tensors to rotate
   /// @param num_workers  number of local workers
   TensorRotation(std::int64_t run_elements, const Layout& layout, std::span<const int> segments, int num_workers,
-                 std::uint64_t seed, Device device);
+                 std::uint64_t seed, Device device, TailRotation tails = TailRotation::kOnce);
 
   /// Rotates the workers' gradients, of any element type. @param gradients  [num_workers]
   void rotate(std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream);

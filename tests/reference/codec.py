@@ -33,6 +33,7 @@ class Codec:
     is_exact = False  # decoding gives the gradient
     is_amplified = False  # decoded values are scaled up for the elements left out
     rotate = 0  # length of the runs that are rotated before measuring; 0: no rotation
+    rotates_tails_twice = False
     runs = Runs()
 
     def __init__(self, **values):

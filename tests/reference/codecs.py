@@ -32,8 +32,9 @@ def exchange(codec: Codec, gradients: list[np.ndarray], seed: int = 1, step: int
              cut: Cut | None = None) -> Exchanged:
     """Encodes and averages all workers' gradients of a tensor (fp32, of its shape); a cut restricts the elements."""
     cut = cut or Cut.whole(gradients[0].shape)
+    key = (seed, step, draw_offset)
     if codec.rotate:
-        gradients = [rotation.rotate(gradient, codec.rotate, seed, step, draw_offset) for gradient in gradients]
+        gradients = [rotation.rotate(gradient, codec.rotate, *key, codec.rotates_tails_twice) for gradient in gradients]
     local = [codec.measure(gradient) for gradient in gradients]
     joint = codec.share(local)
     messages = [codec.encode(gradient, joint[k], local[k], Draws(seed, step, k, draw_offset, len(gradients)), cut)
@@ -41,7 +42,7 @@ def exchange(codec: Codec, gradients: list[np.ndarray], seed: int = 1, step: int
     decoded = [codec.decode(message, cut) for message in messages]
     mean = codec.mean(messages, cut)
     if codec.rotate:
-        *decoded, mean = [rotation.turn_back(values, codec.rotate, seed, step, draw_offset + cut.first)
+        *decoded, mean = [rotation.turn_back(values, codec.rotate, seed, step, draw_offset + cut.first, codec.rotates_tails_twice)
                           for values in [*decoded, mean]]
     return Exchanged(local, joint, messages, decoded, mean)
 

@@ -26,6 +26,7 @@ class Eden(Codec):
     """
 
     wire_id = 12
+    rotates_tails_twice = True
     options = {"levels": (3, tuple(CODEBOOKS)), "scale": ("unbiased", ("unbiased", "least")),
                "rotate": (4096, rotation.RUNS)}
 

@@ -45,13 +45,28 @@ def _by_runs(x: np.ndarray, run: int) -> np.ndarray:
     return np.concatenate(pieces) if pieces else x
 
 
-def rotate(x: np.ndarray, run: int, seed: int, step: int, draw_offset: int) -> np.ndarray:
+def mixed(tail: int) -> int:
+    """Number of the last elements of a tail that are transformed twice: the largest power of two, if it is not all."""
+    largest = 1 << tail.bit_length() >> 1
+    return largest % tail if tail else 0
+
+
+def rotate(x: np.ndarray, run: int, seed: int, step: int, draw_offset: int, tails_twice: bool) -> np.ndarray:
     """H D x / sqrt(run) of a whole tensor, fp32, of its shape."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return _by_runs(x.reshape(-1) * signs(x.size, seed, step, draw_offset), run).reshape(x.shape)
+        random = signs(x.size, seed, step, draw_offset)
+        y = _by_runs(x.reshape(-1) * random, run)
+        tail = x.size % run
+        if tails_twice and (count := mixed(tail)):
+            y[-count:] = hadamard(y[-count:] * random[-tail:][:count])
+        return y.reshape(x.shape)
 
 
-def turn_back(y: np.ndarray, run: int, seed: int, step: int, draw_offset: int) -> np.ndarray:
+def turn_back(y: np.ndarray, run: int, seed: int, step: int, draw_offset: int, tails_twice: bool) -> np.ndarray:
     """D (H y) / sqrt(run), fp32. y [count] must start and end at boundaries of runs."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return _by_runs(y, run) * signs(y.size, seed, step, draw_offset)
+        random = signs(y.size, seed, step, draw_offset)
+        tail = y.size % run
+        if tails_twice and (count := mixed(tail)):
+            y = np.concatenate([y[:-count], hadamard(y[-count:]) * random[-tail:][:count]])
+        return _by_runs(y, run) * random

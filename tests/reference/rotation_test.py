@@ -48,15 +48,24 @@ class Rotation(unittest.TestCase):
     def test_norms_stay_and_turning_back_is_the_inverse(self):
         for run in rotation.RUNS:
             for count in LENGTHS:
-                x = gaussian(count)
-                y = rotation.rotate(x, run, 1, 2, 192)
-                self.assertAlmostEqual(np.linalg.norm(y.astype(np.float64)) / np.linalg.norm(x.astype(np.float64)), 1, 5)
-                np.testing.assert_allclose(rotation.turn_back(y, run, 1, 2, 192), x, rtol=0, atol=1e-5)
+                for twice in (False, True):
+                    x = gaussian(count)
+                    y = rotation.rotate(x, run, 1, 2, 192, twice)
+                    norms = np.linalg.norm(y.astype(np.float64)) / np.linalg.norm(x.astype(np.float64))
+                    self.assertAlmostEqual(norms, 1, 5)
+                    np.testing.assert_allclose(rotation.turn_back(y, run, 1, 2, 192, twice), x, rtol=0, atol=1e-5)
+
+    def test_a_second_transform_reaches_the_end_of_a_tail(self):
+        self.assertEqual([rotation.mixed(tail) for tail in (0, 1, 2, 3, 7, 8, 10, 4095)], [0, 0, 0, 2, 4, 0, 8, 2048])
+        x = np.zeros(64 + 11, np.float32)
+        x[-1] = 1
+        for twice, reached in ((False, 1), (True, 8)):
+            self.assertEqual(np.count_nonzero(rotation.rotate(x, 64, 1, 2, 0, twice)), reached)
 
     def test_a_unit_vector_is_spread_evenly(self):
         x = np.zeros(2048, np.float32)
         x[1500] = 1
-        y = rotation.rotate(x, 1024, 1, 2, 0)
+        y = rotation.rotate(x, 1024, 1, 2, 0, tails_twice=False)
         self.assertTrue((y[:1024] == 0).all())
         self.assertTrue((np.abs(y[1024:]) == np.float32(1 / 32)).all())
 

@@ -122,7 +122,9 @@ class Read(unittest.TestCase):
             seed, begin, steps, offset = (int(vector[key][0][0]) for key in ("seed", "step", "steps", "offset"))
 
             def final(values, codec=codec, key=(seed, begin + steps - 1, offset + first)):
-                return rotation.turn_back(values, codec.rotate, *key) if codec.rotate else values
+                if not codec.rotate:
+                    return values
+                return rotation.turn_back(values, codec.rotate, *key, codec.rotates_tails_twice)
 
             sent = zip(by_worker(vector["payload"]), by_worker(vector["scalers"]), strict=True)
             messages = [codecs.Message(bytes.fromhex(payload.replace("-", "")), numbers(scalers))

@@ -43,12 +43,14 @@ TEST(Rotator, MatchesTheDefinitionForEveryRunAndTail) {
     for (const Rotation rotation : kRotations) {
       for (const std::size_t n : lengths) {
         const std::vector<float> x(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(n));
-        const RotateCase c{.run = run, .first = 4096, .draw_offset = n % 3 == 0 ? 64 : 128};
-        const auto expected = bits_of(reference_rotation(c, x, rotation));
-        testing::for_each_target([&](const std::string& target) {
-          ASSERT_EQ(bits_of(rotated(c, x, rotation)), expected) << target << ", " << n << " elements, run " << run;
-        });
-        ASSERT_EQ(bits_of(rotated(c, x, rotation, 3)), expected) << n << " elements, run " << run;
+        for (const TailRotation tails : {TailRotation::kOnce, TailRotation::kTwice}) {
+          const RotateCase c{.run = run, .first = 4096, .draw_offset = n % 3 == 0 ? 64 : 128, .tails = tails};
+          const auto expected = bits_of(reference_rotation(c, x, rotation));
+          testing::for_each_target([&](const std::string& target) {
+            ASSERT_EQ(bits_of(rotated(c, x, rotation)), expected) << target << ", " << n << " elements, run " << run;
+          });
+          ASSERT_EQ(bits_of(rotated(c, x, rotation, 3)), expected) << n << " elements, run " << run;
+        }
       }
     }
   }
@@ -56,10 +58,10 @@ TEST(Rotator, MatchesTheDefinitionForEveryRunAndTail) {
 
 TEST(Rotator, KeepsTheNormAndIsItsOwnInverse) {
   for (const std::int64_t run : kRuns) {
-    for (const std::size_t n : {1u, 63u, 4096u, 9000u, 20000u}) {
+    for (const std::size_t n : {1u, 10u, 63u, 4096u, 9000u, 20000u}) {
       std::vector<float> x = testing::laplace(n, static_cast<std::uint64_t>(run));
       x[n / 2] = 1000;
-      const RotateCase c{.run = run};
+      const RotateCase c{.run = run, .tails = TailRotation::kTwice};
       const std::vector<float> y = rotated(c, x, Rotation::kForward);
       EXPECT_NEAR(norm_of(y) / norm_of(x), 1, 1e-6) << run << ", " << n;
       const std::vector<float> back = rotated(c, y, Rotation::kBackward);
@@ -80,6 +82,16 @@ TEST(Rotator, SpreadsAUnitVectorEvenly) {
         EXPECT_EQ(std::fabs(y[i]), is_in_run ? rotation_scale(run) : 0.0f) << run << ", " << i;
       }
     }
+  }
+}
+
+TEST(Rotator, SpreadsTheLastElementOfATailByTheSecondTransform) {
+  for (const std::size_t tail : {3u, 11u, 65u, 101u, 2049u, 4095u}) {
+    std::vector<float> x(4096 + tail);
+    x.back() = 1;
+    const std::vector<float> y = rotated({.run = 4096, .tails = TailRotation::kTwice}, x, Rotation::kForward);
+    EXPECT_EQ(std::ranges::count_if(y, [](float value) { return value != 0; }),
+              mixed_elements(static_cast<std::int64_t>(tail)));
   }
 }
 
@@ -107,7 +119,7 @@ TEST(Rotator, OfASliceGivesThoseElementsOfTheWhole) {
 
 TEST(Rotator, WorksInPlaceAtAnyAlignmentAndOnNarrowElements) {
   const std::vector<float> x = testing::gaussian(5003, 4);
-  const RotateCase c;
+  const RotateCase c{.tails = TailRotation::kTwice};
   const auto expected = bits_of(reference_rotation(c, x, Rotation::kForward));
   Stream stream;
   for (std::size_t shift = 0; shift < 16; ++shift) {
@@ -115,7 +127,8 @@ TEST(Rotator, WorksInPlaceAtAnyAlignmentAndOnNarrowElements) {
     std::copy(x.begin(), x.end(), room.begin() + static_cast<std::ptrdiff_t>(shift));
     float* const values = room.data() + shift;
     const RotateTask task{.values = values, .count = 5003, .out = values};
-    Rotator(c.run).run({&task, 1}, Rotation::kForward, {.seed = c.seed, .step = c.step}, stream);
+    Rotator(c.run, Device::cpu(), c.tails)
+        .run({&task, 1}, Rotation::kForward, {.seed = c.seed, .step = c.step}, stream);
     EXPECT_EQ(bits_of({values, x.size()}), expected) << shift;
   }
   std::vector<std::uint16_t> halves(x.size());
@@ -126,7 +139,7 @@ TEST(Rotator, WorksInPlaceAtAnyAlignmentAndOnNarrowElements) {
   }
   std::vector<float> out(x.size());
   const RotateTask task{.values = halves.data(), .count = 5003, .out = out.data(), .type = ElementType::kBfloat16};
-  Rotator(c.run).run({&task, 1}, Rotation::kForward, {.seed = c.seed, .step = c.step}, stream);
+  Rotator(c.run, Device::cpu(), c.tails).run({&task, 1}, Rotation::kForward, {.seed = c.seed, .step = c.step}, stream);
   EXPECT_EQ(bits_of(out), bits_of(reference_rotation(c, widened, Rotation::kForward)));
 }
 
@@ -159,6 +172,10 @@ TEST(Rotator, RefusesWhatItCannotRotate) {
   refuses(task);
   const std::uint64_t step = 0;
   refuses(good, &step);
+  std::vector<float> out(128);
+  const RotateTask elsewhere{.values = x.data(), .count = 127, .out = out.data()};
+  EXPECT_THROW(Rotator(64, Device::cpu(), TailRotation::kTwice).run({&elsewhere, 1}, Rotation::kBackward, {}, stream),
+               InvalidArgument);
   for (const float value : x) EXPECT_EQ(value, 0);
 }
 

@@ -27,7 +27,7 @@ Layout three_tensors() {
 }
 
 RotateCase case_of(const Layout& layout, int segment, std::uint64_t step) {
-  return {.run = kRun, .draw_offset = layout.segment(segment).draw_offset, .step = step};
+  return {.run = kRun, .draw_offset = layout.segment(segment).draw_offset, .step = step, .tails = TailRotation::kTwice};
 }
 
 TEST(TensorRotation, RotatesItsTensorsOfEveryWorkerByTheStep) {
@@ -37,7 +37,7 @@ TEST(TensorRotation, RotatesItsTensorsOfEveryWorkerByTheStep) {
   for (const std::uint64_t seed : {1u, 2u}) workers.push_back(testing::gaussian_tensors(layout, seed));
   const std::vector<TensorTable> gradients = {workers[0].table, workers[1].table};
   Stream stream(Device::cpu(), 2);
-  TensorRotation rotation(kRun, layout, segments, 2, 5, Device::cpu());
+  TensorRotation rotation(kRun, layout, segments, 2, 5, Device::cpu(), TailRotation::kTwice);
   for (const std::uint64_t step : {9u, 10u}) {
     rotation.rotate(gradients, {step, nullptr}, stream);
     EXPECT_EQ(rotation.step().step, step);
@@ -60,7 +60,7 @@ TEST(TensorRotation, TurnsBackSlicesOfItsTensorsAndNoOthers) {
   Tensors means = testing::gaussian_tensors(layout, 3);
   const std::vector<std::vector<float>> before = means.values;
   Stream stream(Device::cpu(), 1);
-  TensorRotation rotation(kRun, layout, segments, 0, 5, Device::cpu());
+  TensorRotation rotation(kRun, layout, segments, 0, 5, Device::cpu(), TailRotation::kTwice);
   const std::vector<Slice> slices = {{0, 0, 700}, {1, 0, 64}, {2, 0, 4096}};
   rotation.turn_back(means.table, slices, {9, nullptr}, stream);
   EXPECT_EQ(bits_of(means.values[0]),

@@ -29,8 +29,10 @@ using CudaRotator = testing::CudaTest;
 TEST_F(CudaRotator, MatchesTheCpuForEveryRunAndTail) {
   Stream stream(Device::cuda());
   for (const std::int64_t run : {64, 256, 512, 1024, 4096}) {
-    Rotator rotator(run, Device::cuda());
-    for (const Rotation rotation : {Rotation::kForward, Rotation::kBackward}) {
+    for (const int choice : {0, 1, 2, 3}) {
+      const Rotation rotation = choice % 2 == 0 ? Rotation::kForward : Rotation::kBackward;
+      const TailRotation tails = choice / 2 == 0 ? TailRotation::kOnce : TailRotation::kTwice;
+      Rotator rotator(run, Device::cuda(), tails);
       // Several tasks in one launch, one of them empty.
       std::vector<std::vector<float>> values;
       for (const std::size_t n : {1u, 63u, 64u, 100u, 0u, 1023u, 4095u, 4096u, 4097u, 9000u}) {
@@ -41,17 +43,18 @@ TEST_F(CudaRotator, MatchesTheCpuForEveryRunAndTail) {
       std::vector<RotateTask> tasks;
       for (std::size_t i = 0; i < values.size(); ++i) {
         there.push_back(to_device<float>(values[i], stream));
-        out.emplace_back(there.back().num_elements(), Device::cuda());
+        if (rotation == Rotation::kForward) out.emplace_back(there.back().num_elements(), Device::cuda());
         tasks.push_back({.values = there.back().data(),
                          .first = 4096,
                          .count = there.back().num_elements(),
                          .draw_offset = static_cast<std::int64_t>(64 * i),
-                         .out = out.back().data()});
+                         .out = rotation == Rotation::kForward ? out.back().data() : there.back().data()});
       }
       rotator.run(tasks, rotation, {.seed = 5, .step = 9}, stream);
       for (std::size_t i = 0; i < values.size(); ++i) {
-        const RotateCase c{.run = run, .first = 4096, .draw_offset = tasks[i].draw_offset};
-        ASSERT_EQ(bits_of(to_host<float>(out[i].span(), stream)), bits_of(rotated(c, values[i], rotation)))
+        const RotateCase c{.run = run, .first = 4096, .draw_offset = tasks[i].draw_offset, .tails = tails};
+        ASSERT_EQ(bits_of(to_host<float>({tasks[i].out, values[i].size()}, stream)),
+                  bits_of(rotated(c, values[i], rotation)))
             << run << ", " << values[i].size() << " elements";
       }
     }
@@ -71,8 +74,10 @@ TEST_F(CudaRotator, TakesNarrowElements) {
   Buffer<float> out(there.num_elements(), Device::cuda());
   const RotateTask task{
       .values = there.data(), .count = there.num_elements(), .out = out.data(), .type = ElementType::kBfloat16};
-  Rotator(1024, Device::cuda()).run({&task, 1}, Rotation::kForward, {.seed = 5, .step = 9}, stream);
-  EXPECT_EQ(bits_of(to_host<float>(out.span(), stream)), bits_of(rotated({}, widened, Rotation::kForward)));
+  Rotator(1024, Device::cuda(), TailRotation::kTwice)
+      .run({&task, 1}, Rotation::kForward, {.seed = 5, .step = 9}, stream);
+  EXPECT_EQ(bits_of(to_host<float>(out.span(), stream)),
+            bits_of(rotated({.tails = TailRotation::kTwice}, widened, Rotation::kForward)));
 }
 
 // turn_back uses the step of the last rotation, although the step on the device has changed.
@@ -83,7 +88,7 @@ TEST_F(CudaRotator, RunsFromAGraphWithTheStepOnTheDevice) {
   const testing::Tensors tensors = testing::gaussian_tensors(layout, 8);
   const testing::DeviceTensors there(layout, tensors, stream);
   const int segment = 0;
-  TensorRotation rotation(1024, layout, {&segment, 1}, 1, 5, Device::cuda());
+  TensorRotation rotation(1024, layout, {&segment, 1}, 1, 5, Device::cuda(), TailRotation::kTwice);
   Buffer<std::uint64_t> step(1, Device::cuda());
   const Slice whole{0, 0, 9000};
   const auto submit = [&] { rotation.rotate({&there.table, 1}, {0, step.data()}, stream); };
@@ -94,13 +99,14 @@ TEST_F(CudaRotator, RunsFromAGraphWithTheStepOnTheDevice) {
     copy<std::uint64_t>(std::vector<std::uint64_t>{number}, step.span(), stream);
     graph.launch(stream);
     const float* const found = rotation.rotated()[0].tensor(0);
-    const std::vector<float> expected = rotated({.step = number}, tensors.values[0], Rotation::kForward);
+    const std::vector<float> expected =
+        rotated({.step = number, .tails = TailRotation::kTwice}, tensors.values[0], Rotation::kForward);
     EXPECT_EQ(bits_of(to_host<float>({found, 9000}, stream)), bits_of(expected)) << number;
     copy<std::uint64_t>(std::vector<std::uint64_t>{77}, step.span(), stream);
     float* const values = rotation.rotated()[0].tensor(0);
     rotation.turn_back({&values, 1}, {&whole, 1}, stream);
     EXPECT_EQ(bits_of(to_host<float>({found, 9000}, stream)),
-              bits_of(rotated({.step = number}, expected, Rotation::kBackward)))
+              bits_of(rotated({.step = number, .tails = TailRotation::kTwice}, expected, Rotation::kBackward)))
         << number;
   }
 }
