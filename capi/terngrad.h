@@ -289,8 +289,8 @@ typedef struct tg_exchange tg_exchange;
 /// - downlink_codec=fp32|bf16|sums|ternary|sparse: codec of the mean; fp32 by default
 /// - on_nonfinite=stop|skip|zero: on NaN or infinity in a gradient, or a mean that overflows. stop, the default:
 ///   tg_exchange_finish fails; skip: the step is to be dropped (tg_report.skipped); zero: such tensors count as zeros
-/// - memory=SPEC: none, ef[:decay=NUMBER], momentum[:decay=NUMBER] or dgc[:momentum=NUMBER,nesterov=true]; the plan's
-///   by default
+/// - memory=SPEC: none, ef[:decay=NUMBER], momentum[:decay=NUMBER], dgc[:momentum=NUMBER,nesterov=true] or
+///   loco[:decay=NUMBER,reset=STEPS]; the plan's by default
 /// - seed=NUMBER: seed of the draws; 1 by default
 /// - run_id=NUMBER: messages with another run id are rejected; 0 by default
 /// @param stream  threads that the exchange uses

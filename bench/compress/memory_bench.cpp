@@ -1,6 +1,7 @@
 // The cost of a worker's memory in an exchange: compensation of the gradient, and the update after a message.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -49,12 +50,29 @@ struct State {
     options.codec = codec;
     return options;
   }
-  void compensate() { encoded = memory.compensate(layout, segments, {&gradient, 1}, stream); }
+  void compensate() { encoded = memory.compensate(layout, segments, {&gradient, 1}, {1, nullptr}, stream); }
   std::vector<MemoryTables> kept() const { return memory.kept(layout, segments, encoded); }
   bool all_are(const float* found, const auto& expected) const {
     const std::int64_t n = layout.segment(0).num_elements;
     for (std::int64_t i = 0; i < n; ++i) {
       if (std::bit_cast<std::uint32_t>(found[i]) != std::bit_cast<std::uint32_t>(expected(i))) return false;
+    }
+    return true;
+  }
+
+  /// True if the residual of loco:decay=0 is that of the last step to half a code of its block.
+  bool is_in_8_bits(const float* from, const std::vector<float>& sent) {
+    std::vector<float> found(sent.size());
+    memory.read_state(0, 0, found, stream);
+    for (std::size_t begin = 0; begin < sent.size(); begin += kResidualBlock) {
+      const std::size_t end = std::min(begin + kResidualBlock, sent.size());
+      float max = 0;
+      float error = 0;
+      for (std::size_t i = begin; i < end; ++i) {
+        max = std::max(max, std::fabs(from[i] - sent[i]));
+        error = std::max(error, std::fabs(from[i] - sent[i] - found[i]));
+      }
+      if (error > max / 253) return false;
     }
     return true;
   }
@@ -105,9 +123,10 @@ Subject commit(std::int64_t n, const std::string& codec, const char* kept, doubl
       state->exchange->decode_local(0, 0, sent, state->stream);
       const auto is_kept = [&](const MemoryTables& tables) {
         const float* const from = tables.from[0].tensor(0);
+        if (tables.what.kind == MemoryUpdateKind::kAveraged) return state->is_in_8_bits(from, sent);
         return state->all_are(tables.into[0].tensor(0), [&](std::int64_t i) {
           const float said = sent[static_cast<std::size_t>(i)];
-          if (tables.what == MemoryUpdate::kMasked) return said == 0 ? from[i] : 0.0f;
+          if (tables.what.kind == MemoryUpdateKind::kMasked) return said == 0 ? from[i] : 0.0f;
           return from[i] - said;
         });
       };
@@ -127,6 +146,8 @@ const Registration registration(__FILE__, [](Rows& rows) {
   add("memory_commit_bf16", commit, "bf16", "ef", 10);
   add("memory_accumulate_dgc", compensation, "topk:density=0.01", "dgc", 20);
   add("memory_commit_dgc", commit, "topk:density=0.01", "dgc", 16);
+  add("memory_compensate_loco", compensation, "ternary", "loco", 9.0625);
+  add("memory_commit_loco", commit, "qsgd:bits=4", "loco:decay=0", 6.625);
 });
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Element-wise work of error feedback and momentum on a GPU; bench/compress/memory_bench.cpp has the CPU's.
+#include "kernels/tensor/averaged_residual.h"
 #include "kernels/tensor/memory_update.h"
 
 #include "bench/elementwise.h"
@@ -38,6 +39,21 @@ const Registration registration(__FILE__, [](Rows& rows) {
                 .compensated = a.slots[3].data(),
                 .count = a.slots[3].num_elements()},
                0.9f, /*nesterov=*/false, stream);
+  });
+  // A residual in 8 bits has 17 words for 64 elements.
+  add("memory_compensate_loco", 8 + 68.0 / 64, 2, [](Arrays& a, Stream& stream) {
+    const AveragedCompensateTask task{.state = a.slots[0].data(),
+                                      .gradient = a.gradient.data(),
+                                      .compensated = a.slots[1].data(),
+                                      .count = a.slots[1].num_elements()};
+    compensate(task, {}, stream);
+  });
+  add("memory_keep_loco", 8 + 2 * 68.0 / 64, 2, [](Arrays& a, Stream& stream) {
+    update_residual({.encoded = a.gradient.data(),
+                     .sent = a.slots[0].data(),
+                     .state = a.slots[1].data(),
+                     .count = a.slots[0].num_elements()},
+                    {.decay = 0.8f, .weight = 0.2f}, stream);
   });
   add("memory_mask", 12, 2, [](Arrays& a, Stream& stream) { keep(a, /*masks=*/true, stream); });
 });

@@ -11,6 +11,7 @@
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/parallel.h"
+#include "kernels/tensor/averaged_residual.h"
 #include "kernels/tensor/memory_update.h"
 
 namespace terngrad {
@@ -26,6 +27,22 @@ ScalerCombination combination_of(ScalerSharing sharing) {
     default:
       return ScalerCombination::kMax;
   }
+}
+
+/// Updates the memory of a part of a tensor from what was sent of it. @param task  with `kept` of the whole tensor
+void keep_by_sent(const MemoryUpdate& what, MemoryUpdateTask task, std::int64_t first, Stream& stream) {
+  if (what.kind == MemoryUpdateKind::kAveraged) {
+    return update_residual({.encoded = task.encoded,
+                            .sent = task.sent,
+                            .state = task.kept + residual_words(first),
+                            .count = task.count,
+                            .flag = task.flag,
+                            .skip = task.skip},
+                           what.average, stream);
+  }
+  task.kept += first;
+  task.masks = what.kind == MemoryUpdateKind::kMasked;
+  update_memory(task, stream);
 }
 
 }  // namespace
@@ -121,14 +138,13 @@ EncodedSlice Coder::sent_slice(std::size_t encoded, std::size_t local_worker) co
           .draw_offset = setup_.layout.segment(slice.segment).draw_offset};
 }
 
-void Coder::update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-                          const std::uint32_t* skip, Stream& stream) {
+void Coder::update_memory(const MemoryUpdate& what, std::span<const TensorTable> encoded,
+                          std::span<const TensorTable> kept, const std::uint32_t* skip, Stream& stream) {
   const bool is_exact = codec_.traits().is_exact;
-  const bool masks = what == MemoryUpdate::kMasked;
-  if (is_exact && !masks) return;
-  if (!is_exact && what != MemoryUpdate::kEncoded) {
-    if (stream.device().is_cuda()) return keep_by_sent_on_gpu(masks, encoded, kept, skip, stream);
-    if (skip == nullptr || *skip == 0) keep_by_sent_on_cpu(masks, encoded, kept, stream);
+  if (is_exact && what.kind != MemoryUpdateKind::kMasked) return;
+  if (!is_exact && what.kind != MemoryUpdateKind::kEncoded) {
+    if (stream.device().is_cuda()) return keep_by_sent_on_gpu(what, encoded, kept, skip, stream);
+    if (skip == nullptr || *skip == 0) keep_by_sent_on_cpu(what, encoded, kept, stream);
     return;
   }
   for (std::size_t worker = 0; worker < encoded.size(); ++worker) {
@@ -144,8 +160,8 @@ void Coder::update_memory(MemoryUpdate what, std::span<const TensorTable> encode
   }
 }
 
-void Coder::keep_by_sent_on_gpu(bool masks, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-                                const std::uint32_t* skip, Stream& stream) {
+void Coder::keep_by_sent_on_gpu(const MemoryUpdate& what, std::span<const TensorTable> encoded,
+                                std::span<const TensorTable> kept, const std::uint32_t* skip, Stream& stream) {
   if (sent_decoder_ == nullptr) {
     sent_decoder_ = std::make_unique<SentDecoder>(codec_, setup_, slots_, num_scalers());
     for (const CodedSlice& coded : encoded_) encoded_first_scalers_.push_back(coded.first_scaler);
@@ -157,20 +173,20 @@ void Coder::keep_by_sent_on_gpu(bool masks, std::span<const TensorTable> encoded
     for (std::size_t i = 0; i < encoded_.size(); ++i) {
       const Slice& slice = encoded_[i].slice;
       if (slice.count == 0) continue;
-      terngrad::update_memory({.encoded = encoded[worker].slice(slice),
-                               .sent = sent[i],
-                               .kept = kept[worker].slice(slice),
-                               .count = slice.count,
-                               .flag = flag_of(worker, slice.segment),
-                               .skip = skip,
-                               .masks = masks},
-                              stream);
+      keep_by_sent(what,
+                   {.encoded = encoded[worker].slice(slice),
+                    .sent = sent[i],
+                    .kept = kept[worker].tensor(slice.segment),
+                    .count = slice.count,
+                    .flag = flag_of(worker, slice.segment),
+                    .skip = skip},
+                   slice.first, stream);
     }
   }
 }
 
-void Coder::keep_by_sent_on_cpu(bool masks, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-                                Stream& stream) {
+void Coder::keep_by_sent_on_cpu(const MemoryUpdate& what, std::span<const TensorTable> encoded,
+                                std::span<const TensorTable> kept, Stream& stream) {
   // Tensor sizes differ by orders of magnitude, so work is divided into chunks of all tensors.
   struct Chunk {
     std::size_t worker;
@@ -197,12 +213,12 @@ void Coder::keep_by_sent_on_cpu(bool masks, std::span<const TensorTable> encoded
           const std::int64_t count = std::min(kChunkElements, slice.count - chunk.first);
           codec_.decode_part(sent_slice(chunk.slice, chunk.worker), chunk.first,
                              std::span(sent).first(static_cast<std::size_t>(count)));
-          terngrad::update_memory({.encoded = encoded[chunk.worker].slice(slice) + chunk.first,
-                                   .sent = sent.data(),
-                                   .kept = kept[chunk.worker].slice(slice) + chunk.first,
-                                   .count = count,
-                                   .masks = masks},
-                                  own);
+          keep_by_sent(what,
+                       {.encoded = encoded[chunk.worker].slice(slice) + chunk.first,
+                        .sent = sent.data(),
+                        .kept = kept[chunk.worker].tensor(slice.segment),
+                        .count = count},
+                       slice.first + chunk.first, own);
         }
       });
 }

@@ -35,7 +35,7 @@ struct CoderSetup {
 
 class SentDecoder;
 class TensorRotation;
-enum class MemoryUpdate;
+struct MemoryUpdate;
 
 /// Encodes and aggregates a group of tensors with one codec, for the workers of this process. Scalers are stored in one
 /// row per worker, payloads in PayloadSlots, all in memory of one device. Call order: measure, combine_scalers, encode,
@@ -118,7 +118,7 @@ class Coder {
   /// @param encoded  gradients passed to encode, or the values to mask; float32
   /// @param kept     out: the memory, one float32 table per local worker
   /// @param skip     null, or [1]: nothing is updated if it is nonzero
-  void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+  void update_memory(const MemoryUpdate& what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
                      const std::uint32_t* skip, Stream& stream);
 
  protected:
@@ -174,10 +174,10 @@ class Coder {
     return rows.span().subspan(static_cast<std::size_t>(number) * places_.size(), places_.size());
   }
   /// Updates memories from decoded messages, for kUnsent and kMasked.
-  void keep_by_sent_on_cpu(bool masks, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-                           Stream& stream);
-  void keep_by_sent_on_gpu(bool masks, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-                           const std::uint32_t* skip, Stream& stream);
+  void keep_by_sent_on_cpu(const MemoryUpdate& what, std::span<const TensorTable> encoded,
+                           std::span<const TensorTable> kept, Stream& stream);
+  void keep_by_sent_on_gpu(const MemoryUpdate& what, std::span<const TensorTable> encoded,
+                           std::span<const TensorTable> kept, const std::uint32_t* skip, Stream& stream);
   /// The scaler that is NaN if a local worker's tensor is not finite.
   const float* flag_of(std::size_t local_worker, int segment) const {
     return local(global(local_worker)) + first_scaler({segment, 0, 0});

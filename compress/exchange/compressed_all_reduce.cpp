@@ -152,7 +152,7 @@ void CompressedAllReduce::run(Part& part, std::span<const TensorTable> gradients
   if (part.groups != nullptr) gradients = part.groups->reduce(gradients, step_, stream_, clock);
   if (memory_ != nullptr) {
     clock.start(stream_);
-    part.encoded = memory_->compensate(part.layout, part.segments, gradients, stream_);
+    part.encoded = memory_->compensate(part.layout, part.segments, gradients, step_, stream_);
     clock.lap(&ExchangeReport::encode_seconds, stream_);
     gradients = part.encoded;
   }

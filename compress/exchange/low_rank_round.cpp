@@ -97,7 +97,7 @@ float LowRankRound::decode_local(int local_worker, int segment, std::span<float>
   return 0;
 }
 
-void LowRankRound::update_memory(MemoryUpdate what, std::span<const TensorTable> encoded,
+void LowRankRound::update_memory(const MemoryUpdate& what, std::span<const TensorTable> encoded,
                                  std::span<const TensorTable> kept, Stream& stream) {
   TERNGRAD_REQUIRE(has_run_, "[exchange] no step has run that could be kept");
   first_->update_memory(what, factors_.first_tables(encoded), factors_.first_kept(kept), stream);

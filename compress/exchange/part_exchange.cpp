@@ -21,7 +21,8 @@ class AbsentExchange final : public PartExchange {
     TERNGRAD_THROW(InvalidArgument, "[exchange] no local worker ", local_worker,
                    ": another rank of the group sends its mean");
   }
-  void update_memory(MemoryUpdate, std::span<const TensorTable>, std::span<const TensorTable>, Stream&) override {}
+  void update_memory(const MemoryUpdate&, std::span<const TensorTable>, std::span<const TensorTable>,
+                     Stream&) override {}
   void commit(Stream&) override {}
   std::vector<const Round*> rounds() const override { return {}; }
 };

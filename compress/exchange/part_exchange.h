@@ -19,7 +19,7 @@ class NonfiniteFlags;
 class PartClock;
 class Round;
 class Stream;
-enum class MemoryUpdate;
+struct MemoryUpdate;
 struct CompressedAllReduceOptions;
 struct ExchangePeers;
 struct WorkerRange;
@@ -43,8 +43,8 @@ class PartExchange {
   /// CompressedAllReduce::decode_local; decodes on the host, which waits for the stream. @param out  host memory
   virtual float decode_local(int local_worker, int segment, std::span<float> out, Stream& stream) = 0;
   /// Coder::update_memory for every tensor of the last run; a step that is to be dropped changes nothing.
-  virtual void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-                             Stream& stream) = 0;
+  virtual void update_memory(const MemoryUpdate& what, std::span<const TensorTable> encoded,
+                             std::span<const TensorTable> kept, Stream& stream) = 0;
   /// Updates the state that is equal on all ranks, unless the step is to be dropped.
   virtual void commit(Stream& stream) = 0;
   /// The rounds of messages that it consists of; none if the communication library adds the gradients.

@@ -237,8 +237,8 @@ float Round::decode_local(int local_worker, int segment, std::span<float> out, S
   return coders_[group]->decode_sent(local_worker, segment, out, stream);
 }
 
-void Round::update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
-                          Stream& stream) {
+void Round::update_memory(const MemoryUpdate& what, std::span<const TensorTable> encoded,
+                          std::span<const TensorTable> kept, Stream& stream) {
   TERNGRAD_REQUIRE(has_run_, "[exchange] no step has run that could be kept");
   for (const auto& coder : coders_) coder->update_memory(what, encoded, kept, flags_.skip(), stream);
 }

@@ -42,7 +42,7 @@ class Round final : public PartExchange {
            PartClock& clock) override;
   ExchangeBytes bytes() const override;
   float decode_local(int local_worker, int segment, std::span<float> out, Stream& stream) override;
-  void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+  void update_memory(const MemoryUpdate& what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
                      Stream& stream) override;
   void commit(Stream& /*stream*/) override {}
   std::vector<const Round*> rounds() const override { return {this}; }

@@ -34,7 +34,8 @@ class VendorRound final : public PartExchange {
   /// The worker's gradient of the last step, rounded to the element type; the tables of that step must still be valid.
   float decode_local(int local_worker, int segment, std::span<float> out, Stream& stream) override;
   /// There is nothing that a message left out.
-  void update_memory(MemoryUpdate, std::span<const TensorTable>, std::span<const TensorTable>, Stream&) override {}
+  void update_memory(const MemoryUpdate&, std::span<const TensorTable>, std::span<const TensorTable>,
+                     Stream&) override {}
   void commit(Stream& /*stream*/) override {}
   std::vector<const Round*> rounds() const override { return {}; }
 

@@ -176,17 +176,17 @@ void FactorRounds::write_mean(const TensorTable& mean, Stream& stream) {
   mean_products_.write_products(written_, nullptr, stream);
 }
 
-void FactorRounds::update_memory(MemoryUpdate what, std::span<const TensorTable> encoded,
+void FactorRounds::update_memory(const MemoryUpdate& what, std::span<const TensorTable> encoded,
                                  std::span<const TensorTable> kept, const std::uint32_t* skip, Stream& stream) {
-  TERNGRAD_REQUIRE(what != MemoryUpdate::kMasked,
-                   "[low_rank] factors are of all elements, which leaves none to be masked");
+  TERNGRAD_REQUIRE(what.kind == MemoryUpdateKind::kUnsent || what.kind == MemoryUpdateKind::kEncoded,
+                   "[low_rank] factors are of all elements, and their residuals are float32");
   written_.clear();
   for (std::size_t worker = 0; worker < encoded.size(); ++worker) {
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
       const Tensor& tensor = tensors_[t];
       const float* const from = encoded[worker].tensor(tensor.segment);
       float* const to = kept[worker].tensor(tensor.segment);
-      if (what == MemoryUpdate::kEncoded) {
+      if (what.kind == MemoryUpdateKind::kEncoded) {
         terngrad::update_memory({.encoded = from,
                                  .kept = to,
                                  .count = layout_.segment(tensor.segment).num_elements,

@@ -61,7 +61,7 @@ class FactorRounds {
 
   /// Coder::update_memory for low-rank tensors of the last step, after turn.
   /// @param skip  null, or [1] in the device's memory: nothing is updated if it is nonzero
-  void update_memory(MemoryUpdate what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
+  void update_memory(const MemoryUpdate& what, std::span<const TensorTable> encoded, std::span<const TensorTable> kept,
                      const std::uint32_t* skip, Stream& stream);
   /// Stores Q for the next step. @param skip  as for update_memory
   void commit(const std::uint32_t* skip, Stream& stream);

@@ -10,6 +10,7 @@ namespace {
 
 /// With a decay of 1 gradients would have no effect.
 constexpr double kMaxAverageDecay = 0.9999;
+constexpr std::int64_t kMaxReset = 1'000'000'000;
 
 MemoryKind kind_of(const std::string& name) {
   const std::optional<MemoryKind> kind = find_choice<MemoryKind>(name);
@@ -28,6 +29,9 @@ std::pair<MemoryOptions, CodecSpec> read(CodecSpec spec) {
     options.decay =
         reader.number("momentum", 0.9, 0, kMaxAverageDecay, "what is left of the velocity in the next step");
     options.nesterov = reader.flag("nesterov", false, "add the velocity that the next step would begin with");
+  } else if (options.kind == MemoryKind::kLoco) {
+    options.decay = reader.number("decay", 0.8, 0, kMaxAverageDecay, "of the moving average of residuals");
+    options.reset = reader.integer("reset", 1024, 0, kMaxReset, "steps after which the residual is 0 again; 0: never");
   }
   reader.finish();
   return {options, reader.canonical()};

@@ -1,11 +1,13 @@
 // MemoryOptions: kind and settings of the worker memory, and its spec.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "compress/codec/codec_spec.h"
 #include "compress/plan/exchange_choices.h"
+#include "kernels/tensor/averaged_residual.h"
 
 namespace terngrad {
 
@@ -20,21 +22,41 @@ struct MemoryOptions {
   MemoryKind kind = MemoryKind::kNone;
   double decay = 1;  // beta, or the momentum of kDgc; rounded to float32 where it is used, as is 1 - beta
   bool nesterov = false;
+  std::int64_t reset = 0;  // kLoco: steps after which the residual is 0 again; 0: never
 
   friend bool operator==(const MemoryOptions&, const MemoryOptions&) = default;
 };
 
-/// Parses "none", "ef[:decay=NUMBER]" (default 1), "momentum[:decay=NUMBER]" (default 0.9) or
-/// "dgc[:momentum=NUMBER,nesterov=true|false]" (defaults 0.9, false), in the syntax of codec specs.
+/// Parses "none", "ef[:decay=NUMBER]" (default 1), "momentum[:decay=NUMBER]" (default 0.9),
+/// "dgc[:momentum=NUMBER,nesterov=true|false]" (defaults 0.9, false) or "loco[:decay=NUMBER,reset=STEPS]" (defaults
+/// 0.8, 1024), in the syntax of codec specs.
 /// @throws InvalidArgument with one line that says what is accepted
 MemoryOptions parse_memory(std::string_view spec);
 
 /// The spec with all values: equal texts for equal options. @throws InvalidArgument as parse_memory
 std::string canonical_memory(std::string_view spec);
 
-/// Number of float32 buffers per worker, each of the gradient's size: state and compensated gradient.
-constexpr int memory_buffers(MemoryKind kind) {
-  return kind == MemoryKind::kNone ? 0 : kind == MemoryKind::kDgc ? 4 : 2;
+/// Bytes per element and worker: what is kept from step to step.
+constexpr double state_bytes(MemoryKind kind) {
+  constexpr double kFloat = sizeof(float);
+  switch (kind) {
+    case MemoryKind::kNone:
+      return 0;
+    case MemoryKind::kErrorFeedback:
+    case MemoryKind::kMomentum:
+      return kFloat;
+    case MemoryKind::kDgc:
+      return 2 * kFloat;
+    case MemoryKind::kLoco:
+      return kFloat * kResidualBlockWords / kResidualBlock;
+  }
+  return 0;
+}
+
+/// Bytes per element and worker: the state, what is encoded with it, and the next velocity of kDgc.
+constexpr double memory_bytes(MemoryKind kind) {
+  if (kind == MemoryKind::kNone) return 0;
+  return state_bytes(kind) + (kind == MemoryKind::kDgc ? 2 : 1) * sizeof(float);
 }
 
 }  // namespace terngrad

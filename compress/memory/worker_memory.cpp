@@ -30,6 +30,16 @@ Layout with_velocities(const Layout& layout, std::span<const int> with_residual)
   return both;
 }
 
+/// Layout of averaged residuals: words in place of elements.
+Layout with_words(const Layout& layout, std::span<const int> with_residual) {
+  Layout words;
+  for (const int segment : with_residual) {
+    const Segment& tensor = layout.segment(segment);
+    words.add(tensor.name, {residual_words(tensor.num_elements) / kResidualBlockWords, kResidualBlockWords});
+  }
+  return words;
+}
+
 }  // namespace
 
 std::string default_memory(const std::string& codec, const CodecPlan& plan, int num_workers) {
@@ -53,7 +63,9 @@ WorkerMemory::WorkerMemory(const Layout& layout, const CodecPlan& plan, const Me
     covers_.push_back(!is_exact || has_velocity());
     if (!is_exact) covered.push_back(segment);
   }
-  covered_ = has_velocity() ? with_velocities(layout, covered) : layout.select(covered);
+  covered_ = has_velocity()                      ? with_velocities(layout, covered)
+             : options.kind == MemoryKind::kLoco ? with_words(layout, covered)
+                                                 : layout.select(covered);
   Stream stream(device);
   for (int worker = 0; worker < num_local_workers; ++worker) add_worker(device, stream);
   stream.synchronize();
@@ -67,7 +79,7 @@ void WorkerMemory::add_worker(const Device& device, Stream& stream) {
   };
   float* const state = add(state_memory_, covered_.flat_elements());
   add(encoded_memory_, whole_.flat_elements());
-  if (!has_velocity()) {
+  if (!has_velocity() && options_.kind != MemoryKind::kLoco) {
     states_.emplace_back(whole_, state);
     return;
   }
@@ -82,6 +94,7 @@ void WorkerMemory::add_worker(const Device& device, Stream& stream) {
     velocities.push_back(place(segment.name + kVelocity));
   }
   states_.emplace_back(whole_, residuals);
+  if (!has_velocity()) return;
   velocities_.emplace_back(whole_, velocities);
   next_velocities_.emplace_back(whole_, add(next_memory_, whole_.flat_elements()));
 }
@@ -104,6 +117,13 @@ void WorkerMemory::compensate(std::size_t worker, int segment, const TensorTable
                 .compensated = encoded,
                 .count = count},
                static_cast<float>(options_.decay), options_.nesterov, stream);
+  } else if (covers(segment) && options_.kind == MemoryKind::kLoco) {
+    terngrad::compensate({.state = states_[worker].tensor(segment),
+                          .gradient = gradients.data(at),
+                          .type = gradients.type(),
+                          .compensated = encoded,
+                          .count = count},
+                         average(), stream);
   } else if (covers(segment)) {
     const auto decay = static_cast<float>(options_.decay);
     const float weight = options_.kind == MemoryKind::kMomentum ? static_cast<float>(1 - options_.decay) : 1.0f;
@@ -118,10 +138,31 @@ void WorkerMemory::compensate(std::size_t worker, int segment, const TensorTable
   }
 }
 
+ResidualAverage WorkerMemory::average() const {
+  return {.decay = static_cast<float>(options_.decay),
+          .weight = static_cast<float>(1 - options_.decay),
+          .reset = static_cast<std::uint64_t>(options_.reset),
+          .step = step_};
+}
+
+void WorkerMemory::read_state(int local_worker, int segment, std::span<float> out, Stream& stream) const {
+  TERNGRAD_REQUIRE(has_state(segment), "[memory] tensor ", segment, " has no state");
+  const float* const state = states_.at(static_cast<std::size_t>(local_worker)).tensor(segment);
+  if (options_.kind != MemoryKind::kLoco) return copy<float>({state, out.size()}, out, stream);
+  Buffer<float> zeros(static_cast<std::int64_t>(out.size()), stream.device());
+  fill_zero(zeros.span(), stream);
+  const AveragedCompensateTask task{
+      .state = state, .gradient = zeros.data(), .compensated = out.data(), .count = zeros.num_elements()};
+  terngrad::compensate(task, {}, stream);
+  stream.synchronize();
+}
+
 std::vector<TensorTable> WorkerMemory::compensate(const Layout& selection, std::span<const int> segments,
-                                                  std::span<const TensorTable> gradients, Stream& stream) {
+                                                  std::span<const TensorTable> gradients, const DeviceStep& step,
+                                                  Stream& stream) {
   TERNGRAD_REQUIRE(gradients.size() == states_.size(), "[memory] made for ", states_.size(), " workers, got ",
                    gradients.size(), " gradients");
+  step_ = step;
   std::vector<TensorTable> encoded;
   for (std::size_t worker = 0; worker < gradients.size(); ++worker) {
     std::vector<float*> tensors;
@@ -138,12 +179,13 @@ std::vector<TensorTable> WorkerMemory::compensate(const Layout& selection, std::
 
 std::vector<MemoryTables> WorkerMemory::kept(const Layout& selection, std::span<const int> segments,
                                              std::span<const TensorTable> encoded) const {
-  const bool is_moving_average = options_.kind == MemoryKind::kMomentum;
-  std::vector<MemoryTables> kept = {{.what = is_moving_average ? MemoryUpdate::kEncoded : MemoryUpdate::kUnsent,
-                                     .from = {encoded.begin(), encoded.end()},
-                                     .into = select_tensors(states_, selection, segments)}};
+  MemoryUpdate update;
+  if (options_.kind == MemoryKind::kMomentum) update.kind = MemoryUpdateKind::kEncoded;
+  if (options_.kind == MemoryKind::kLoco) update = {MemoryUpdateKind::kAveraged, average()};
+  std::vector<MemoryTables> kept = {
+      {.what = update, .from = {encoded.begin(), encoded.end()}, .into = select_tensors(states_, selection, segments)}};
   if (has_velocity()) {
-    kept.push_back({.what = MemoryUpdate::kMasked,
+    kept.push_back({.what = {MemoryUpdateKind::kMasked},
                     .from = select_tensors(next_velocities_, selection, segments),
                     .into = select_tensors(velocities_, selection, segments)});
   }

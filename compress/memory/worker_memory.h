@@ -1,4 +1,4 @@
-// WorkerMemory: per-worker state of error feedback, momentum or DGC.
+// WorkerMemory: per-worker state of error feedback, momentum, DGC or LoCo.
 #pragma once
 
 #include <span>
@@ -8,6 +8,7 @@
 #include "compress/codec/memory_update.h"
 #include "compress/memory/memory_options.h"
 #include "kernels/runtime/buffer.h"
+#include "kernels/runtime/device_step.h"
 #include "kernels/tensor/layout.h"
 #include "kernels/tensor/slice.h"
 
@@ -33,13 +34,14 @@ struct MemoryTables {
 ///
 /// Gradients are not modified, and may be overwritten by the mean; a dropped step needs no rollback. Takes 8 bytes per
 /// element and worker, whatever the type of gradients: state and compensated gradient in float32. With kDgc 16 bytes:
-/// residual, velocity, next velocity and compensated gradient. State belongs to a worker's global number, and its bits
-/// do not depend on processes, buckets, threads or the device.
+/// residual, velocity, next velocity and compensated gradient. With kLoco 5.0625 bytes: a state in 8 bits. State
+/// belongs to a worker's global number, and its bits do not depend on processes, buckets, threads or the device.
 class WorkerMemory {
  public:
   /// State begins with zeros. @param plan  of all tensors
-  /// @throws InvalidArgument for MemoryKind::kNone; if the codecs of all tensors are lossless; for error feedback with
-  /// a codec that votes or amplifies (CodecTraits); for kDgc with a lossy codec that is not sparse or amplifies
+  /// @throws InvalidArgument for MemoryKind::kNone; if the codecs of all tensors are lossless; for error feedback and
+  /// kLoco with a codec that votes or amplifies (CodecTraits); for kDgc with a lossy codec that is not sparse or
+  /// amplifies; for kLoco with one of low rank
   WorkerMemory(const Layout& layout, const CodecPlan& plan, const MemoryOptions& options, int num_local_workers,
                const Device& device = Device::cpu());
 
@@ -51,18 +53,24 @@ class WorkerMemory {
   /// Computes the compensated gradients of a part of the tensors.
   /// @param selection  layout with the tensors `segments` of the whole layout, in this order
   /// @param gradients  one table of these tensors per local worker, all of one type, final
+  /// @param step       the same for all parts of a step; counts steps for the reset of kLoco
   /// @returns compensated gradients, to be encoded: one table per local worker
   std::vector<TensorTable> compensate(const Layout& selection, std::span<const int> segments,
-                                      std::span<const TensorTable> gradients, Stream& stream);
+                                      std::span<const TensorTable> gradients, const DeviceStep& step, Stream& stream);
   /// State updates for the tensors of a part, once the step is settled. @param encoded  the result of compensate
   std::vector<MemoryTables> kept(const Layout& selection, std::span<const int> segments,
                                  std::span<const TensorTable> encoded) const;
-  /// Residual or moving average per tensor. With kDgc null for tensors with lossless codecs.
+  /// Residual or moving average per tensor. With kDgc and kLoco null for tensors with lossless codecs, with kLoco in
+  /// the words of layout().
   std::span<const TensorTable> states() const { return states_; }
+  /// True if the tensor has a residual or moving average.
+  bool has_state(int segment) const { return states_.at(0).tensor(segment) != nullptr && covers(segment); }
+  /// Reads the residual or moving average of a tensor. @param out  [elements of the tensor] in the device's memory
+  void read_state(int local_worker, int segment, std::span<float> out, Stream& stream) const;
 
   /// Layout of the state: the tensors that have state, at their offsets in the whole layout. With kDgc a different
   /// layout: the residuals under their tensors' names, then each tensor's velocity with "/velocity" appended to its
-  /// name.
+  /// name. With kLoco tensors of shape [blocks, 17], whose float32 words hold the bits of codes and scales.
   const Layout& layout() const { return covered_; }
   /// [layout().flat_elements()] state of a local worker, in the memory of the device.
   std::span<float> state(int local_worker) { return state_memory_.at(static_cast<std::size_t>(local_worker)).span(); }
@@ -72,11 +80,14 @@ class WorkerMemory {
   /// Buffer for the compensated gradient of a tensor; the gradient itself if it is encoded unchanged.
   float* encoded_of(std::size_t worker, int segment, const TensorTable& gradients, int at);
   void compensate(std::size_t worker, int segment, const TensorTable& gradients, int at, Stream& stream);
+  /// Of kLoco in the last step that was compensated.
+  ResidualAverage average() const;
   void add_worker(const Device& device, Stream& stream);
   bool has_velocity() const { return options_.kind == MemoryKind::kDgc; }
 
   Layout whole_, covered_;
   MemoryOptions options_;
+  DeviceStep step_;
   std::vector<bool> covers_;
   std::vector<Buffer<float>> state_memory_, encoded_memory_, next_memory_;  // one per local worker
   std::vector<TensorTable> states_;

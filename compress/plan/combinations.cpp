@@ -88,7 +88,8 @@ Found push_refusal(Codecs codecs, const Combination& asked) {
 
 Found memory_refusal(Codecs codecs, const Combination& asked) {
   if (asked.memory == MemoryKind::kNone) return {};
-  const bool feeds_back = asked.memory == MemoryKind::kErrorFeedback;
+  const bool is_loco = asked.memory == MemoryKind::kLoco;
+  const bool feeds_back = asked.memory == MemoryKind::kErrorFeedback || is_loco;
   const bool is_dgc = asked.memory == MemoryKind::kDgc;
   if (const NamedCodec* voting = find_codec(codecs, votes); voting != nullptr && feeds_back) {
     return refuse(RefusedChoice::kMemory,
@@ -103,9 +104,15 @@ Found memory_refusal(Codecs codecs, const Combination& asked) {
   }
   const auto sends_all = [](const Codec& codec) { return !is_exact(codec) && !is_sparse(codec); };
   if (const NamedCodec* dense = find_codec(codecs, sends_all); dense != nullptr && is_dgc) {
-    return refuse(RefusedChoice::kMemory,
-                  "masks the momentum of elements that were sent, and " + dense->name +
-                      " sends all of them; accepted with it: none, ef, momentum; or a sparse codec, topk or randomk");
+    return refuse(
+        RefusedChoice::kMemory,
+        "masks the momentum of elements that were sent, and " + dense->name +
+            " sends all of them; accepted with it: none, ef, momentum, loco; or a sparse codec, topk or randomk");
+  }
+  const auto is_low_rank = [](const Codec& codec) { return codec.low_rank().has_value(); };
+  if (const NamedCodec* low_rank = find_codec(codecs, is_low_rank); low_rank != nullptr && is_loco) {
+    return refuse(RefusedChoice::kMemory, "keeps 8 bits of a residual, and that of the factors of " + low_rank->name +
+                                              " is float32; accepted with it: none, ef, momentum");
   }
   if (find_codec(codecs, std::not_fn(is_exact)) != nullptr) return {};
   return refuse(RefusedChoice::kMemory,

@@ -55,14 +55,17 @@ enum class MemoryKind {
   kMomentum,       // a moving average: h = fl(fl(decay u) + fl((1 - decay) g)), u = h (Signum, Bernstein et al., 2018)
   kDgc,            // momentum before error feedback (Lin et al., "Deep gradient compression", ICLR 2018;
                    // compress/memory/memory_options.h)
+  kLoco,           // a moving average of residuals in 8 bits: h = fl(e + g), e = fl(fl(decay e) + fl((1 - decay) fl(h -
+                   // decoded message))), 0 again every `reset` steps (LoCo, kernels/tensor/averaged_residual.h)
 };
 
 template <>
 struct Choices<MemoryKind> {
-  static constexpr std::array<Choice<MemoryKind>, 4> kAll = {{{"none", MemoryKind::kNone},
+  static constexpr std::array<Choice<MemoryKind>, 5> kAll = {{{"none", MemoryKind::kNone},
                                                               {"ef", MemoryKind::kErrorFeedback},
                                                               {"momentum", MemoryKind::kMomentum},
-                                                              {"dgc", MemoryKind::kDgc}}};
+                                                              {"dgc", MemoryKind::kDgc},
+                                                              {"loco", MemoryKind::kLoco}}};
 };
 
 /// Policy for gradients or means with NaN or infinity.

@@ -88,7 +88,7 @@ std::span<const std::uint8_t> WorkerEncoder::gradient_message(const TensorTable&
   return parcels_.parcel(0);
 }
 
-void WorkerEncoder::update_memory(MemoryUpdate what, const TensorTable& encoded, const TensorTable& kept,
+void WorkerEncoder::update_memory(const MemoryUpdate& what, const TensorTable& encoded, const TensorTable& kept,
                                   Stream& stream) {
   for (const auto& coder : coders_) {
     coder->update_memory(what, {&encoded, 1}, {&kept, 1}, nullptr, stream);

@@ -13,7 +13,7 @@
 namespace terngrad {
 
 class Coder;
-enum class MemoryUpdate;
+struct MemoryUpdate;
 class GradientTransport;
 class PayloadRows;
 
@@ -48,7 +48,7 @@ class WorkerEncoder {
   std::span<const std::uint8_t> gradient_message(const TensorTable& gradient, const MessageContext& context,
                                                  Stream& stream);
   /// Coder::update_memory for every tensor of the last message.
-  void update_memory(MemoryUpdate what, const TensorTable& encoded, const TensorTable& kept, Stream& stream);
+  void update_memory(const MemoryUpdate& what, const TensorTable& encoded, const TensorTable& kept, Stream& stream);
 
  private:
   /// Calls body(first, row) for every tensor: index of its first scaler in the list of all scalers, and the worker's

@@ -109,8 +109,8 @@ class Exchange:
         @param algorithm     auto, all_gather, scatter_reduce or integer_sum
         @param downlink_codec  codec of the mean: fp32, bf16, sums, ternary or sparse
         @param on_nonfinite  on NaN or infinity: stop (NonFiniteError), skip (the step) or zero (send the tensor as zeros)
-        @param memory        none, ef (error feedback), momentum or dgc, with options as in ``ef:decay=0.9``; auto: default of the
-            codec or preset
+        @param memory        none, ef (error feedback), momentum, dgc or loco (error feedback in 8 bits), with options as in
+            ``ef:decay=0.9``; auto: default of the codec or preset
         @param device        index of a GPU: gradients and mean lie in its memory, `communicator` is a DeviceCommunicator.
             begin, part and finish only submit work; their Reports have bytes only, `wait` returns the complete one
         @param stream        that GPU's cudaStream_t as an integer, which must outlive the exchange; 0: the default stream
@@ -237,7 +237,9 @@ class Exchange:
                 continue  # PowerSGD factors: directions, which do not scale with the loss
             array: Floats = numpy.empty(shape, numpy.float32)
             self._core.copy_state(index, array, False)
-            array *= numpy.float32(factor)
+            # In 8 bits the last word of a block is its scale, and the others hold the bits of codes.
+            values = array[:, -1] if self.memory.startswith("loco") else array
+            values *= numpy.float32(factor)
             self._core.copy_state(index, array, True)
 
     @property

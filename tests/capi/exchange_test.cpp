@@ -147,7 +147,7 @@ TEST(CExchange, RefusesOptionsByName) {
                          "option algorithm=ring is refused; accepted: auto, all_gather, scatter_reduce, integer_sum"));
   EXPECT_TRUE(is_refused(make("downlink_codec=int8"), "accepted: fp32, bf16, sums, ternary"));
   EXPECT_TRUE(is_refused(make("on_nonfinite=raise"), "accepted: stop, skip, zero"));
-  EXPECT_TRUE(is_refused(make("memory=adam"), "accepted: none, ef, momentum, dgc"));
+  EXPECT_TRUE(is_refused(make("memory=adam"), "accepted: none, ef, momentum, dgc, loco"));
   EXPECT_TRUE(is_refused(make("memory=ef"), "nothing to keep"));
   EXPECT_TRUE(is_refused(make("algorithm=integer_sum"), "integer_sum"));
   EXPECT_TRUE(is_refused(make("codec=ternary"),

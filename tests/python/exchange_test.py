@@ -141,7 +141,7 @@ class Exchanges(unittest.TestCase):
         has_no_floor = set()
         for codec in (*terngrad.codecs(), *terngrad.presets(), "ternary:clip_factor=2.5", "ternary:levels=asymmetric",
                       "ternary:rotate=64", "qsgd:norm=l2", "qsgd:sharing=max", "powersgd:factors=bf16"):
-            for memory in "none", "ef", "momentum", "dgc":
+            for memory in "none", "ef", "momentum", "dgc", "loco":
                 try:
                     unscaled = means(codec, memory, 1)
                 except terngrad.InvalidArgument:

@@ -368,11 +368,11 @@ class Scaler:
 
 def run_scaled(rank, size, expect):
     """Residuals and votes follow the loss scale: powers of two change no bit."""
-    for codec in ("signsgd", "signum", "terngrad_ef"):
+    for codec, memory in (("signsgd", "auto"), ("signum", "auto"), ("sign", "loco"), ("terngrad_ef", "auto")):
         found = []
         for scales in ((1, 1, 1, 1), (1024, 2048, 2048, 512)):
             ddp, scaler = make_ddp({}), Scaler()
-            state = terngrad.torch.compress(ddp, codec, grad_scaler=scaler)
+            state = terngrad.torch.compress(ddp, codec, memory=memory, grad_scaler=scaler)
             optimizer = optimizer_of(ddp)
             for step, scaler.scale in enumerate(scales):
                 x, y = (each.chunk(size)[rank] for each in batch_of(step))

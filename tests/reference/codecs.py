@@ -64,11 +64,12 @@ class Workers:
         if self.memory and cut and cut.count < gradients[0].size:
             raise ValueError(f"memory {self.spec.memory}: {cut.count} elements are not the whole tensor")
         sent = gradients
+        of_step = (step,) if getattr(self.memory, "counts_steps", False) else ()
         if self.memory:
-            sent = [self.memory.compensate(state, gradient)
+            sent = [self.memory.compensate(state, gradient, *of_step)
                     for state, gradient in zip(self.states, gradients, strict=True)]
         result = exchange(self.spec.codec, sent, self.seed, step, self.draw_offset, cut)
         if self.memory:
-            self.states = [self.memory.commit(state, gradient, decoded.reshape(gradient.shape))
+            self.states = [self.memory.commit(state, gradient, decoded.reshape(gradient.shape), *of_step)
                            for state, gradient, decoded in zip(self.states, gradients, result.decoded)]
         return result

@@ -137,6 +137,7 @@ FILES = {
         Case("fp8", memory="ef", steps=2, shape=(100,)),
         Case("thc", steps=2, shape=(35,)),
         Case("eden:scale=least", memory="ef", steps=2, shape=(35,)),
+        Case("sign", memory="loco", beta=0.8, step=1023, steps=3, shape=(150,)),
         Case("efsignsgd", steps=2, set=((1, 17, NAN),)),
     ],
 }

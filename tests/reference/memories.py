@@ -77,4 +77,39 @@ class Dgc:
         return np.stack([h - decoded, np.where(decoded != 0, np.float32(0), velocity)])
 
 
-MEMORIES = {"ef": ErrorFeedback, "momentum": Momentum, "dgc": Dgc}
+@dataclasses.dataclass(frozen=True)
+class Loco:
+    """h = fl(e + g), e' = fl(fl(beta e) + fl((1 - beta) fl(h - d))), kept in 8 bits for blocks of 64 elements: codes of
+    fl(s c), s = fl(max|e'| / 127), c = fl(e' / s) to the nearest, ties to even. The state is [e], as fl(s c). The average
+    begins anew every `reset` steps; reset 0: never.
+    """
+
+    beta: float = 0.8
+    reset: int = 1024
+    BLOCK = 64
+    counts_steps = True
+
+    def compensate(self, state: np.ndarray, gradient: np.ndarray, step: int = 1) -> np.ndarray:
+        return self._before(state, step) + gradient
+
+    def _before(self, state: np.ndarray, step: int) -> np.ndarray:
+        is_reset = self.reset != 0 and step % self.reset == 0
+        return np.zeros_like(state) if is_reset else state
+
+    def commit(self, state: np.ndarray, gradient: np.ndarray, decoded: np.ndarray, step: int = 1) -> np.ndarray:
+        h = self.compensate(state, gradient, step)
+        if not _is_finite(h):
+            return state
+        e = np.float32(self.beta) * self._before(state, step) + np.float32(1 - self.beta) * (h - decoded)
+        padded = np.zeros(-(-e.size // self.BLOCK) * self.BLOCK, np.float32)
+        padded[: e.size] = e.reshape(-1)
+        blocks = padded.reshape(-1, self.BLOCK)
+        scales = np.abs(blocks).max(axis=1, keepdims=True) / np.float32(127)
+        is_kept = (scales >= np.float32(2.0**-126)) & np.isfinite(scales)
+        scales = np.where(is_kept, scales, np.float32(0))
+        codes = np.rint(blocks / np.where(is_kept, scales, np.float32(1))) + np.float32(0)  # no negative zeros
+        kept = np.where(is_kept, scales * codes, np.float32(0))
+        return kept.reshape(-1)[: e.size].reshape(state.shape)
+
+
+MEMORIES = {"ef": ErrorFeedback, "momentum": Momentum, "dgc": Dgc, "loco": Loco}

@@ -63,9 +63,22 @@ class Formulas(unittest.TestCase):
         bad = testing.floats(math.nan, 1)
         self.assertEqual(exact.commit(state, bad, d).tolist(), state.tolist())
 
+    def test_loco_averages_what_is_left_out_in_8_bits(self):
+        memory = memories.Loco(beta=0.5, reset=10)
+        e = np.zeros(66, np.float32)
+        d = np.zeros(66, np.float32)
+        g = testing.floats(*([127, -1, 0.2, -0.3] + [0] * 60 + [3, 0.005]))
+        once = memory.commit(e, 2 * g, d, 1)
+        self.assertEqual(once[[0, 1, 2, 3, 64, 65]].tolist(), [127, -1, 0, 0, 3, 0])
+        # In step 10 nothing is left of it.
+        self.assertEqual(memory.compensate(once, g, 10).tolist(), g.tolist())
+        self.assertEqual(memory.compensate(once, g, 11)[0], 254)
+        self.assertEqual(memory.commit(once, 2 * g, d, 10).tolist(), once.tolist())
+        self.assertEqual(memory.commit(once, 2 * g, d, 11)[0], 254)
+
     def test_a_tensor_that_is_not_finite_keeps_its_state(self):
         state = testing.floats(0.5, 3e38)
-        for memory in (memories.ErrorFeedback(), memories.Momentum()):
+        for memory in (memories.ErrorFeedback(), memories.Momentum(), memories.Loco()):
             for gradient in (testing.floats(math.nan, 1), testing.floats(1, math.inf)):
                 self.assertEqual(memory.commit(state, gradient, np.zeros_like(state)).tolist(), state.tolist())
         # h may overflow though g is finite.
@@ -81,11 +94,11 @@ class Formulas(unittest.TestCase):
             codecs.memory_of("ef", vote)
         self.assertIsInstance(codecs.memory_of("momentum", vote), memories.Momentum)
         self.assertIsNone(codecs.memory_of("none", vote))
-        with self.assertRaisesRegex(ValueError, "expected one of none, ef, momentum, dgc"):
+        with self.assertRaisesRegex(ValueError, "expected one of none, ef, momentum, dgc, loco"):
             codecs.memory_of("adam", vote)
         with self.assertRaisesRegex(ValueError, "every velocity would be masked"):
             codecs.memory_of("dgc", vote)
-        for memory in "ef", "dgc":
+        for memory in "ef", "dgc", "loco":
             with self.assertRaisesRegex(ValueError, "leaves ever more out"):
                 codecs.memory_of(memory, codecs.parse("randomk:scale=q").codec)
 

@@ -67,6 +67,7 @@ FP8 = "kernels/codes/cuda/fp8.cu"
 CODEBOOK_CODES = "kernels/codes/cuda/codebook_codes.cu"
 CODEBOOK_SCALERS = "kernels/statistics/cuda/codebook_scalers.cu"
 ROTATE = "kernels/codes/cuda/rotate.cu"
+AVERAGED_RESIDUAL = "kernels/tensor/cuda/averaged_residual.cu"
 QUANTIZE_KERNEL = "kernels/codes/cuda/quantize_kernel.cuh"
 TOP_K_SELECT = "kernels/sparse/cuda/top_k_select.cuh"
 SPARSE_ENCODER = "kernels/sparse/cuda/sparse_encoder.cu"
@@ -159,6 +160,9 @@ KERNELS_MUTATIONS = [
     Mutation(FP8, FP8, "CudaFp8.*", "+ 0x7ffffu", "+ 0x80000u"),
     Mutation(FP8, FP8, "CudaFp8.*", "with_sign((word >> shift & 0x7fu) + 1, value)", "(word >> shift & 0xffu) + 1"),
     Mutation(PACK_SUMS, PACK_SUMS, "CudaPackSums.*", "__syncthreads();\n  const unsigned first", "const unsigned first"),
+    Mutation(AVERAGED_RESIDUAL, AVERAGED_RESIDUAL, "CudaAveragedResidual.*", "% average.reset == 0", "% average.reset != 0"),
+    Mutation(AVERAGED_RESIDUAL, AVERAGED_RESIDUAL, "CudaAveragedResidual.*", "warp_max(max_bits)", "max_bits"),
+    Mutation(AVERAGED_RESIDUAL, AVERAGED_RESIDUAL, "CudaAveragedResidual.*", "|| !keeps()", ""),
     Mutation(ROTATE, ROTATE, "CudaRotator.*", "draw / 128 + t", "draw / 128"),
     Mutation(ROTATE, ROTATE, "CudaRotator.*", "stride < of(element)", "stride <= of(element)"),
     Mutation(ROTATE, ROTATE, "CudaRotator.*", "exponent % 2 == 0", "exponent % 2 != 0"),

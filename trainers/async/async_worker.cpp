@@ -105,7 +105,8 @@ void AsyncWorker::write_push(bool asks_to_stop, Parcels& parcels, Stream& stream
   auto mark = std::chrono::steady_clock::now();
   TensorTable encoded = gradient_table_;
   if (memory_ != nullptr) {
-    encoded_ = memory_->compensate(parts_.protocol->layout, all_segments_, {&gradient_table_, 1}, stream);
+    encoded_ =
+        memory_->compensate(parts_.protocol->layout, all_segments_, {&gradient_table_, 1}, {.step = push_}, stream);
     encoded = encoded_[0];
   }
   encoder_.measure(encoded, push_, stream);

@@ -80,9 +80,11 @@ void declare(OptionSet& options, InspectOptions& o) {
                          "a gradient in a .npy or .safetensors file, or a folder of step-<number>.safetensors or .npy, "
                          "such as a run with --dump_gradients");
   options.add("codec", &o.codecs, "codec or preset, by a spec (--list_codecs); repeatable");
-  options.add("codec_memory", &o.memory,
-              "what workers keep from step to step: none, ef[:decay=1], momentum[:decay=0.9] or "
-              "dgc[:momentum=0.9,nesterov=false] (of sparse codecs); auto: what a preset or codec has");
+  options.add(
+      "codec_memory", &o.memory,
+      "what workers keep from step to step: none, ef[:decay=1], momentum[:decay=0.9], "
+      "dgc[:momentum=0.9,nesterov=false] (of sparse codecs) or loco[:decay=0.8,reset=1024]; auto: what a preset "
+      "or codec has");
   options.add_flag("per_tensor", &o.per_tensor, "a table for each tensor too");
   options.add("seed", &o.seed, "of what codecs draw");
   options.add("json", &o.json, "file to write all numbers to");

@@ -141,8 +141,10 @@ struct CodecInspection::Parts {
       of_tensor.gradient_power = of_tensor.residual_power = 0;
       for (std::size_t w = 0; w < encoders.size(); ++w) {
         of_tensor.gradient_power += power_of(tensor(gradients[w], segment));
-        const bool has_residual = memory->states()[w].tensor(segment) != nullptr && memory->covers(segment);
-        if (has_residual) of_tensor.residual_power += power_of(tensor(memory->states()[w], segment));
+        if (!memory->has_state(segment)) continue;
+        const std::span<float> residual = decoded.span().first(tensor(gradients[w], segment).size());
+        memory->read_state(static_cast<int>(w), segment, residual, stream);
+        of_tensor.residual_power += power_of(residual);
       }
       all += of_tensor;
     }
@@ -196,7 +198,7 @@ void CodecInspection::add(const GradientFile& gradients, std::uint64_t step) {
     own.emplace_back(p.layout, const_cast<float*>(worker.data()));  // read only
   }
   std::vector<TensorTable> encoded = own;
-  if (p.memory) encoded = p.memory->compensate(p.layout, p.segments, own, p.stream);
+  if (p.memory) encoded = p.memory->compensate(p.layout, p.segments, own, {.step = step}, p.stream);
   std::vector<double> measured;
   measured.reserve(static_cast<std::size_t>(p.num_workers));
   for (int worker = 0; worker < p.num_workers; ++worker) {

@@ -79,6 +79,7 @@ constexpr CombinedOption kCombinedOptions[] = {
     {"--codec_memory ef", {.memory = MemoryKind::kErrorFeedback}},
     {"--codec_memory momentum", {.memory = MemoryKind::kMomentum}},
     {"--codec_memory dgc", {.memory = MemoryKind::kDgc}},
+    {"--codec_memory loco", {.memory = MemoryKind::kLoco}},
     {"--pull parameters", {.has_servers = true, .updates_shards = true}},
     {"--strategy async", {.is_pushed = true}}};
 

@@ -47,7 +47,7 @@ std::vector<MemoryPart> estimate_memory(const NetPlan& plan, const MemoryUse& us
       fewer_workers);
   add(use.num_groups > 0 ? (num_workers + as_double(use.num_groups)) * parameters : 0,
       fmt::format("what {} groups of workers add up, and their means", use.num_groups), fewer_workers);
-  add(use.memory_buffers * as_double(use.num_senders) * parameters,
+  add(use.memory_bytes * as_double(use.num_senders * plan.layout.flat_elements()),
       fmt::format("what {} workers keep from step to step and what is encoded with it", use.num_senders),
       fewer_workers);
   add(use.has_replicas ? num_workers * parameters : 0,

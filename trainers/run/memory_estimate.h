@@ -23,7 +23,7 @@ struct MemoryUse {
   std::string data = "";                 // name and folder of the data set, for messages
   std::int64_t num_senders = 1;          // those of the workers, or of their groups, that encode here
   std::int64_t num_groups = 0;           // groups of the workers; 0: each exchanges its own gradient
-  int memory_buffers = 0;  // buffers of each worker's memory, of the size of the parameters (compress/memory)
+  double memory_bytes = 0;               // of each worker's memory, per parameter (compress/memory/memory_options.h)
 };
 
 /// One summand of the memory.

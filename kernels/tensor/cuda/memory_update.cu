@@ -6,6 +6,7 @@
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/cuda/elements.cuh"
 #include "kernels/tensor/cuda/elementwise.cuh"
+#include "kernels/tensor/cuda/memory_update.cuh"
 
 namespace terngrad::cuda {
 namespace {
@@ -48,17 +49,6 @@ void launch_accumulate(const AccumulateTask& task, float momentum, const Stream&
   const float* residual = task.residual;
   transform(count, stream, op, out, residual, velocity, gradient);
 }
-
-/// Condition for updating the memory; the host does not know it when it launches the kernel.
-struct Keeps {
-  const float* flag;
-  const std::uint32_t* skip;
-
-  __device__ bool operator()() const {
-    const float of_tensor = flag == nullptr ? 0.0f : *flag;
-    return (skip == nullptr || *skip == 0) && of_tensor == of_tensor;
-  }
-};
 
 struct Whole {
   __device__ float operator()(float encoded) const { return encoded; }

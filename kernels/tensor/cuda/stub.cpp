@@ -1,5 +1,6 @@
 // CUDA backend stub for builds without CUDA: there is no device, so none of these functions can be reached.
 #include "kernels/runtime/cuda/not_built.h"
+#include "kernels/tensor/cuda/averaged_residual.h"
 #include "kernels/tensor/cuda/bfloat16.h"
 #include "kernels/tensor/cuda/float16.h"
 #include "kernels/tensor/cuda/memory_update.h"
@@ -14,6 +15,10 @@ void multiply(std::span<const float>, std::span<const float>, std::span<float>, 
   not_built("multiply");
 }
 void compensate(const CompensateTask&, float, float, const Stream&) { not_built("compensate"); }
+void compensate(const AveragedCompensateTask&, const ResidualAverage&, const Stream&) { not_built("compensate"); }
+void update_residual(const AveragedResidualTask&, const ResidualAverage&, const Stream&) {
+  not_built("update_residual");
+}
 void accumulate(const AccumulateTask&, float, bool, const Stream&) { not_built("accumulate"); }
 void update_memory(const MemoryUpdateTask&, const Stream&) { not_built("update_memory"); }
 void encode_bfloat16(std::span<const float>, std::span<std::uint16_t>, const Stream&) { not_built("encode_bfloat16"); }

@@ -121,7 +121,7 @@ struct Exchange {
     coder->combine_scalers(report.data(), nullptr, nullptr, stream);
     coder->encode(tables, step, stream);
     coder->aggregate(mean.table, AggregateUnit::kMean, stream);
-    coder->update_memory(MemoryUpdate::kUnsent, tables, kept_tables, nullptr, stream);
+    coder->update_memory({MemoryUpdateKind::kUnsent}, tables, kept_tables, nullptr, stream);
   }
 
   /// Bits of all results.

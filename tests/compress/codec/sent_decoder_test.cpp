@@ -69,6 +69,7 @@ TEST_F(CudaSentDecoder, KeepsWhatTheCpuKeeps) {
     options.on_nonfinite = OnNonfinite::kSkip;
     options.codecs.codec = codec;
     expect_same_memory(options, "ef");
+    expect_same_memory(options, "loco:reset=2");
   }
 }
 
@@ -98,7 +99,7 @@ TEST_F(CudaSentDecoder, DecodesOneWorkersLanesAndShards) {
 }
 
 TEST_F(CudaSentDecoder, TensorsThatAreNotFiniteKeepTheirState) {
-  for (const char* memory : {"ef", "momentum"}) {
+  for (const char* memory : {"ef", "momentum", "loco"}) {
     CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAllGather);
     options.on_nonfinite = OnNonfinite::kZero;
     expect_same_memory(options, memory);

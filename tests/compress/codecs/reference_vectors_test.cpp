@@ -255,7 +255,9 @@ void expect_memory(const Vector& vector, const std::string& spec) {
     std::vector<float> decoded(n);
     exchange.decode_local(static_cast<int>(worker), 1, decoded);
     EXPECT_EQ(digest(cut_of(decoded)), line_of(vector, "decoded", worker)) << worker;
-    const std::span<const float> state(exchange.memory()->states()[worker].tensor(1), n);
+    std::vector<float> state(n);
+    Stream stream;
+    exchange.memory()->read_state(static_cast<int>(worker), 1, state, stream);
     EXPECT_EQ(digest(cut_of(state)), line_of(vector, "state", worker)) << worker;
   }
   EXPECT_EQ(digest(cut_of(mean.values[1])), vector.at("mean")[0]);

@@ -286,7 +286,7 @@ TEST(CompressedAllReduceMemory, HasTheSameBitsForAnyBucketsThreadsAlgorithmsAndR
 
 TEST(CompressedAllReduceMemory, ADroppedStepAndATensorThatIsNotFiniteLeaveTheState) {
   const Layout layout = mixed_layout();
-  for (const char* memory : {"ef", "momentum"}) {
+  for (const char* memory : {"ef", "momentum", "loco"}) {
     for (const OnNonfinite policy : {OnNonfinite::kStop, OnNonfinite::kSkip, OnNonfinite::kZero}) {
       for (const char* spec : {"ternary", "qsgd:block=64", "bf16"}) {
         CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
@@ -296,8 +296,10 @@ TEST(CompressedAllReduceMemory, ADroppedStepAndATensorThatIsNotFiniteLeaveTheSta
         Tensors mean = blank_tensors(layout);
         exchange.exchange(tables(worker_gradients(layout, kWorkers, 1), 0, kWorkers), mean.table, 0);
         const auto state = [&](int worker, int segment) {
-          const float* values = exchange.memory()->states()[static_cast<std::size_t>(worker)].tensor(segment);
-          return std::vector<float>(values, values + layout.segment(segment).num_elements);
+          std::vector<float> values(static_cast<std::size_t>(layout.segment(segment).num_elements));
+          Stream stream;
+          exchange.memory()->read_state(worker, segment, values, stream);
+          return values;
         };
         const std::vector<float> broken = state(1, 3);
         const std::vector<float> of_other_tensor = state(1, 0);

@@ -90,6 +90,7 @@ constexpr Case kCases[] = {
     {"onebit", ExchangeAlgorithm::kScatterReduce, "ef"},
     {"sign:reduce=vote,scale=l1", ExchangeAlgorithm::kIntegerSum, "momentum"},
     {"fp8", ExchangeAlgorithm::kAuto, "ef"},
+    {"ternary:clip_factor=2.5", ExchangeAlgorithm::kScatterReduce, "loco:reset=4"},
     {"eden:levels=8,rotate=64", ExchangeAlgorithm::kScatterReduce, "none"},
 };
 

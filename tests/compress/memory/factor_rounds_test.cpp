@@ -63,7 +63,7 @@ TEST(FactorRounds, KeepTheMeanOfTheSecondFactorForTheNextStep) {
 
 TEST(FactorRounds, RefuseMasking) {
   Fixture f;
-  EXPECT_THROW(f.rounds.update_memory(MemoryUpdate::kMasked, {}, {}, nullptr, f.stream), InvalidArgument);
+  EXPECT_THROW(f.rounds.update_memory({MemoryUpdateKind::kMasked}, {}, {}, nullptr, f.stream), InvalidArgument);
 }
 
 }  // namespace

@@ -27,6 +27,16 @@ TEST(MemoryOptions, HaveOneCanonicalText) {
   EXPECT_EQ(canonical_memory("ef:decay=1.0"), "ef:decay=1");
   EXPECT_EQ(canonical_memory("momentum"), "momentum:decay=0.9");
   EXPECT_EQ(canonical_memory("dgc:nesterov=true"), "dgc:momentum=0.9,nesterov=true");
+  EXPECT_EQ(canonical_memory("loco"), "loco:decay=0.8,reset=1024");
+}
+
+TEST(MemoryOptions, TakeThisManyBytes) {
+  EXPECT_EQ(state_bytes(MemoryKind::kErrorFeedback), 4);
+  EXPECT_EQ(state_bytes(MemoryKind::kLoco), 1.0625);
+  EXPECT_EQ(memory_bytes(MemoryKind::kNone), 0);
+  EXPECT_EQ(memory_bytes(MemoryKind::kMomentum), 8);
+  EXPECT_EQ(memory_bytes(MemoryKind::kDgc), 16);
+  EXPECT_EQ(memory_bytes(MemoryKind::kLoco), 5.0625);
 }
 
 TEST(MemoryOptions, RefuseWhatThereIsNot) {
@@ -38,11 +48,12 @@ TEST(MemoryOptions, RefuseWhatThereIsNot) {
       EXPECT_THAT(error.what(), HasSubstr(part)) << text;
     }
   };
-  expect_refused("adam", "unknown memory 'adam'; accepted: none, ef, momentum, dgc");
+  expect_refused("adam", "unknown memory 'adam'; accepted: none, ef, momentum, dgc, loco");
   expect_refused("dgc:momentum=1", "accepted: a number from 0 to 0.9999");
   expect_refused("dgc:decay=0.9", "there is no key 'decay'; accepted: momentum, nesterov");
   expect_refused("ef:decay=1.5", "accepted: a number from 0 to 1");
   expect_refused("ef:beta=1", "there is no key 'beta'; accepted: decay");
+  expect_refused("loco:reset=-1", "accepted: an integer from 0");
   expect_refused("none:decay=1", "there is no key 'decay'");
 }
 

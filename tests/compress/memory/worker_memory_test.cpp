@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <vector>
 
 #include "compress/plan/codec_plan.h"
@@ -41,7 +42,7 @@ TEST(WorkerMemory, CoversTensorsWhoseCodecLosesSomething) {
   EXPECT_EQ(memory.num_local_workers(), 2);
   const testing::Tensors gradient = testing::gaussian_tensors(layout, 1);
   Stream stream;
-  const auto encoded = memory.compensate(layout, kAll, std::vector{gradient.table, gradient.table}, stream);
+  const auto encoded = memory.compensate(layout, kAll, std::vector{gradient.table, gradient.table}, {}, stream);
   EXPECT_EQ(encoded[0].tensor(1), gradient.table.tensor(1)) << "encoded where it is";
   EXPECT_NE(encoded[0].tensor(0), gradient.table.tensor(0));
 }
@@ -55,7 +56,7 @@ TEST(WorkerMemory, AddsTheStateToTheGradient) {
   for (const char* spec : {"ef", "ef:decay=0.75", "momentum:decay=0.75"}) {
     WorkerMemory memory(layout, plan, parse_memory(spec), 1);
     std::ranges::copy(state, memory.state(0).begin());
-    const auto encoded = memory.compensate(layout, kAll, {&gradient.table, 1}, stream);
+    const auto encoded = memory.compensate(layout, kAll, {&gradient.table, 1}, {}, stream);
     const auto decay = static_cast<float>(memory.options().decay);
     for (std::size_t i = 0; i < 5000; ++i) {
       const float kept = decay * state[i];
@@ -77,7 +78,7 @@ TEST(WorkerMemory, WidensNarrowGradientsWithTheirStateAndWithout) {
   const std::vector<void*> tensors = {coarse.data(), exact.data()};
   const TensorTable narrow(layout, ElementType::kBfloat16, tensors);
   WorkerMemory memory(layout, plan, parse_memory("ef"), 1);
-  const auto encoded = memory.compensate(layout, kAll, {&narrow, 1}, stream);
+  const auto encoded = memory.compensate(layout, kAll, {&narrow, 1}, {}, stream);
   for (int segment = 0; segment < 2; ++segment) {
     std::vector<float> widened(static_cast<std::size_t>(layout.segment(segment).num_elements));
     decode_bfloat16({static_cast<const std::uint16_t*>(narrow.data(segment)), widened.size()}, widened, stream);
@@ -115,10 +116,10 @@ TEST(WorkerMemory, HasAVelocityOfEveryTensorWithDgc) {
   EXPECT_EQ(memory.states()[0].tensor(1), nullptr) << "nothing of it is left out";
   Stream stream;
   const testing::Tensors gradient = testing::gaussian_tensors(layout, 1);
-  const auto kept = memory.kept(layout, kAll, memory.compensate(layout, kAll, {&gradient.table, 1}, stream));
+  const auto kept = memory.kept(layout, kAll, memory.compensate(layout, kAll, {&gradient.table, 1}, {}, stream));
   ASSERT_EQ(kept.size(), 2u);
-  EXPECT_EQ(kept[0].what, MemoryUpdate::kUnsent);
-  EXPECT_EQ(kept[1].what, MemoryUpdate::kMasked);
+  EXPECT_EQ(kept[0].what.kind, MemoryUpdateKind::kUnsent);
+  EXPECT_EQ(kept[1].what.kind, MemoryUpdateKind::kMasked);
   EXPECT_EQ(kept[1].into[0].tensor(0), memory.state(0).data() + memory.layout().segment(1).offset);
 }
 
@@ -130,7 +131,7 @@ TEST(WorkerMemory, AddsTheVelocityAndTheResidualToTheGradientWithDgc) {
     WorkerMemory memory(layout, plan, {MemoryKind::kDgc, 0.75, nesterov}, 1);
     const std::vector<float> state = testing::gaussian(memory.state(0).size(), 2);
     std::ranges::copy(state, memory.state(0).begin());
-    const auto encoded = memory.compensate(layout, kAll, {&gradient.table, 1}, stream);
+    const auto encoded = memory.compensate(layout, kAll, {&gradient.table, 1}, {}, stream);
     const std::vector<MemoryTables> kept = memory.kept(layout, kAll, encoded);
     for (int t = 0; t < 2; ++t) {
       const float* g = gradient.table.tensor(t);
@@ -151,7 +152,7 @@ TEST(WorkerMemory, AddsTheVelocityAndTheResidualToTheGradientWithDgc) {
 
 TEST(WorkerMemory, TakesSparseCodecsOnlyWithDgcAndNoneThatScalesUp) {
   Layout layout;
-  layout.add("w", {1000});
+  layout.add("w", {100, 50});
   const auto refuses = [&](const char* codec, const char* memory) {
     CodecPlanOptions options;
     options.codec = codec;
@@ -170,6 +171,35 @@ TEST(WorkerMemory, TakesSparseCodecsOnlyWithDgcAndNoneThatScalesUp) {
   EXPECT_FALSE(refuses("randomk:scale=q", "momentum"));
   EXPECT_FALSE(refuses("randomk", "dgc"));
   EXPECT_FALSE(refuses("topk", "dgc"));
+  EXPECT_TRUE(refuses("sign:reduce=vote", "loco"));
+  EXPECT_TRUE(refuses("randomk:scale=q", "loco"));
+  EXPECT_TRUE(refuses("powersgd", "loco"));
+  EXPECT_FALSE(refuses("powersgd", "ef"));
+  EXPECT_FALSE(refuses("topk", "loco"));
+}
+
+TEST(WorkerMemory, OfLocoIsInWordsOfBlocks) {
+  Layout layout;
+  layout.add("w", {5000});
+  layout.add("b", {9});
+  CodecPlanOptions options;
+  options.codec = "ternary";
+  options.rules = {{"b", "fp32"}};
+  WorkerMemory memory(layout, CodecPlan(layout, options), parse_memory("loco"), 2);
+  ASSERT_EQ(memory.layout().num_segments(), 1);
+  EXPECT_EQ(memory.layout().segment(0).name, "w");
+  EXPECT_EQ(memory.layout().segment(0).shape, (std::vector<std::int64_t>{79, 17}));
+  EXPECT_TRUE(memory.has_state(0));
+  EXPECT_FALSE(memory.has_state(1));
+  memory.state(1)[16] = 0.5f;  // the scale of the first block
+  const std::int8_t codes[] = {127, -3};
+  std::memcpy(memory.state(1).data(), codes, sizeof(codes));
+  std::vector<float> found(5000);
+  Stream stream;
+  memory.read_state(1, 0, found, stream);
+  EXPECT_EQ(found[0], 63.5f);
+  EXPECT_EQ(found[1], -1.5f);
+  EXPECT_EQ(found[2], 0);
 }
 
 TEST(DefaultMemory, IsThatOfThePresetOrTheCodecWhereThereIsSomethingToKeep) {
@@ -194,7 +224,7 @@ TEST(WorkerMemory, RefusesToKeepNothing) {
   EXPECT_THROW(WorkerMemory(layout, plan, {}, 1), InvalidArgument);
   WorkerMemory memory(layout, plan, parse_memory("ef"), 2);
   Stream stream;
-  EXPECT_THROW(memory.compensate(layout, kAll, {}, stream), InvalidArgument);
+  EXPECT_THROW(memory.compensate(layout, kAll, {}, {}, stream), InvalidArgument);
 }
 
 }  // namespace

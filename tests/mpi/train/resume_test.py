@@ -8,6 +8,7 @@ class Resume(SignalledTraining):
     def test_a_run_goes_on_with_other_numbers_of_processes(self):
         steps = {"max_steps": 10, "log_steps": 4, "save_iter": 4, "eval_steps": 5}
         for name, options in (("no memory", ternary(**steps)), ("ef", ternary(**steps, codec_memory="ef")),
+                              ("loco", ternary(**steps, codec_memory="loco:reset=3")),
                               ("factors", small(**steps, codec="powersgd:rank=1,min_ratio=1")),
                               ("velocity", small(**steps, codec="dgc:density=0.05,stage_steps=3", optimizer="gd"))):
             whole, moved = f"whole, {name}", f"moved, {name}"

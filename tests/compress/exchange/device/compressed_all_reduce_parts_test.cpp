@@ -217,11 +217,9 @@ TEST_F(CudaCompressedAllReduceParts, ContinuesAfterAStepThatWasGivenUp) {
 // Contracts B1 and B2: parts differ from step to step, in any order; the last step leaves out some tensors.
 TEST_F(CudaCompressedAllReduceParts, HaveTheCpusBitsWhateverThePartsAreInEachStep) {
   const Buckets of_steps[] = {{{6, 5}, {4, 3}, {2, 1, 0}}, {{0, 3}, {6, 1, 5}, {2}, {4}}, {{3}, {1, 0}}};
-  const std::pair<const char*, const char*> cases[] = {{"ternary:clip_factor=2.5", "ef"},
-                                                       {"qsgd:bits=4,sharing=max", "none"},
-                                                       {"sign", "ef:decay=0.5"},
-                                                       {"topk:density=0.02,stage_steps=1", "ef"},
-                                                       {"fp32", "none"}};
+  const std::pair<const char*, const char*> cases[] = {
+      {"ternary:clip_factor=2.5", "ef"}, {"qsgd:bits=4,sharing=max", "none"},       {"sign", "ef:decay=0.5"},
+      {"qsgd:bits=4", "loco:reset=2"},   {"topk:density=0.02,stage_steps=1", "ef"}, {"fp32", "none"}};
   for (const auto& [codec, memory] : cases) {
     CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto);
     options.codecs.codec = codec;
