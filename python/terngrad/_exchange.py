@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -153,7 +155,11 @@ class Exchange:
 
     def plan(self) -> Plan:
         """Codec and message size of each tensor: a list of `TensorPlan`, which prints as a table."""
-        return Plan(TensorPlan(**tensor) for tensor in self._plan.tensors())
+        kept: collections.Counter[str] = collections.Counter()
+        for name, worker, shape in self._states():
+            if worker == self._core.first_local_worker:
+                kept[name.removesuffix("/velocity") if self.memory.startswith("dgc") else name] += 4 * math.prod(shape)
+        return Plan(TensorPlan(**tensor, nbytes_kept=kept[tensor["name"]]) for tensor in self._plan.tensors())
 
     def exchange(self, gradients: Mapping[str, Array] | Sequence[Mapping[str, Array]], out: Mapping[str, Array] | None = None, *,
                  step: int) -> Report:

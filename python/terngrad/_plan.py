@@ -26,6 +26,7 @@ class TensorPlan:
     num_scalers: int
     per_tensor: bool             #: False: all tensors of the codec must be exchanged in one part
     draw_offset: int             #: draw index of the first element, for `ternarize`
+    nbytes_kept: int = 0         #: bytes that each worker keeps of it from step to step (memory)
 
 
 class Plan(list[TensorPlan]):
@@ -38,6 +39,11 @@ class Plan(list[TensorPlan]):
     def nbytes(self) -> int:
         """Bytes of one worker's message, without its header."""
         return sum(tensor.nbytes for tensor in self)
+
+    @property
+    def nbytes_kept(self) -> int:
+        """Bytes that each worker keeps from step to step, without the copy of the gradient that is encoded."""
+        return sum(tensor.nbytes_kept for tensor in self)
 
     def cost_of_exempting(self, names: Iterable[str]) -> float:
         """Relative growth of a message if these tensors are sent as fp32."""
@@ -60,12 +66,14 @@ class Plan(list[TensorPlan]):
         return [tensor.name for tensor in self if tensor.name in chosen]
 
     def __str__(self) -> str:
-        rows = [("tensor", "shape", "codec", "bits", "bytes")]
+        rows = [("tensor", "shape", "codec", "bits", "bytes", "kept")]
         rows += [(tensor.name, "x".join(map(str, tensor.shape)) or "-", tensor.codec.split(":")[0],
-                  f"{tensor.bits_per_element:g}", f"{tensor.nbytes:,}") for tensor in self]
-        rows.append(("all", "", "", "", f"{self.nbytes:,}"))
+                  f"{tensor.bits_per_element:g}", f"{tensor.nbytes:,}", f"{tensor.nbytes_kept:,}") for tensor in self]
+        rows.append(("all", "", "", "", f"{self.nbytes:,}", f"{self.nbytes_kept:,}"))
+        if self.nbytes_kept == 0:
+            rows = [row[:5] for row in rows]
         as_fp32 = sum(tensor.nbytes_as_fp32 for tensor in self)
-        widths = [max(len(row[column]) for row in rows) for column in range(5)]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         lines = ["  ".join(cell.rjust(width) if column > 2 else cell.ljust(width)
                            for column, (cell, width) in enumerate(zip(row, widths))) for row in rows]
         if self.nbytes and as_fp32 != self.nbytes:

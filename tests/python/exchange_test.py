@@ -164,6 +164,11 @@ class Exchanges(unittest.TestCase):
         exchange = terngrad.Exchange(LAYOUT, 2, "ternary", codec_for={"conv*": "qsgd:bits=8"}, min_elements=10)
         codecs = {tensor.name: tensor.codec.split(":")[0] for tensor in exchange.plan()}
         self.assertEqual(codecs, {"conv": "qsgd", "biases": "fp32", "empty": "fp32", "fc": "ternary", "one": "fp32"})
+        for memory, fc, conv in (("none", 0, 0), ("ef", 4 * 8193, 4 * 4500), ("loco", 129 * 68, 71 * 68)):
+            plan = terngrad.Exchange(LAYOUT, 2, "ternary", codec_for={"one": "fp32"}, memory=memory).plan()
+            kept = {tensor.name: tensor.nbytes_kept for tensor in plan}
+            self.assertEqual((kept["fc"], kept["conv"], kept["one"]), (fc, conv, 0), memory)
+            self.assertEqual("kept" in str(plan), memory != "none")
         layout = terngrad.Layout({"hidden": (50,), "last": (50,)}, logits=["last"])
         self.assertEqual([tensor.codec.split(":")[0] for tensor in terngrad.Exchange(layout, 2).plan()],
                          ["ternary", "fp32"])
