@@ -322,6 +322,7 @@ typedef struct tg_report {
 } tg_report;
 
 /// Begins a step, also after one that failed or was not finished.
+/// @param step  keys the draws, and counts steps for codecs and memories that change with them
 TG_API tg_status tg_exchange_begin(tg_exchange* exchange, uint64_t step);
 /// Exchanges some tensors of the step, each at most once. The choice of parts changes no bit. After a failure other
 /// than TG_INVALID_ARGUMENT another step has to begin.
@@ -341,6 +342,7 @@ TG_API tg_status tg_exchange_decode_local(tg_exchange* exchange, int32_t worker,
                                           float* scaler);
 
 /// An array of a worker's memory, named like its tensor; with memory=dgc velocities have "/velocity" appended.
+/// With memory=loco it is [blocks, 17]: the bits of codes and a scale, not numbers (docs/options.md).
 typedef struct tg_named_array {
   const char* name;
   int32_t worker;  // -1: shared state, equal on all ranks (PowerSGD factors)

@@ -13,6 +13,8 @@ std::optional<SparseShape> Codec::sparse_form(const Slice&) const { return std::
 
 std::optional<DrawnShape> Codec::drawn_form(const Slice&) const { return std::nullopt; }
 
+TailRotation Codec::tail_rotation() const { return TailRotation::kOnce; }
+
 void Codec::decode(const EncodedSlice& encoded, std::span<float> out) const {
   TERNGRAD_REQUIRE(static_cast<std::int64_t>(out.size()) == encoded.slice.count, "[", name(), "] out must hold ",
                    encoded.slice.count, " elements, holds ", out.size());

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "kernels/codes/rotate.h"
 #include "kernels/codes/ternary.h"
 #include "kernels/random/philox.h"
 #include "kernels/runtime/device.h"
@@ -107,6 +106,7 @@ enum class AggregateUnit {
 };
 
 class Coder;
+enum class TailRotation : std::uint8_t;
 struct CoderSetup;
 enum class LeafFormat : std::uint8_t;
 struct DrawnShape;
@@ -148,7 +148,7 @@ class Codec {
   /// is applied once, to the final mean (Coder::finish).
   virtual std::int64_t rotation() const { return 0; }
   /// Rotation of what a tensor has behind its last whole run.
-  virtual TailRotation tail_rotation() const { return TailRotation::kOnce; }
+  virtual TailRotation tail_rotation() const;
 
   /// True if the codec supports tensors with this number of elements and the codec's columns; a plan sends others as
   /// fp32.

@@ -8,6 +8,7 @@
 
 #include "compress/codec/block_codec.h"
 #include "compress/codec/codec_spec.h"
+#include "kernels/codes/rotate.h"
 #include "kernels/statistics/codebook_scalers.h"
 
 namespace terngrad {
@@ -29,11 +30,11 @@ struct EdenOptions {
 ///   scale=unbiased     0.571   0.235   0.133   0.0358  0.0096
 ///   scale=least        0.363   0.190   0.117   0.0346  0.0095
 ///
-/// One Hadamard transform is no uniform rotation: runs with few large elements keep a bias, as do tensors of less than
-/// 8 elements. What is behind a tensor's last whole run is rotated twice and has one scaler. All workers rotate alike,
-/// so the errors of equal gradients are equal and do not average out; those of uncorrelated ones do. Workers do not
-/// share scalers; the mean over N workers is the tree-sum (kernels/tensor/worker_tree.h) of the decoded values times
-/// fl(1 / N). Nothing is drawn besides the rotation. Vargaftik et al., "EDEN: Communication-Efficient and Robust
+/// One Hadamard transform is no uniform rotation: runs with few large elements keep a bias, as do tensors and tails
+/// of 2 to 7 elements. A tail, which has one scaler, is rotated twice if it is no power of two. All workers rotate
+/// alike, so the errors of equal gradients are equal and do not average out; those of uncorrelated ones do. Workers do
+/// not share scalers; the mean over N workers is the tree-sum (kernels/tensor/worker_tree.h) of the decoded values
+/// times fl(1 / N). Nothing is drawn besides the rotation. Vargaftik et al., "EDEN: Communication-Efficient and Robust
 /// Distributed Mean Estimation for Federated Learning", ICML 2022. Payload: bits, t5, e2, e3 or e4
 /// (docs/wire-format.md).
 class EdenCodec final : public BlockCodec {

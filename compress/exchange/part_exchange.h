@@ -34,7 +34,8 @@ class PartExchange {
 
   /// CompressedAllReduce::exchange for one part of a step, with tables of its tensors. The caller begins the step for
   /// all parts (NonfiniteFlags::begin_step), and applies the policy about non-finite tensors once all are done.
-  /// @param step  keys the random draws; on a GPU they are read from its memory if `on_device` is set
+  /// @param step  keys the random draws, and resets a memory of kLoco; on a GPU they are read from its memory if
+  /// `on_device` is set
   virtual void run(std::span<const TensorTable> gradients, const TensorTable& mean, const DeviceStep& step,
                    Stream& stream, PartClock& clock) = 0;
   /// Bytes of the last run. On a GPU they are the same in every step, because payloads have fixed places: scalers and

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/runtime/errors.h"
+#include "kernels/tensor/averaged_residual.h"
 
 namespace terngrad {
 namespace {
@@ -31,7 +32,8 @@ std::pair<MemoryOptions, CodecSpec> read(CodecSpec spec) {
     options.nesterov = reader.flag("nesterov", false, "add the velocity that the next step would begin with");
   } else if (options.kind == MemoryKind::kLoco) {
     options.decay = reader.number("decay", 0.8, 0, kMaxAverageDecay, "of the moving average of residuals");
-    options.reset = reader.integer("reset", 1024, 0, kMaxReset, "steps after which the residual is 0 again; 0: never");
+    options.reset =
+        reader.integer("reset", 1024, 0, kMaxReset, "0 again in settled steps that are multiples of it; 0: never");
   }
   reader.finish();
   return {options, reader.canonical()};
@@ -40,6 +42,25 @@ std::pair<MemoryOptions, CodecSpec> read(CodecSpec spec) {
 }  // namespace
 
 MemoryOptions parse_memory(std::string_view spec) { return read(parse_codec_spec(spec)).first; }
+
+double state_bytes(MemoryKind kind) {
+  constexpr double kFloat = sizeof(float);
+  switch (kind) {
+    case MemoryKind::kNone:
+      return 0;
+    case MemoryKind::kDgc:
+      return 2 * kFloat;
+    case MemoryKind::kLoco:
+      return kFloat * kResidualBlockWords / kResidualBlock;
+    default:
+      return kFloat;
+  }
+}
+
+double memory_bytes(MemoryKind kind) {
+  if (kind == MemoryKind::kNone) return 0;
+  return state_bytes(kind) + (kind == MemoryKind::kDgc ? 2 : 1) * sizeof(float);
+}
 
 std::string canonical_memory(std::string_view spec) { return to_string(read(parse_codec_spec(spec)).second); }
 

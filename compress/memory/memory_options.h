@@ -7,7 +7,6 @@
 
 #include "compress/codec/codec_spec.h"
 #include "compress/plan/exchange_choices.h"
-#include "kernels/tensor/averaged_residual.h"
 
 namespace terngrad {
 
@@ -36,27 +35,10 @@ MemoryOptions parse_memory(std::string_view spec);
 /// The spec with all values: equal texts for equal options. @throws InvalidArgument as parse_memory
 std::string canonical_memory(std::string_view spec);
 
-/// Bytes per element and worker: what is kept from step to step.
-constexpr double state_bytes(MemoryKind kind) {
-  constexpr double kFloat = sizeof(float);
-  switch (kind) {
-    case MemoryKind::kNone:
-      return 0;
-    case MemoryKind::kErrorFeedback:
-    case MemoryKind::kMomentum:
-      return kFloat;
-    case MemoryKind::kDgc:
-      return 2 * kFloat;
-    case MemoryKind::kLoco:
-      return kFloat * kResidualBlockWords / kResidualBlock;
-  }
-  return 0;
-}
+/// Bytes per element and worker that are kept from step to step.
+double state_bytes(MemoryKind kind);
 
-/// Bytes per element and worker: the state, what is encoded with it, and the next velocity of kDgc.
-constexpr double memory_bytes(MemoryKind kind) {
-  if (kind == MemoryKind::kNone) return 0;
-  return state_bytes(kind) + (kind == MemoryKind::kDgc ? 2 : 1) * sizeof(float);
-}
+/// Bytes per element and worker: the state, the compensated gradient, and the next velocity of kDgc.
+double memory_bytes(MemoryKind kind);
 
 }  // namespace terngrad

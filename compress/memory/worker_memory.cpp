@@ -35,7 +35,7 @@ Layout with_words(const Layout& layout, std::span<const int> with_residual) {
   Layout words;
   for (const int segment : with_residual) {
     const Segment& tensor = layout.segment(segment);
-    words.add(tensor.name, {residual_words(tensor.num_elements) / kResidualBlockWords, kResidualBlockWords});
+    words.add(tensor.name, {residual_blocks(tensor.num_elements), kResidualBlockWords});
   }
   return words;
 }
@@ -148,12 +148,16 @@ ResidualAverage WorkerMemory::average() const {
 void WorkerMemory::read_state(int local_worker, int segment, std::span<float> out, Stream& stream) const {
   TERNGRAD_REQUIRE(has_state(segment), "[memory] tensor ", segment, " has no state");
   const float* const state = states_.at(static_cast<std::size_t>(local_worker)).tensor(segment);
-  if (options_.kind != MemoryKind::kLoco) return copy<float>({state, out.size()}, out, stream);
-  Buffer<float> zeros(static_cast<std::int64_t>(out.size()), stream.device());
-  fill_zero(zeros.span(), stream);
-  const AveragedCompensateTask task{
-      .state = state, .gradient = zeros.data(), .compensated = out.data(), .count = zeros.num_elements()};
-  terngrad::compensate(task, {}, stream);
+  if (options_.kind == MemoryKind::kLoco) {
+    fill_zero(out, stream);
+    const AveragedCompensateTask task{.state = state,
+                                      .gradient = out.data(),
+                                      .compensated = out.data(),
+                                      .count = static_cast<std::int64_t>(out.size())};
+    terngrad::compensate(task, {}, stream);
+  } else {
+    copy<float>({state, out.size()}, out, stream);
+  }
   stream.synchronize();
 }
 

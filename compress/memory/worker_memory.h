@@ -24,7 +24,7 @@ std::string default_memory(const std::string& codec, const CodecPlan& plan, int 
 struct MemoryTables {
   MemoryUpdate what;
   std::vector<TensorTable> from;  // encoded gradients, or with kMasked the new velocities
-  std::vector<TensorTable> into;  // state
+  std::vector<TensorTable> into;  // state, with kAveraged in words
 };
 
 /// A stage before the codec: computes the compensated gradient, which is encoded, from gradient and state, and the new
@@ -64,8 +64,9 @@ class WorkerMemory {
   /// the words of layout().
   std::span<const TensorTable> states() const { return states_; }
   /// True if the tensor has a residual or moving average.
-  bool has_state(int segment) const { return states_.at(0).tensor(segment) != nullptr && covers(segment); }
-  /// Reads the residual or moving average of a tensor. @param out  [elements of the tensor] in the device's memory
+  bool has_state(int segment) const { return covered_.find(whole_.segment(segment).name) >= 0; }
+  /// Reads the residual or moving average of a tensor, and waits for it.
+  /// @param out  [elements of the tensor] in the device's memory
   void read_state(int local_worker, int segment, std::span<float> out, Stream& stream) const;
 
   /// Layout of the state: the tensors that have state, at their offsets in the whole layout. With kDgc a different
@@ -80,7 +81,7 @@ class WorkerMemory {
   /// Buffer for the compensated gradient of a tensor; the gradient itself if it is encoded unchanged.
   float* encoded_of(std::size_t worker, int segment, const TensorTable& gradients, int at);
   void compensate(std::size_t worker, int segment, const TensorTable& gradients, int at, Stream& stream);
-  /// Of kLoco in the last step that was compensated.
+  /// The average of kLoco, in the last step that was compensated.
   ResidualAverage average() const;
   void add_worker(const Device& device, Stream& stream);
   bool has_velocity() const { return options_.kind == MemoryKind::kDgc; }

@@ -104,10 +104,9 @@ Found memory_refusal(Codecs codecs, const Combination& asked) {
   }
   const auto sends_all = [](const Codec& codec) { return !is_exact(codec) && !is_sparse(codec); };
   if (const NamedCodec* dense = find_codec(codecs, sends_all); dense != nullptr && is_dgc) {
-    return refuse(
-        RefusedChoice::kMemory,
-        "masks the momentum of elements that were sent, and " + dense->name +
-            " sends all of them; accepted with it: none, ef, momentum, loco; or a sparse codec, topk or randomk");
+    return refuse(RefusedChoice::kMemory,
+                  "masks the momentum of elements that were sent, and " + dense->name +
+                      " sends all of them; accepted with it: none, ef, momentum; or a sparse codec, topk or randomk");
   }
   const auto is_low_rank = [](const Codec& codec) { return codec.low_rank().has_value(); };
   if (const NamedCodec* low_rank = find_codec(codecs, is_low_rank); low_rank != nullptr && is_loco) {

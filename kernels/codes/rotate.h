@@ -81,9 +81,9 @@ class Rotator {
   /// @param tasks        any number of slices of any size; outputs must not overlap
   /// @param key          seed and step; worker and purpose are replaced by those of rotations
   /// @param device_step  null, or [1] on the stream's GPU, which replaces key.step
-  /// @throws InvalidArgument for a misaligned `first`, `draw_offset` or element, tasks with different element types,
-  /// another device's stream, or device_step on the CPU, before anything is written; for `values` other than `out` of a
-  /// rotation back with TailRotation::kTwice
+  /// @throws InvalidArgument before anything is written: for a misaligned `first`, `draw_offset` or element, tasks with
+  /// different element types, another device's stream, device_step on the CPU, or a tail to be turned back twice whose
+  /// `values` are not `out`
   void run(std::span<const RotateTask> tasks, Rotation rotation, DrawKey key, Stream& stream,
            const std::uint64_t* device_step = nullptr);
 

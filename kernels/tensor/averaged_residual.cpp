@@ -13,8 +13,6 @@ namespace {
 
 constexpr std::int64_t kGrain = kElementGrain / kResidualBlock;
 
-std::int64_t blocks_of(std::int64_t count) { return (count + kResidualBlock - 1) / kResidualBlock; }
-
 bool resets(const ResidualAverage& average) { return average.reset != 0 && average.step.step % average.reset == 0; }
 
 }  // namespace
@@ -23,7 +21,7 @@ void compensate(const AveragedCompensateTask& task, const ResidualAverage& avera
   require_aligned_elements(task.gradient, task.type, "compensate");
   if (stream.device().is_cuda()) return cuda::compensate(task, average, stream);
   const bool is_reset = resets(average);
-  parallel_for(stream.num_threads(), blocks_of(task.count), kGrain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(stream.num_threads(), residual_blocks(task.count), kGrain, [&](std::int64_t begin, std::int64_t end) {
     cpu::WidenedChunk widened;
     const std::int64_t last = std::min(end * kResidualBlock, task.count);
     for (std::int64_t at = begin * kResidualBlock; at < last; at += kChunkElements) {
@@ -39,7 +37,7 @@ void update_residual(const AveragedResidualTask& task, const ResidualAverage& av
   if (task.skip != nullptr && *task.skip != 0) return;
   if (task.flag != nullptr && std::isnan(*task.flag)) return;
   const bool is_reset = resets(average);
-  parallel_for(stream.num_threads(), blocks_of(task.count), kGrain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(stream.num_threads(), residual_blocks(task.count), kGrain, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t at = begin * kResidualBlock;
     cpu::update_residual(task.encoded + at, task.sent + at, is_reset, average.decay, average.weight,
                          task.state + residual_words(at), std::min(end * kResidualBlock, task.count) - at);

@@ -14,12 +14,14 @@ namespace terngrad {
 inline constexpr std::int64_t kResidualBlock = 64;
 inline constexpr std::int64_t kResidualBlockWords = 17;
 
-/// Words of a residual of `count` elements.
-constexpr std::int64_t residual_words(std::int64_t count) {
-  return (count + kResidualBlock - 1) / kResidualBlock * kResidualBlockWords;
-}
+/// Blocks of a residual of `count` elements.
+constexpr std::int64_t residual_blocks(std::int64_t count) { return (count + kResidualBlock - 1) / kResidualBlock; }
 
-/// The moving average, of steps since the last one whose number is a multiple of `reset`.
+/// Words of a residual of `count` elements.
+constexpr std::int64_t residual_words(std::int64_t count) { return residual_blocks(count) * kResidualBlockWords; }
+
+/// The moving average. A step whose number is a multiple of `reset` counts the residual before it as 0; if that step is
+/// skipped, or its tensor not finite, the residual stays and counts again in the next one.
 struct ResidualAverage {
   float decay = 0;
   float weight = 1;         // of the newest residual
@@ -32,7 +34,7 @@ struct AveragedCompensateTask {
   const float* state = nullptr;              // [residual_words(count)]
   const void* gradient = nullptr;            // [count], aligned to the element size
   ElementType type = ElementType::kFloat32;  // the gradient's type
-  float* compensated = nullptr;              // [count] out; overlaps no input
+  float* compensated = nullptr;              // [count] out; overlaps no input but `gradient`, which it may be
   std::int64_t count = 0;
 };
 
@@ -57,8 +59,8 @@ struct AveragedResidualTask {
 ///   e' = fl(fl(decay e) + fl(weight fl(h - d)))
 ///   s = fl(max|e'| / 127) of the block,  c = fl(e' / s) rounded to a whole number, ties to even
 ///
-/// A block whose s is below 2^-126 or not finite becomes zeros. Leaves the state unchanged if the flag is NaN or the
-/// step is skipped. Bit-equal on every backend. Asynchronous on a GPU.
+/// A block whose s is below 2^-126 or no finite number becomes zeros. Leaves the state unchanged if the flag is NaN or
+/// the step is skipped. Bit-equal on every backend. Asynchronous on a GPU.
 void update_residual(const AveragedResidualTask& task, const ResidualAverage& average, Stream& stream);
 
 }  // namespace terngrad

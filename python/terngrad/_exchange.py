@@ -158,7 +158,7 @@ class Exchange:
         kept: collections.Counter[str] = collections.Counter()
         for name, worker, shape in self._states():
             if worker == self._core.first_local_worker:
-                kept[name.removesuffix("/velocity") if self.memory.startswith("dgc") else name] += 4 * math.prod(shape)
+                kept[name if name in self.layout.names else name.removesuffix("/velocity")] += 4 * math.prod(shape)
         return Plan(TensorPlan(**tensor, nbytes_kept=kept[tensor["name"]]) for tensor in self._plan.tensors())
 
     def exchange(self, gradients: Mapping[str, Array] | Sequence[Mapping[str, Array]], out: Mapping[str, Array] | None = None, *,
@@ -168,7 +168,7 @@ class Exchange:
         @param gradients  one {name: tensor} per local worker; with one local worker also the dictionary itself
         @param out        {name: contiguous float32 array} for the mean instead of new arrays; may be the gradients of
             a local worker. Unspecified if the step is skipped or fails
-        @param step       keys the draws
+        @param step       keys the draws, and counts steps for codecs and memories that change with them
         @returns a Report with `mean_tensors`, which is empty if the step is skipped
         """
         self.begin(step)
@@ -182,7 +182,7 @@ class Exchange:
         return report if report.skipped else dataclasses.replace(report, mean_tensors=part.mean_tensors)
 
     def begin(self, step: int) -> None:
-        """Begins a step, also after one that failed or was not finished. @param step  keys the draws"""
+        """Begins a step, also after one that failed or was not finished. @param step  as for `exchange`"""
         self._core.begin(_arguments.step(step))
 
     def part(self, gradients: Mapping[str, Array] | Sequence[Mapping[str, Array]],
@@ -280,7 +280,7 @@ class Exchange:
 
     def state_dict(self) -> dict[Any, Any]:
         """The memory of this process's workers, {"memory": spec, worker: {name: array}}, and with PowerSGD the state shared by
-        all ranks, "factors": {name: array}."""
+        all ranks, "factors": {name: array}. Arrays of the memory loco hold the bits of codes, not numbers."""
         result: dict[Any, Any] = {"memory": self.memory}
         for index, (name, worker, shape) in enumerate(self._states()):
             array: Floats = numpy.empty(shape, numpy.float32)

@@ -26,7 +26,7 @@ class TensorPlan:
     num_scalers: int
     per_tensor: bool             #: False: all tensors of the codec must be exchanged in one part
     draw_offset: int             #: draw index of the first element, for `ternarize`
-    nbytes_kept: int = 0         #: bytes that each worker keeps of it from step to step (memory)
+    nbytes_kept: int = 0         #: bytes that each worker keeps of it from step to step (memory, without PowerSGD's factor)
 
 
 class Plan(list[TensorPlan]):
@@ -66,7 +66,7 @@ class Plan(list[TensorPlan]):
         return [tensor.name for tensor in self if tensor.name in chosen]
 
     def __str__(self) -> str:
-        rows = [("tensor", "shape", "codec", "bits", "bytes", "kept")]
+        rows: list[tuple[str, ...]] = [("tensor", "shape", "codec", "bits", "bytes", "kept")]
         rows += [(tensor.name, "x".join(map(str, tensor.shape)) or "-", tensor.codec.split(":")[0],
                   f"{tensor.bits_per_element:g}", f"{tensor.nbytes:,}", f"{tensor.nbytes_kept:,}") for tensor in self]
         rows.append(("all", "", "", "", f"{self.nbytes:,}", f"{self.nbytes_kept:,}"))

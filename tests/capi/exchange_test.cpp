@@ -267,19 +267,21 @@ TEST(CExchange, ContinuesFromARestoredState) {
       {"terngrad_ef", kWorkers * 5},
       {"signum", kWorkers * 5},
       {"ternary", 0},
+      {"qsgd", kWorkers * 5},
       {"dgc:density=0.1", kWorkers * (5 + 7)},            // residuals, and velocities of all tensors
       {"powersgd:rank=1,min_ratio=1", kWorkers * 1 + 1},  // residuals of the only matrix, and Q, common to all ranks
   };
   for (const auto& [codec, num_states] : codecs) {
     const CPlan plan = testing::c_plan(layout, kWorkers, std::string("codec=") + codec + " codec_for=plain=fp32");
-    const CExchange whole = testing::c_exchange(plan, nullptr, "");
+    const char* const options = std::string_view(codec) == "qsgd" ? "memory=loco" : "";
+    const CExchange whole = testing::c_exchange(plan, nullptr, options);
     Tensors mean = testing::blank_tensors(layout);
     for (std::uint64_t step = 0; step < 2; ++step) {
       exchange_step(whole, testing::worker_gradients(layout, kWorkers, step), mean, step);
     }
     const State state(whole);
     EXPECT_EQ(state.values.size(), num_states) << codec;
-    const CExchange resumed = testing::c_exchange(plan, nullptr, "");
+    const CExchange resumed = testing::c_exchange(plan, nullptr, options);
     std::vector<tg_named_array> arrays = state.arrays();
     // As if the states of several ranks were combined: shared arrays appear twice.
     if (!arrays.empty() && arrays[0].worker < 0) arrays.push_back(arrays[0]);

@@ -43,7 +43,8 @@ class ReadMessages(unittest.TestCase):
                     expected = codec.decode(codecs.Message(record.payload, record.scalers), cut)
                     if codec.rotate:
                         offset = sum(-(-int(numpy.prod(run.shape(i))) // 64) * 64 for i in range(record.segment))
-                        expected = rotation.turn_back(expected, codec.rotate, 7, 0, offset + record.first)
+                        expected = rotation.turn_back(expected, codec.rotate, 7, 0, offset + record.first,
+                                                      codec.rotates_tails_twice)
                     self.assertEqual(numpy.load(written).tobytes(), expected.tobytes())
                     files += 1
             self.assertGreater(files, 10)
@@ -53,7 +54,7 @@ class ReadMessages(unittest.TestCase):
         text = self.check("ternary:clip_factor=2.5,scope=block,block=640", "--downlink_codec", "sums")
         self.assertRegex(text, r"tensor 0 conv1/weights \[5, 5, 1, 20\], 500 elements from 0: ternary format 1, 128 bytes, scaler \S+, "
                                r"\d+\.\d\d % zeros: ")
-        for spec in "qsgd:rotate=1024", "onebit", "topk:density=0.05", "randomk:density=0.125":
+        for spec in "qsgd:rotate=1024", "eden:levels=4", "onebit", "topk:density=0.05", "randomk:density=0.125":
             self.check(spec)
 
     def test_damage_is_named_and_other_messages_are_read(self):

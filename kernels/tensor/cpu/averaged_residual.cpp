@@ -6,7 +6,7 @@
 // Highway requires that foreach_target.h comes first.
 #include <hwy/highway.h>
 
-#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -65,15 +65,17 @@ HWY_INLINE void UpdateBlock(const float* encoded, const float* sent, bool is_res
   const D d;
   const Block before(state, is_reset);
   alignas(64) float next[kBlock];
-  VFloat max = hn::Zero(d);
+  // The largest bits of a magnitude, which compare as it does, are those of a NaN if there is one.
+  const hn::RebindToSigned<D> di;
+  auto max = hn::Zero(di);
   for (std::size_t i = 0; i < kBlock; i += hn::Lanes(d)) {
     // Two rounded products and a rounded sum: no fused multiply-add.
     const VFloat unsent = hn::Sub(hn::LoadU(d, encoded + i), hn::LoadU(d, sent + i));
     const VFloat e = hn::Add(hn::Mul(hn::Set(d, decay), before.at(i)), hn::Mul(hn::Set(d, weight), unsent));
     hn::Store(e, d, next + i);
-    max = hn::Max(max, hn::Abs(e));
+    max = hn::Max(max, hn::BitCast(di, hn::Abs(e)));
   }
-  float scale = hn::GetLane(hn::MaxOfLanes(d, max)) / 127.0f;
+  const float scale = std::bit_cast<float>(hn::GetLane(hn::MaxOfLanes(di, max))) / 127.0f;
   const bool is_kept = scale >= std::numeric_limits<float>::min() && scale <= std::numeric_limits<float>::max();
   if (!is_kept) {
     std::memset(state, 0, kResidualBlockWords * sizeof(float));

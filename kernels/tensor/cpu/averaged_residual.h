@@ -1,4 +1,4 @@
-// Loops of averaged residuals, single-threaded on whole blocks of a tensor and what it ends with.
+// Loops of averaged residuals, single-threaded on a part of a tensor that begins with a block.
 #pragma once
 
 #include <cstdint>

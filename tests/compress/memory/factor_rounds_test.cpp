@@ -63,7 +63,9 @@ TEST(FactorRounds, KeepTheMeanOfTheSecondFactorForTheNextStep) {
 
 TEST(FactorRounds, RefuseMasking) {
   Fixture f;
-  EXPECT_THROW(f.rounds.update_memory({MemoryUpdateKind::kMasked}, {}, {}, nullptr, f.stream), InvalidArgument);
+  for (const MemoryUpdateKind kind : {MemoryUpdateKind::kMasked, MemoryUpdateKind::kAveraged}) {
+    EXPECT_THROW(f.rounds.update_memory({kind}, {}, {}, nullptr, f.stream), InvalidArgument);
+  }
 }
 
 }  // namespace

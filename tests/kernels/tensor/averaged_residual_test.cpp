@@ -76,11 +76,12 @@ TEST(AveragedResidual, KeepsWithinHalfAStepOfTheBlockAndForgetsWhatIsTooSmallOrT
       EXPECT_LE(std::fabs(found[i] - steps.encoded[0][i]), max / 127 * 0.5001f);
     }
   }
-  for (const float value : {0x1p-125f, std::numeric_limits<float>::infinity()}) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float value : {0x1p-125f, kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
     ResidualSteps steps = testing::residual_steps(kCount, 1, 0);
     std::fill_n(steps.encoded[0].begin(), 64, value == 0x1p-125f ? value : 1.0f);
     std::fill_n(steps.sent[0].begin(), 64, 0.0f);
-    if (std::isinf(value)) steps.encoded[0][5] = value;
+    if (value != 0x1p-125f) steps.encoded[0][5] = value;
     const std::vector<float> words = residual_after(steps, all, stream);
     EXPECT_TRUE(std::all_of(words.begin(), words.begin() + kResidualBlockWords, [](float w) { return w == 0; }));
     EXPECT_NE(words[2 * kResidualBlockWords - 1], 0);

@@ -12,12 +12,13 @@
 
 namespace terngrad::testing {
 
-/// What was encoded and sent in each step.
+/// Encoded gradients and decoded messages of each step.
 struct ResidualSteps {
   std::vector<std::vector<float>> encoded, sent;
 };
 
-/// Gradients of size 2^exponent, and messages with half of that.
+/// Gradients of size 2^exponent. Messages are half of them, but 0 for every third element, and in a single step for
+/// all.
 inline ResidualSteps residual_steps(std::size_t count, int num_steps, int exponent) {
   ResidualSteps steps;
   for (int step = 0; step < num_steps; ++step) {

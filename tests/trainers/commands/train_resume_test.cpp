@@ -50,6 +50,9 @@ TEST(TrainCommand, ResumeWithAMemoryEndsLikeTheUninterruptedRun) {
   expect_equal_resume({"--num_nodes", "3", "--batch_size", "18", "--strategy", "async", "--codec", "bf16",
                        "--error_feedback", "true", "--error_feedback_decay", "0.9"},
                       10);
+  expect_equal_resume({"--num_nodes", "3", "--batch_size", "18", "--strategy", "async", "--codec", "qsgd",
+                       "--codec_memory", "loco:reset=4"},
+                      10);
 }
 
 TEST(TrainCommand, ResumeWithAnotherMemoryIsRefused) {

@@ -64,6 +64,18 @@ TEST_F(CudaAveragedResidual, CompensatesNarrowGradientsAndResetsByTheStepOnTheDe
   }
 }
 
+TEST_F(CudaAveragedResidual, IsResetByTheStepOnTheDevice) {
+  Stream cuda(Device::cuda());
+  const ResidualSteps steps = testing::residual_steps(200, 2, 0);
+  const auto after = [&](std::uint64_t on_host, std::uint64_t on_device) {
+    const Buffer<std::uint64_t> there = testing::to_device<std::uint64_t>(std::vector{on_device}, cuda);
+    const DeviceStep step{.step = on_host, .on_device = on_device == 0 ? nullptr : there.data()};
+    return residual_after(steps, {.decay = 0.5f, .weight = 0.5f, .reset = 3, .step = step}, cuda);
+  };
+  EXPECT_EQ(bits_of(after(3, 1)), bits_of(after(1, 0)));
+  EXPECT_NE(bits_of(after(1, 3)), bits_of(after(1, 0)));
+}
+
 TEST_F(CudaAveragedResidual, WritesNoFurtherAndNothingOfADroppedStep) {
   Stream cpu;
   Stream cuda(Device::cuda());
