@@ -16,7 +16,7 @@ enum class MemoryUpdateKind {
 /// New value of a worker's memory of a tensor once the step is settled.
 struct MemoryUpdate {
   MemoryUpdateKind kind = MemoryUpdateKind::kUnsent;
-  ResidualAverage average = {};  // of kAveraged
+  ResidualAverage average = {};  // for kAveraged only
 };
 
 }  // namespace terngrad

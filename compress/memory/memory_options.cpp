@@ -32,8 +32,8 @@ std::pair<MemoryOptions, CodecSpec> read(CodecSpec spec) {
     options.nesterov = reader.flag("nesterov", false, "add the velocity that the next step would begin with");
   } else if (options.kind == MemoryKind::kLoco) {
     options.decay = reader.number("decay", 0.8, 0, kMaxAverageDecay, "of the moving average of residuals");
-    options.reset =
-        reader.integer("reset", 1024, 0, kMaxReset, "0 again in settled steps that are multiples of it; 0: never");
+    options.reset = reader.integer("reset", 1024, 0, kMaxReset,
+                                   "the residual counts as 0 in steps that are multiples of it; 0: never");
   }
   reader.finish();
   return {options, reader.canonical()};
@@ -43,23 +43,18 @@ std::pair<MemoryOptions, CodecSpec> read(CodecSpec spec) {
 
 MemoryOptions parse_memory(std::string_view spec) { return read(parse_codec_spec(spec)).first; }
 
-double state_bytes(MemoryKind kind) {
+double memory_bytes(MemoryKind kind) {
   constexpr double kFloat = sizeof(float);
   switch (kind) {
     case MemoryKind::kNone:
       return 0;
     case MemoryKind::kDgc:
-      return 2 * kFloat;
+      return 4 * kFloat;
     case MemoryKind::kLoco:
-      return kFloat * kResidualBlockWords / kResidualBlock;
+      return kFloat * kResidualBlockWords / kResidualBlock + kFloat;
     default:
-      return kFloat;
+      return 2 * kFloat;
   }
-}
-
-double memory_bytes(MemoryKind kind) {
-  if (kind == MemoryKind::kNone) return 0;
-  return state_bytes(kind) + (kind == MemoryKind::kDgc ? 2 : 1) * sizeof(float);
 }
 
 std::string canonical_memory(std::string_view spec) { return to_string(read(parse_codec_spec(spec)).second); }

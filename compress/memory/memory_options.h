@@ -21,7 +21,7 @@ struct MemoryOptions {
   MemoryKind kind = MemoryKind::kNone;
   double decay = 1;  // beta, or the momentum of kDgc; rounded to float32 where it is used, as is 1 - beta
   bool nesterov = false;
-  std::int64_t reset = 0;  // kLoco: steps after which the residual is 0 again; 0: never
+  std::int64_t reset = 0;  // kLoco: the residual counts as 0 in steps that are multiples of it; 0: never
 
   friend bool operator==(const MemoryOptions&, const MemoryOptions&) = default;
 };
@@ -34,9 +34,6 @@ MemoryOptions parse_memory(std::string_view spec);
 
 /// The spec with all values: equal texts for equal options. @throws InvalidArgument as parse_memory
 std::string canonical_memory(std::string_view spec);
-
-/// Bytes per element and worker that are kept from step to step.
-double state_bytes(MemoryKind kind);
 
 /// Bytes per element and worker: the state, the compensated gradient, and the next velocity of kDgc.
 double memory_bytes(MemoryKind kind);

@@ -110,8 +110,8 @@ Found memory_refusal(Codecs codecs, const Combination& asked) {
   }
   const auto is_low_rank = [](const Codec& codec) { return codec.low_rank().has_value(); };
   if (const NamedCodec* low_rank = find_codec(codecs, is_low_rank); low_rank != nullptr && is_loco) {
-    return refuse(RefusedChoice::kMemory, "keeps 8 bits of a residual, and that of the factors of " + low_rank->name +
-                                              " is float32; accepted with it: none, ef, momentum");
+    return refuse(RefusedChoice::kMemory, "cannot keep what the factors of " + low_rank->name +
+                                              " leave out in 8 bits; accepted with it: none, ef, momentum");
   }
   if (find_codec(codecs, std::not_fn(is_exact)) != nullptr) return {};
   return refuse(RefusedChoice::kMemory,

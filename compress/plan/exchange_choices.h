@@ -56,7 +56,8 @@ enum class MemoryKind {
   kDgc,            // momentum before error feedback (Lin et al., "Deep gradient compression", ICLR 2018;
                    // compress/memory/memory_options.h)
   kLoco,           // a moving average of residuals in 8 bits: h = fl(e + g), e = fl(fl(decay e) + fl((1 - decay) fl(h -
-                   // decoded message))), 0 again in multiples of `reset` (LoCo, kernels/tensor/averaged_residual.h)
+                   // decoded message))), e counts as 0 in steps that are multiples of
+                   // `reset` (LoCo, kernels/tensor/averaged_residual.h)
 };
 
 template <>

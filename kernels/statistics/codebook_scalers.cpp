@@ -18,11 +18,11 @@ common::CodebookRun run_on_cpu(const float* values, std::int64_t count, const Co
   const float unit = local_scaler(statistics, count, codebook.unit, ScalerRule::kRms);
   if (!(unit > 0)) return common::codebook_run(unit, 0, 0, scale, canonical_nan());
   std::array<float, kChunkElements> room;
-  cpu::nearest_levels(values, count, codebook, unit, true, room.data());
+  cpu::nearest_levels(values, count, codebook, unit, /*is_product=*/true, room.data());
   const double products = cpu::chunk_statistics(room.data(), count).sum;
   double squares = statistics.sum_squares;
   if (scale == CodebookScale::kLeast) {
-    cpu::nearest_levels(values, count, codebook, unit, false, room.data());
+    cpu::nearest_levels(values, count, codebook, unit, /*is_product=*/false, room.data());
     squares = cpu::chunk_statistics(room.data(), count).sum_squares;
   }
   return common::codebook_run(unit, products, squares, scale, canonical_nan());

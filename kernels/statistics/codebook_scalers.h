@@ -22,7 +22,8 @@ namespace cuda {
 class CodebookScalerRunner;
 }
 
-/// Computes the unit and the scaler of many runs in one pass over their elements. Use each object with one stream only.
+/// Computes the unit and the scaler of many runs, whose elements leave the main memory once. Use each object with one
+/// stream only.
 ///
 /// u = local_scaler(x, ScalerRule::kRms) with the codebook's unit as factor. Element i has the level sign(x_i) v_k,
 /// with k the number of thresholds t for which |x_i| >= fl(t u). The products fl(|x_i| v_k), and for kLeast the squares

@@ -156,7 +156,7 @@ class Exchange:
     def plan(self) -> Plan:
         """Codec and message size of each tensor: a list of `TensorPlan`, which prints as a table."""
         kept: collections.Counter[str] = collections.Counter()
-        for name, worker, shape in self._states():
+        for name, worker, shape in self._states():  # a velocity of dgc is an array of its own
             if worker == self._core.first_local_worker:
                 kept[name if name in self.layout.names else name.removesuffix("/velocity")] += 4 * math.prod(shape)
         return Plan(TensorPlan(**tensor, nbytes_kept=kept[tensor["name"]]) for tensor in self._plan.tensors())

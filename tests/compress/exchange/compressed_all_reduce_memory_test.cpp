@@ -289,7 +289,7 @@ TEST(CompressedAllReduceMemory, HasTheSameBitsForAnyBucketsThreadsAlgorithmsAndR
 
 TEST(CompressedAllReduceMemory, ADroppedStepAndATensorThatIsNotFiniteLeaveTheState) {
   const Layout layout = mixed_layout();
-  for (const char* memory : {"ef", "momentum", "loco"}) {
+  for (const char* memory : {"ef", "momentum", "loco", "loco:reset=1"}) {
     for (const OnNonfinite policy : {OnNonfinite::kStop, OnNonfinite::kSkip, OnNonfinite::kZero}) {
       for (const char* spec : {"ternary", "qsgd:block=64", "bf16"}) {
         CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);

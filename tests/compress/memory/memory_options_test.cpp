@@ -31,8 +31,7 @@ TEST(MemoryOptions, HaveOneCanonicalText) {
 }
 
 TEST(MemoryOptions, TakeThisManyBytes) {
-  EXPECT_EQ(state_bytes(MemoryKind::kErrorFeedback), 4);
-  EXPECT_EQ(state_bytes(MemoryKind::kLoco), 1.0625);
+  EXPECT_EQ(memory_bytes(MemoryKind::kErrorFeedback), 8);
   EXPECT_EQ(memory_bytes(MemoryKind::kNone), 0);
   EXPECT_EQ(memory_bytes(MemoryKind::kMomentum), 8);
   EXPECT_EQ(memory_bytes(MemoryKind::kDgc), 16);

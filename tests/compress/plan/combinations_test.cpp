@@ -83,6 +83,10 @@ TEST(Combinations, AMemoryKeepsWhatMayBeSentLater) {
   EXPECT_THAT(refusal("randomk:scale=q", MemoryKind::kErrorFeedback), HasSubstr("<randomk:scale=q> scales up"));
   EXPECT_THAT(refusal("randomk:scale=q", MemoryKind::kDgc), HasSubstr("<randomk:scale=q> scales up"));
   EXPECT_THAT(refusal("ternary", MemoryKind::kDgc), HasSubstr("<ternary> sends all of them"));
+  for (const char* codec : {"ternary", "topk", "eden"}) EXPECT_EQ(refusal(codec, MemoryKind::kLoco), "");
+  EXPECT_THAT(refusal("sign:reduce=vote", MemoryKind::kLoco), HasSubstr("a vote is no sum"));
+  EXPECT_THAT(refusal("randomk:scale=q", MemoryKind::kLoco), HasSubstr("<randomk:scale=q> scales up"));
+  EXPECT_THAT(refusal("powersgd", MemoryKind::kLoco), HasSubstr("the factors of <powersgd> leave out in 8 bits"));
   EXPECT_THAT(refusal("fp32", MemoryKind::kErrorFeedback),
               AllOf(StartsWith(begin_of(RefusedChoice::kMemory)), HasSubstr("has nothing to keep")));
 }

@@ -168,8 +168,10 @@ TEST_F(CudaCompressedAllReduceParts, RunsFromAGraphWithTheStepOnTheDevice) {
   for (const char* spec : {"topk:density=0.05", "topk:scope=block,block=256,density=0.1", "randomk:density=0.1"}) {
     CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kScatterReduce);
     options.codecs.codec = spec;
-    ExchangePair(mixed_layout(), 4, options, {.buckets = kAllParts[1], .overlaps = true, .memory = "loco:reset=3"})
-        .steps_from_a_graph(4);
+    for (const char* memory : {"none", "loco:reset=3"}) {
+      ExchangePair(mixed_layout(), 4, options, {.buckets = kAllParts[1], .overlaps = true, .memory = memory})
+          .steps_from_a_graph(4);
+    }
   }
 }
 
