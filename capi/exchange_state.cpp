@@ -8,8 +8,8 @@
 #include "capi/arrays.h"
 #include "capi/exchange.h"
 #include "capi/status.h"
-#include "compress/memory/factor_state.h"
 #include "compress/memory/saved_states.h"
+#include "compress/memory/shared_state.h"
 #include "compress/memory/worker_memory.h"
 #include "kernels/runtime/call_guard.h"
 
@@ -33,7 +33,7 @@ std::string text_of(int worker, const std::string& name) {
 
 /// The layout of a worker's state tensors. @throws InvalidArgument for an unknown worker
 const Layout& layout_of(tg_exchange& exchange, int worker) {
-  if (worker == SavedState::kAllRanks) return exchange.step.factors().layout();
+  if (worker == SavedState::kAllRanks) return exchange.step.shared_state().layout();
   require_range("the worker of a state", worker, 0, exchange.plan->num_workers - 1);
   static const Layout empty;
   const WorkerMemory* memory = exchange.step.memory();

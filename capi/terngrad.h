@@ -289,8 +289,8 @@ typedef struct tg_exchange tg_exchange;
 /// - downlink_codec=fp32|bf16|sums|ternary|sparse: codec of the mean; fp32 by default
 /// - on_nonfinite=stop|skip|zero: on NaN or infinity in a gradient, or a mean that overflows. stop, the default:
 ///   tg_exchange_finish fails; skip: the step is to be dropped (tg_report.skipped); zero: such tensors count as zeros
-/// - memory=SPEC: none, ef[:decay=NUMBER], momentum[:decay=NUMBER], dgc[:momentum=NUMBER,nesterov=true] or
-///   loco[:decay=NUMBER,reset=STEPS]; the plan's by default
+/// - memory=SPEC: none, ef[:decay=NUMBER], momentum[:decay=NUMBER], dgc[:momentum=NUMBER,nesterov=true],
+///   loco[:decay=NUMBER,reset=STEPS] or ef21[:decay=NUMBER]; the plan's by default
 /// - seed=NUMBER: seed of the draws; 1 by default
 /// - run_id=NUMBER: messages with another run id are rejected; 0 by default
 /// @param stream  threads that the exchange uses
@@ -341,11 +341,11 @@ TG_API tg_status tg_exchange_finish(tg_exchange* exchange, tg_report* report);
 TG_API tg_status tg_exchange_decode_local(tg_exchange* exchange, int32_t worker, int32_t tensor, const tg_array* out,
                                           float* scaler);
 
-/// An array of a worker's memory, named like its tensor; with memory=dgc velocities have "/velocity" appended.
+/// An array of a worker's memory, named like its tensor; with memory=dgc or ef21 velocities have "/velocity" appended.
 /// With memory=loco it is [blocks, 17]: the bits of codes and a scale, not numbers (docs/options.md).
 typedef struct tg_named_array {
   const char* name;
-  int32_t worker;  // -1: shared state, equal on all ranks (PowerSGD factors)
+  int32_t worker;  // -1: shared state, equal on all ranks (PowerSGD factors; with memory=ef21 the mean of estimates)
   int32_t reserved;
   tg_array values;  // TG_FP32
 } tg_named_array;

@@ -14,7 +14,7 @@
 #include "compress/exchange/nonfinite.h"
 #include "compress/exchange/part_clock.h"
 #include "compress/exchange/part_exchange.h"
-#include "compress/memory/factor_state.h"
+#include "compress/memory/shared_state.h"
 #include "compress/memory/worker_memory.h"
 #include "compress/transport/exchange_peers.h"
 
@@ -30,10 +30,10 @@ struct State {
         mean(layout.flat_elements()),
         gradient(layout, values.data()),
         flags(OnNonfinite::kStop, stream),
-        factors(layout, plan),
+        shared(layout, plan, MemoryKind::kNone),
         memory(layout, plan, parse_memory(kept), 1) {
     const ExchangePeers one = make_worker_group(1, make_self_communicator());
-    exchange = make_part_exchange(layout, plan, {one, {}, stream, flags, factors}, {});
+    exchange = make_part_exchange(layout, plan, {one, {}, stream, flags, shared}, {});
     compensate();
     PartClock clock(stream.device(), /*is_on=*/false);
     flags.begin_step(stream);
@@ -84,7 +84,7 @@ struct State {
   Buffer<float> values, mean;
   TensorTable gradient;
   NonfiniteFlags flags;
-  FactorState factors;
+  SharedState shared;
   WorkerMemory memory;
   std::vector<TensorTable> encoded;
   std::unique_ptr<PartExchange> exchange;

@@ -9,13 +9,13 @@ namespace {
 
 using Arrays = ElementwiseArrays;
 
-void keep(Arrays& a, bool masks, Stream& stream) {
+void keep(Arrays& a, MemoryUpdateTask::Rule rule, Stream& stream) {
   const auto count = static_cast<std::int64_t>(a.gradient.span().size());
   update_memory({.encoded = a.gradient.data(),
                  .sent = a.slots[0].data(),
                  .kept = a.slots[1].data(),
                  .count = count,
-                 .masks = masks},
+                 .rule = rule},
                 stream);
 }
 
@@ -30,7 +30,7 @@ const Registration registration(__FILE__, [](Rows& rows) {
                 .count = a.slots[1].num_elements()},
                1.0f, 1.0f, stream);
   });
-  add("memory_keep", 12, 2, [](Arrays& a, Stream& stream) { keep(a, /*masks=*/false, stream); });
+  add("memory_keep", 12, 2, [](Arrays& a, Stream& stream) { keep(a, MemoryUpdateTask::Rule::kSubtract, stream); });
   add("memory_accumulate", 20, 4, [](Arrays& a, Stream& stream) {
     accumulate({.residual = a.slots[0].data(),
                 .velocity = a.slots[1].data(),
@@ -55,7 +55,7 @@ const Registration registration(__FILE__, [](Rows& rows) {
                      .count = a.slots[0].num_elements()},
                     {.decay = 0.8f, .weight = 0.2f}, stream);
   });
-  add("memory_mask", 12, 2, [](Arrays& a, Stream& stream) { keep(a, /*masks=*/true, stream); });
+  add("memory_mask", 12, 2, [](Arrays& a, Stream& stream) { keep(a, MemoryUpdateTask::Rule::kMask, stream); });
 });
 
 }  // namespace

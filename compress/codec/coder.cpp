@@ -41,7 +41,8 @@ void keep_by_sent(const MemoryUpdate& what, MemoryUpdateTask task, std::int64_t 
                            what.average, stream);
   }
   task.kept += first;
-  task.masks = what.kind == MemoryUpdateKind::kMasked;
+  if (what.kind == MemoryUpdateKind::kMasked) task.rule = MemoryUpdateTask::Rule::kMask;
+  if (what.kind == MemoryUpdateKind::kAdded) task.rule = MemoryUpdateTask::Rule::kAdd;
   update_memory(task, stream);
 }
 

@@ -115,7 +115,7 @@ class Coder {
   float decode_sent(int local_worker, int segment, std::span<float> out, Stream& stream) const;
   /// After encode: updates the memory of each local worker, tensor by tensor. Skips non-finite tensors, whose memory is
   /// left unchanged, and lossless codecs unless `what` is kMasked.
-  /// @param encoded  gradients passed to encode, or the values to mask; float32
+  /// @param encoded  gradients passed to encode, the values to mask, or with kAdded `kept`; float32
   /// @param kept     out: the memory, one float32 table per local worker; for kAveraged in and out, with the words of
   ///                 kernels/tensor/averaged_residual.h in place of elements
   /// @param skip     null, or [1]: nothing is updated if it is nonzero
@@ -174,7 +174,7 @@ class Coder {
   std::span<const float> row(const Buffer<float>& rows, int number) const {
     return rows.span().subspan(static_cast<std::size_t>(number) * places_.size(), places_.size());
   }
-  /// Updates memories from decoded messages, for kUnsent, kMasked and kAveraged.
+  /// Updates memories from decoded messages, for all kinds but kEncoded.
   void keep_by_sent_on_cpu(const MemoryUpdate& what, std::span<const TensorTable> encoded,
                            std::span<const TensorTable> kept, Stream& stream);
   void keep_by_sent_on_gpu(const MemoryUpdate& what, std::span<const TensorTable> encoded,

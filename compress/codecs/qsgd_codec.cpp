@@ -30,6 +30,19 @@ const char* text(LevelNorm norm) {
   TERNGRAD_THROW(InvalidArgument, "[qsgd] unknown norm ", static_cast<int>(norm));
 }
 
+/// Below the smallest level d a draw has an error of |g| (d - |g|), which is below the gradient's square if d is less
+/// than twice the root mean square. The largest of the elements over L >= 2 is that, unless few of many elements are
+/// large.
+bool contracts(const QsgdOptions& options) {
+  const double levels = num_levels(options.bits);
+  if (options.rounding == Rounding::kNearest) return true;
+  if (options.norm == LevelNorm::kRms) return options.clip < 2 * levels;
+  if (options.norm == LevelNorm::kL2) {
+    return options.block_elements > 0 && 4 * levels * levels > static_cast<double>(options.block_elements);
+  }
+  return levels >= 2;
+}
+
 }  // namespace
 
 QsgdCodec::QsgdCodec(const QsgdOptions& options) : options_(options) {
@@ -57,6 +70,7 @@ CodecTraits QsgdCodec::traits() const {
           .wants_error_feedback = false,
           .summable = options_.is_shared,
           .levels = num_levels(options_.bits),
+          .contracts = contracts(options_),
           .is_stratified = options_.rounding == Rounding::kStratified};
 }
 

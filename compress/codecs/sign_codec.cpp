@@ -89,11 +89,14 @@ SignCodec::SignCodec(const SignCodecOptions& options)
 }
 
 CodecTraits SignCodec::traits() const {
+  const bool is_rotated = options_.rotation != 0;
   return {.bits_per_element = 1,
           .max_scaler = kMaxScaler,
           .unbiased = false,
           .summable = options_.votes,
-          .votes = options_.votes};
+          .votes = options_.votes,
+          // Without a rotation, signs of zeros and of small elements may add more than those of large ones tell.
+          .contracts = options_.scale == SignScale::kL1 || (is_rotated && options_.scale != SignScale::kOne)};
 }
 
 ScalerSharing SignCodec::sharing() const {

@@ -48,14 +48,16 @@ const std::string& TernaryCodec::name() const {
 
 CodecTraits TernaryCodec::traits() const {
   const double bits = options_.format == TernaryFormat::kT5 ? 1.6 : 2.0;
+  const bool draws = options_.rounding != Rounding::kNearest;
   return {.bits_per_element = bits,
           .fixed_size = has_fixed_size(options_.format),
           .max_scaler = kMaxScaler,
-          .unbiased = options_.rounding != Rounding::kNearest && options_.clip_factor == 0 &&
-                      options_.sharing != ScalerSharing::kMean,
+          .unbiased = draws && options_.clip_factor == 0 && options_.sharing != ScalerSharing::kMean,
           .wants_error_feedback = false,
           .summable = options_.sharing != ScalerSharing::kNone && !is_asymmetric(),
           .per_tensor = options_.scope != ScalerScope::kModel,
+          // A draw's error of |g| (s - |g|) is below the gradient's square if s is below twice the root mean square.
+          .contracts = !draws || (options_.clip_factor > 0 && options_.clip_factor < 2),
           .is_stratified = options_.rounding == Rounding::kStratified};
 }
 

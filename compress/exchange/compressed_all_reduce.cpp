@@ -5,11 +5,12 @@
 #include <utility>
 
 #include "compress/exchange/group_means.h"
+#include "compress/exchange/mean_estimate.h"
 #include "compress/exchange/nonfinite.h"
 #include "compress/exchange/part_clock.h"
 #include "compress/exchange/round.h"
-#include "compress/memory/factor_state.h"
 #include "compress/memory/saved_states.h"
+#include "compress/memory/shared_state.h"
 #include "compress/memory/worker_memory.h"
 #include "compress/route/exchange_algorithm.h"
 #include "kernels/runtime/errors.h"
@@ -21,9 +22,10 @@ struct CompressedAllReduce::Part {
   std::vector<int> segments;
   Layout layout;
   std::unique_ptr<PartExchange> exchange;
-  std::unique_ptr<GroupMeans> groups;     // null if workers exchange their own gradients
-  bool is_used = false;                   // in the current step
-  std::vector<TensorTable> encoded = {};  // compensated gradients of the current step, if workers have a memory
+  std::unique_ptr<GroupMeans> groups;      // null if workers exchange their own gradients
+  std::unique_ptr<MeanEstimate> estimate;  // null if the mean of the messages is the result
+  bool is_used = false;                    // in the current step
+  std::vector<TensorTable> encoded = {};   // compensated gradients of the current step, if workers have a memory
 };
 
 /// A stage of the codecs (CodecPlan::stages) and its parts, by their tensors.
@@ -41,13 +43,13 @@ CompressedAllReduce::CompressedAllReduce(const Layout& layout, CodecPlan plan, c
       options_(options),
       stream_(stream),
       flags_(std::make_unique<NonfiniteFlags>(options.on_nonfinite, stream_)),
-      factors_(std::make_unique<FactorState>(layout_, plan_, stream_.device())),
+      shared_state_(std::make_unique<SharedState>(layout_, plan_, memory.kind, stream_.device())),
       all_(whole_bucket(layout)[0]),
       first_steps_(is_on_cpu() ? std::vector<std::uint64_t>{0} : plan_.stages()),
       places_(all_.size()) {
   use_codecs_of(0);
   // Refuses unsupported options now, not in the first step.
-  require_supported(plan_, {peers_, options_, stream_, *flags_, *factors_}, memory.kind);
+  require_supported(plan_, context(options_), memory.kind);
   if (memory.kind == MemoryKind::kNone) return;
   memory_ = std::make_unique<WorkerMemory>(layout_, plan_, memory, workers().num_local_workers, stream_.device());
 }
@@ -97,15 +99,30 @@ std::unique_ptr<CompressedAllReduce::Part> CompressedAllReduce::make_part(const 
   CodecPlan plan = is_whole(segments) ? stage_->plan : CodecPlan(stage_->plan, layout, segments);
   CompressedAllReduceOptions options = options_;
   options.algorithm = algorithm_of_part(options_.algorithm, stage_->plan, plan);
-  std::unique_ptr<PartExchange> exchange =
-      make_part_exchange(layout, std::move(plan), {peers_, options, stream_, *flags_, *factors_}, segments);
-  auto part = std::make_unique<Part>(
-      Part{.segments = segments, .layout = std::move(layout), .exchange = std::move(exchange), .groups = nullptr});
-  if (has_groups()) {
-    part->groups =
-        std::make_unique<GroupMeans>(part->layout, PartContext{peers_, options_, stream_, *flags_, *factors_});
+  std::unique_ptr<PartExchange> exchange = make_part_exchange(layout, std::move(plan), context(options), segments);
+  auto part = std::make_unique<Part>(Part{.segments = segments,
+                                          .layout = std::move(layout),
+                                          .exchange = std::move(exchange),
+                                          .groups = nullptr,
+                                          .estimate = nullptr});
+  if (has_groups()) part->groups = std::make_unique<GroupMeans>(part->layout, context(options_));
+  if (estimates_mean() && takes_part()) {
+    part->estimate = std::make_unique<MeanEstimate>(part->layout, context(options_), segments);
   }
   return part;
+}
+
+bool CompressedAllReduce::estimates_mean() const {
+  return memory_ != nullptr && memory_->options().kind == MemoryKind::kEf21;
+}
+
+PartContext CompressedAllReduce::context(const CompressedAllReduceOptions& options) {
+  return {.peers = peers_,
+          .options = options,
+          .stream = stream_,
+          .flags = *flags_,
+          .shared = *shared_state_,
+          .estimates_mean = estimates_mean()};
 }
 
 const Layout& CompressedAllReduce::layout_of(std::span<const int> segments) { return part_of(segments).layout; }
@@ -126,7 +143,7 @@ std::set<std::string> CompressedAllReduce::codecs_through_host(const Buckets& pa
 }
 
 std::vector<SavedState> CompressedAllReduce::states() {
-  return saved_states(memory_.get(), factors_.get(), workers().first_local_worker);
+  return saved_states(memory_.get(), shared_state_.get(), workers().first_local_worker);
 }
 
 void CompressedAllReduce::begin(const DeviceStep& step) {
@@ -156,7 +173,14 @@ void CompressedAllReduce::run(Part& part, std::span<const TensorTable> gradients
     clock.lap(&ExchangeReport::encode_seconds, stream_);
     gradients = part.encoded;
   }
+  const std::uint64_t count_before = flags_->count_on_cpu();
   part.exchange->run(gradients, mean, step_, stream_, clock);
+  // On the CPU a part that is not finite, whose step is dropped, has no mean.
+  if (part.estimate != nullptr && flags_->count_on_cpu() == count_before) {
+    clock.start(stream_);
+    part.estimate->apply(mean, stream_);
+    clock.lap(&ExchangeReport::decode_seconds, stream_);
+  }
   if (part.groups != nullptr) part.groups->spread(mean, *flags_, stream_, clock);
 }
 
@@ -207,6 +231,7 @@ ExchangeReport CompressedAllReduce::finish() {
   for (const auto& [segments, part] : stage_->parts) {
     if (report_.skipped) continue;
     part->exchange->commit(stream_);
+    if (part->estimate != nullptr) part->estimate->commit(stream_);
     if (memory_ == nullptr) continue;
     for (const MemoryTables& tables : memory_->kept(part->layout, part->segments, part->encoded)) {
       part->exchange->update_memory(tables.what, tables.from, tables.into, stream_);

@@ -21,10 +21,11 @@
 
 namespace terngrad {
 
-class FactorState;
+class SharedState;
 class NonfiniteFlags;
 class PartClock;
 class PartExchange;
+struct PartContext;
 class WorkerMemory;
 struct SavedState;
 
@@ -37,7 +38,7 @@ struct SavedState;
 /// Tensors need not be exchanged in every step.
 ///
 /// State from step to step lies above the parts and is updated by finish, only if the step is not dropped: the workers'
-/// memory (compress/memory/worker_memory.h), and the factors of low-rank tensors (compress/memory/factor_state.h).
+/// memory (compress/memory/worker_memory.h), and what all ranks keep alike (compress/memory/shared_state.h).
 ///
 /// If a part is not finite and the step is to be dropped, the other parts are exchanged nevertheless, so the messages
 /// do not depend on timing. Errors name non-finite tensors as if there were one part.
@@ -84,7 +85,7 @@ class CompressedAllReduce {
   /// Memory of this process's workers, on the stream's device; nullptr if there is none.
   WorkerMemory* memory() { return memory_.get(); }
   /// State of low-rank tensors, equal on all ranks, on the stream's device.
-  FactorState& factors() { return *factors_; }
+  SharedState& shared_state() { return *shared_state_; }
   /// Both as named arrays (compress/memory/saved_states.h). Valid as long as this object.
   std::vector<SavedState> states();
 
@@ -180,8 +181,12 @@ class CompressedAllReduce {
   bool is_whole(std::span<const int> segments) const;
   Part& part_of(std::span<const int> segments);
   std::unique_ptr<Part> make_part(const std::vector<int>& segments);
+  /// Arguments of a part. @param options  of the part, which must outlive the result
+  PartContext context(const CompressedAllReduceOptions& options);
   void run(Part& part, std::span<const TensorTable> gradients, const TensorTable& mean, PartClock& clock);
   void require_step() const;
+  /// The result is the mean of the workers' estimates (MeanEstimate).
+  bool estimates_mean() const;
   bool has_groups() const { return !peers_.members.groups.empty(); }
   void apply_policy(OnNonfinite policy, std::uint64_t step, ExchangeReport& report);
   const Place& place_of(int segment) const;
@@ -195,7 +200,7 @@ class CompressedAllReduce {
   CompressedAllReduceOptions options_;
   Stream stream_;
   std::unique_ptr<NonfiniteFlags> flags_;
-  std::unique_ptr<FactorState> factors_;
+  std::unique_ptr<SharedState> shared_state_;
   std::unique_ptr<WorkerMemory> memory_;                    // null for none
   std::vector<int> all_;                                    // all tensors
   std::vector<std::uint64_t> first_steps_;                  // of all stages; on the CPU one, whose codecs know of all

@@ -40,7 +40,7 @@ GroupMeans::GroupMeans(const Layout& layout, const PartContext& context)
                                                           .options = options,
                                                           .stream = context.stream,
                                                           .flags = *unused_flags_,
-                                                          .factors = context.factors,
+                                                          .shared = context.shared,
                                                           .finds_nonfinite = false},
                                               std::vector<int>()));
     values_.emplace_back(layout_.flat_elements(), context.stream.device());

@@ -34,7 +34,7 @@ LowRankRound::LowRankRound(const Layout& layout, const CodecPlan& plan, const Pa
       seed_(context.options.seed),
       drops_nonfinite_steps_(context.options.on_nonfinite != OnNonfinite::kZero),
       workers_(context.peers.group),
-      factors_(layout, plan, workers_.num_workers, workers_.num_local_workers, context.factors),
+      factors_(layout, plan, workers_.num_workers, workers_.num_local_workers, context.shared),
       flags_(context.flags),
       mean_check_(std::make_unique<MeanCheck>(setup_of(layout, context, numbers), factors_.rounds().segments,
                                               max_mean(context.options.mean_factor))) {
@@ -46,7 +46,7 @@ LowRankRound::LowRankRound(const Layout& layout, const CodecPlan& plan, const Pa
   first_ = std::make_unique<Round>(rounds.first, rounds.first_plan, context, std::move(numbers));
   const CompressedAllReduceOptions options = of_second_round(context.options);
   second_ = std::make_unique<Round>(rounds.second, rounds.second_plan,
-                                    PartContext{context.peers, options, context.stream, context.flags, context.factors},
+                                    PartContext{context.peers, options, context.stream, context.flags, context.shared},
                                     std::move(second_numbers));
   if (context.peers.device != nullptr) {
     bytes_ = first_->bytes();

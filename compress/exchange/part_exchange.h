@@ -13,7 +13,7 @@
 namespace terngrad {
 
 class CodecPlan;
-class FactorState;
+class SharedState;
 class Layout;
 class NonfiniteFlags;
 class PartClock;
@@ -58,9 +58,11 @@ struct PartContext {
   const CompressedAllReduceOptions& options;
   const Stream& stream;   // of the memory of the gradients
   NonfiniteFlags& flags;  // as the state below, of all tensors of the step; must outlive the parts
-  FactorState& factors;
+  SharedState& shared;
   /// False: NaN and infinity are not looked for, and travel on; for codec fp32.
   bool finds_nonfinite = true;
+  /// True: the mean is not yet the result (MeanEstimate), and the caller checks that for overflow.
+  bool estimates_mean = false;
 };
 
 /// Makes a Round, a LowRankRound if the plan has low-rank tensors, or a VendorRound if the options have a vendor_type;

@@ -63,6 +63,7 @@ std::uint64_t exchange_fingerprint(const Layout& layout, const CodecPlan& plan, 
   if (!context.peers.members.groups.empty()) {
     hash.add("groups").add(static_cast<std::uint64_t>(context.peers.members.groups.front().num_workers));
   }
+  if (context.estimates_mean) hash.add("estimates");
   if (options.mean_factor != 1) hash.add(std::uint64_t{std::bit_cast<std::uint32_t>(options.mean_factor)});
   if (options.owners == ShardOwners::kServers) {
     hash.add(to_string(options.owners)).add(std::uint64_t{options.update != nullptr});
@@ -87,8 +88,9 @@ std::vector<std::unique_ptr<Coder>> coders_of(const CodecPlan& plan, const Coder
 
 /// Tensors whose mean can overflow. That of one worker with a lossless codec is its gradient, found to be finite.
 std::vector<int> checked_tensors(std::span<const std::unique_ptr<Coder>> coders, const CoderSetup& setup,
-                                 const CompressedAllReduceOptions& options) {
-  if (!setup.finds_nonfinite) return {};
+                                 const PartContext& context) {
+  const CompressedAllReduceOptions& options = context.options;
+  if (!setup.finds_nonfinite || context.estimates_mean) return {};
   const bool is_alone = setup.workers.num_workers == 1 && options.downlink_codec == DownlinkCodec::kFloat32;
   const bool is_exact = std::ranges::all_of(coders, [](const auto& c) { return c->codec().traits().is_exact; });
   if (is_alone && is_exact && options.mean_factor <= 1) return {};
@@ -131,7 +133,7 @@ Round::Round(const Layout& layout, CodecPlan plan, const PartContext& context, s
       downlink_(std::make_unique<Downlink>(setup_, plan_, coders_, transport_->forms(), transport_->mean_parts(),
                                            transport_->others_read_mean())),
       max_mean_(max_mean(options_.mean_factor)),
-      mean_check_(std::make_unique<MeanCheck>(setup_, checked_tensors(coders_, setup_, options_), max_mean_)),
+      mean_check_(std::make_unique<MeanCheck>(setup_, checked_tensors(coders_, setup_, context), max_mean_)),
       whole_(whole_segments(setup_.layout)),
       wire_time_(transport_->reaches_others() ? &ExchangeReport::wire_seconds : &ExchangeReport::decode_seconds),
       flags_(context.flags) {

@@ -12,7 +12,7 @@
 namespace terngrad {
 
 FactorRounds::FactorRounds(const Layout& layout, const CodecPlan& plan, int num_workers, int num_local_workers,
-                           FactorState& factors)
+                           SharedState& factors)
     : layout_(layout),
       rounds_(low_rank_rounds(layout, plan, num_workers)),
       products_(factors.device()),

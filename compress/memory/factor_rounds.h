@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compress/codec/memory_update.h"
-#include "compress/memory/factor_state.h"
+#include "compress/memory/shared_state.h"
 #include "compress/plan/low_rank_rounds.h"
 #include "kernels/factors/factor_steps.h"
 #include "kernels/factors/low_rank.h"
@@ -36,7 +36,7 @@ class FactorRounds {
   /// @param plan     of the layout's tensors
   /// @param factors  state of all tensors of the step, on the device to compute on; must outlive this
   FactorRounds(const Layout& layout, const CodecPlan& plan, int num_workers, int num_local_workers,
-               FactorState& factors);
+               SharedState& factors);
 
   const LowRankRounds& rounds() const { return rounds_; }
   /// True if a tensor of the layout is of low rank.
@@ -76,7 +76,7 @@ class FactorRounds {
     FactorSizes sizes;
     ElementType factors = ElementType::kFloat32;
     std::int64_t draw_offset = 0;
-    float* kept = nullptr;      // factor Q in FactorState; null: drawn in each step
+    float* kept = nullptr;      // factor Q in SharedState; null: drawn in each step
     std::int64_t p_offset = 0;  // offset in buffers of P^T; next: of Q^T
     std::int64_t q_offset = 0;
     std::int64_t num_q() const { return sizes.rank * sizes.columns; }

@@ -34,6 +34,8 @@ std::pair<MemoryOptions, CodecSpec> read(CodecSpec spec) {
     options.decay = reader.number("decay", 0.8, 0, kMaxAverageDecay, "of the moving average of residuals");
     options.reset = reader.integer("reset", 1024, 0, kMaxReset,
                                    "the residual counts as 0 in steps that are multiples of it; 0: never");
+  } else if (options.kind == MemoryKind::kEf21) {
+    options.decay = reader.number("decay", 0, 0, kMaxAverageDecay, "of the moving average of gradients");
   }
   reader.finish();
   return {options, reader.canonical()};
@@ -43,18 +45,24 @@ std::pair<MemoryOptions, CodecSpec> read(CodecSpec spec) {
 
 MemoryOptions parse_memory(std::string_view spec) { return read(parse_codec_spec(spec)).first; }
 
-double memory_bytes(MemoryKind kind) {
+double memory_bytes(const MemoryOptions& options) {
   constexpr double kFloat = sizeof(float);
-  switch (kind) {
+  switch (options.kind) {
     case MemoryKind::kNone:
       return 0;
     case MemoryKind::kDgc:
       return 4 * kFloat;
     case MemoryKind::kLoco:
       return kFloat * kResidualBlockWords / kResidualBlock + kFloat;
+    case MemoryKind::kEf21:
+      return (options.decay > 0 ? 4 : 2) * kFloat;
     default:
       return 2 * kFloat;
   }
+}
+
+double shared_memory_bytes(const MemoryOptions& options) {
+  return options.kind == MemoryKind::kEf21 ? 2 * sizeof(float) : 0;
 }
 
 std::string canonical_memory(std::string_view spec) { return to_string(read(parse_codec_spec(spec)).second); }

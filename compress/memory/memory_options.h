@@ -17,9 +17,19 @@ namespace terngrad {
 ///
 /// Tensors with lossless codecs have no v and are not masked: h = u', or with nesterov fl(fl(decay u') + g), so that
 /// their mean has momentum too.
+///
+/// Update rules of kEf21, with a worker's estimate e, the mean G of all workers' estimates, decoded message d, and with
+/// a decay a moving average v of gradients (Fatkhullin et al., "Momentum Provably Improves Error Feedback!", NeurIPS
+/// 2023), else v' = g:
+///
+///   v' = fl(fl(decay v) + fl((1 - decay) g))    h = fl(v' - e)
+///   e = fl(e + d)                               G = fl(G + mean of d), which is the mean of the exchange
+///
+/// Tensors with lossless codecs have no state, and their gradients are averaged as they are.
 struct MemoryOptions {
   MemoryKind kind = MemoryKind::kNone;
-  double decay = 1;  // beta, or the momentum of kDgc; rounded to float32 where it is used, as is 1 - beta
+  double decay = 1;  // beta, 0 for kEf21 without an average, or the momentum of kDgc; rounded to float32 where it is
+                     // used, as is 1 - beta
   bool nesterov = false;
   std::int64_t reset = 0;  // kLoco: the residual counts as 0 in steps that are multiples of it; 0: never
 
@@ -27,15 +37,17 @@ struct MemoryOptions {
 };
 
 /// Parses "none", "ef[:decay=NUMBER]" (default 1), "momentum[:decay=NUMBER]" (default 0.9),
-/// "dgc[:momentum=NUMBER,nesterov=true|false]" (defaults 0.9, false) or "loco[:decay=NUMBER,reset=STEPS]" (defaults
-/// 0.8, 1024), in the syntax of codec specs.
+/// "dgc[:momentum=NUMBER,nesterov=true|false]" (defaults 0.9, false), "loco[:decay=NUMBER,reset=STEPS]" (defaults 0.8,
+/// 1024) or "ef21[:decay=NUMBER]" (default 0), in the syntax of codec specs.
 /// @throws InvalidArgument with one line that says what is accepted
 MemoryOptions parse_memory(std::string_view spec);
 
 /// The spec with all values: equal texts for equal options. @throws InvalidArgument as parse_memory
 std::string canonical_memory(std::string_view spec);
 
-/// Bytes per element and worker: the state, the compensated gradient, and the next velocity of kDgc.
-double memory_bytes(MemoryKind kind);
+/// Bytes per element and worker: the state, the compensated gradient, and the next velocity of kDgc or kEf21.
+double memory_bytes(const MemoryOptions& options);
+/// Bytes per element and process, however many workers it has: with kEf21 the mean of the estimates and its next value.
+double shared_memory_bytes(const MemoryOptions& options);
 
 }  // namespace terngrad

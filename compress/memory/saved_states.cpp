@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "compress/memory/factor_state.h"
+#include "compress/memory/shared_state.h"
 #include "compress/memory/worker_memory.h"
 
 namespace terngrad {
@@ -18,13 +18,13 @@ void append(const Layout& layout, std::span<float> values, int worker, std::vect
 
 }  // namespace
 
-std::vector<SavedState> saved_states(WorkerMemory* memory, FactorState* factors, int first_local_worker) {
+std::vector<SavedState> saved_states(WorkerMemory* memory, SharedState* shared, int first_local_worker) {
   std::vector<SavedState> states;
   const int num_workers = memory == nullptr ? 0 : memory->num_local_workers();
   for (int worker = 0; worker < num_workers; ++worker) {
     append(memory->layout(), memory->state(worker), first_local_worker + worker, states);
   }
-  if (factors != nullptr) append(factors->layout(), factors->values(), SavedState::kAllRanks, states);
+  if (shared != nullptr) append(shared->layout(), shared->values(), SavedState::kAllRanks, states);
   return states;
 }
 

@@ -8,7 +8,7 @@
 
 namespace terngrad {
 
-class FactorState;
+class SharedState;
 class WorkerMemory;
 
 /// One array of state to save.
@@ -16,13 +16,13 @@ struct SavedState {
   static constexpr int kAllRanks = -1;
 
   std::string name;  // tensor name, with "/velocity" appended for a velocity (WorkerMemory::layout)
-  int worker = 0;    // global number; kAllRanks: equal on all ranks (FactorState)
+  int worker = 0;    // global number; kAllRanks: equal on all ranks (SharedState)
   std::vector<std::int64_t> shape;
   std::span<float> values;  // in the memory of the exchange's device
 };
 
 /// All arrays that this process has to save: worker by worker, then those equal on all ranks.
-/// @param memory, factors  null if there is none. Both must outlive the result
-std::vector<SavedState> saved_states(WorkerMemory* memory, FactorState* factors, int first_local_worker);
+/// @param memory, shared  null if there is none. Both must outlive the result
+std::vector<SavedState> saved_states(WorkerMemory* memory, SharedState* shared, int first_local_worker);
 
 }  // namespace terngrad

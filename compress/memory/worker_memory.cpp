@@ -18,12 +18,13 @@ namespace {
 
 constexpr const char* kVelocity = "/velocity";
 
-/// Layout of the residuals of some tensors, followed by the velocities of all.
-Layout with_velocities(const Layout& layout, std::span<const int> with_residual) {
+/// Layout of the residuals of some tensors, followed by velocities.
+Layout with_velocities(const Layout& layout, std::span<const int> with_residual, std::span<const int> with_velocity) {
   Layout both;
   for (const int segment : with_residual) both.add(layout.segment(segment).name, layout.segment(segment).shape);
-  for (const Segment& segment : layout.segments()) {
-    TERNGRAD_REQUIRE(layout.find(segment.name + kVelocity) < 0, "[memory] dgc: the velocity of tensor '", segment.name,
+  for (const int number : with_velocity) {
+    const Segment& segment = layout.segment(number);
+    TERNGRAD_REQUIRE(layout.find(segment.name + kVelocity) < 0, "[memory] the velocity of tensor '", segment.name,
                      "' would have the name of another tensor");
     both.add(segment.name + kVelocity, segment.shape);
   }
@@ -56,14 +57,15 @@ WorkerMemory::WorkerMemory(const Layout& layout, const CodecPlan& plan, const Me
     : whole_(layout), options_(options) {
   TERNGRAD_REQUIRE(options.kind != MemoryKind::kNone, "[memory] none keeps nothing");
   require_combination(plan, {.memory = options.kind});
-  std::vector<int> covered;
+  std::vector<int> covered, all;
   for (int segment = 0; segment < layout.num_segments(); ++segment) {
     const Codec& codec = plan.codec_of(segment);
     const bool is_exact = codec.traits().is_exact;
-    covers_.push_back(!is_exact || has_velocity());
+    covers_.push_back(!is_exact || is_dgc());
+    all.push_back(segment);
     if (!is_exact) covered.push_back(segment);
   }
-  covered_ = has_velocity()                      ? with_velocities(layout, covered)
+  covered_ = has_velocity()                      ? with_velocities(layout, covered, is_dgc() ? all : covered)
              : options.kind == MemoryKind::kLoco ? with_words(layout, covered)
                                                  : layout.select(covered);
   Stream stream(device);
@@ -108,7 +110,9 @@ float* WorkerMemory::encoded_of(std::size_t worker, int segment, const TensorTab
 void WorkerMemory::compensate(std::size_t worker, int segment, const TensorTable& gradients, int at, Stream& stream) {
   const std::int64_t count = whole_.segment(segment).num_elements;
   float* encoded = encoded_of(worker, segment, gradients, at);
-  if (has_velocity()) {
+  const auto decay = static_cast<float>(options_.decay);
+  const auto weight = static_cast<float>(1 - options_.decay);
+  if (is_dgc()) {
     accumulate({.residual = states_[worker].tensor(segment),
                 .velocity = velocities_[worker].tensor(segment),
                 .gradient = gradients.data(at),
@@ -116,7 +120,7 @@ void WorkerMemory::compensate(std::size_t worker, int segment, const TensorTable
                 .next_velocity = next_velocities_[worker].tensor(segment),
                 .compensated = encoded,
                 .count = count},
-               static_cast<float>(options_.decay), options_.nesterov, stream);
+               decay, options_.nesterov, stream);
   } else if (covers(segment) && options_.kind == MemoryKind::kLoco) {
     terngrad::compensate({.state = states_[worker].tensor(segment),
                           .gradient = gradients.data(at),
@@ -124,15 +128,31 @@ void WorkerMemory::compensate(std::size_t worker, int segment, const TensorTable
                           .compensated = encoded,
                           .count = count},
                          average(), stream);
+  } else if (covers(segment) && options_.kind == MemoryKind::kEf21) {
+    CompensateTask task{.state = states_[worker].tensor(segment),
+                        .gradient = gradients.data(at),
+                        .type = gradients.type(),
+                        .compensated = encoded,
+                        .count = count};
+    if (has_velocity()) {
+      float* const next = next_velocities_[worker].tensor(segment);
+      terngrad::compensate({.state = velocities_[worker].tensor(segment),
+                            .gradient = task.gradient,
+                            .type = task.type,
+                            .compensated = next,
+                            .count = count},
+                           decay, weight, stream);
+      task.gradient = next;
+      task.type = ElementType::kFloat32;
+    }
+    terngrad::compensate(task, -1, 1, stream);
   } else if (covers(segment)) {
-    const auto decay = static_cast<float>(options_.decay);
-    const float weight = options_.kind == MemoryKind::kMomentum ? static_cast<float>(1 - options_.decay) : 1.0f;
     terngrad::compensate({.state = states_[worker].tensor(segment),
                           .gradient = gradients.data(at),
                           .type = gradients.type(),
                           .compensated = encoded,
                           .count = count},
-                         decay, weight, stream);
+                         decay, options_.kind == MemoryKind::kMomentum ? weight : 1.0f, stream);
   } else if (gradients.type() != ElementType::kFloat32) {
     widen(gradients.data(at), gradients.type(), {encoded, static_cast<std::size_t>(count)}, stream);
   }
@@ -186,10 +206,13 @@ std::vector<MemoryTables> WorkerMemory::kept(const Layout& selection, std::span<
   MemoryUpdate update;
   if (options_.kind == MemoryKind::kMomentum) update.kind = MemoryUpdateKind::kEncoded;
   if (options_.kind == MemoryKind::kLoco) update = {MemoryUpdateKind::kAveraged, average()};
-  std::vector<MemoryTables> kept = {
-      {.what = update, .from = {encoded.begin(), encoded.end()}, .into = select_tensors(states_, selection, segments)}};
+  if (options_.kind == MemoryKind::kEf21) update.kind = MemoryUpdateKind::kAdded;
+  std::vector<TensorTable> states = select_tensors(states_, selection, segments);
+  std::vector<TensorTable> from(encoded.begin(), encoded.end());
+  if (update.kind == MemoryUpdateKind::kAdded) from = states;
+  std::vector<MemoryTables> kept = {{.what = update, .from = std::move(from), .into = std::move(states)}};
   if (has_velocity()) {
-    kept.push_back({.what = {MemoryUpdateKind::kMasked},
+    kept.push_back({.what = {is_dgc() ? MemoryUpdateKind::kMasked : MemoryUpdateKind::kEncoded},
                     .from = select_tensors(next_velocities_, selection, segments),
                     .into = select_tensors(velocities_, selection, segments)});
   }

@@ -1,4 +1,4 @@
-// WorkerMemory: per-worker state of error feedback, momentum, DGC or LoCo.
+// WorkerMemory: per-worker state of error feedback, momentum, DGC, LoCo or EF21.
 #pragma once
 
 #include <span>
@@ -23,7 +23,7 @@ std::string default_memory(const std::string& codec, const CodecPlan& plan, int 
 /// One state update of a settled step: arguments of Coder::update_memory, one table per local worker.
 struct MemoryTables {
   MemoryUpdate what;
-  std::vector<TensorTable> from;  // encoded gradients, or with kMasked the new velocities
+  std::vector<TensorTable> from;  // encoded gradients, the new velocities, or with kAdded the state
   std::vector<TensorTable> into;  // state, with kAveraged in words
 };
 
@@ -33,15 +33,16 @@ struct MemoryTables {
 /// tensors have a velocity.
 ///
 /// Gradients are not modified, and may be overwritten by the mean; a dropped step needs no rollback. Takes 8 bytes per
-/// element and worker, whatever the type of gradients: state and compensated gradient in float32. With kDgc 16 bytes:
-/// residual, velocity, next velocity and compensated gradient. With kLoco 5.0625 bytes: a state in 8 bits. State
-/// belongs to a worker's global number, and its bits do not depend on processes, buckets, threads or the device.
+/// element and worker, whatever the type of gradients: state and compensated gradient in float32. With kDgc, and kEf21
+/// with a decay, 16 bytes: also velocity and next velocity. With kLoco 5.0625 bytes: a state in 8 bits. The mean of
+/// kEf21 is in SharedState. State belongs to a worker's global number, and its bits do not depend on processes,
+/// buckets, threads or the device.
 class WorkerMemory {
  public:
   /// State begins with zeros. @param plan  of all tensors
   /// @throws InvalidArgument for MemoryKind::kNone; if the codecs of all tensors are lossless; for error feedback and
   /// kLoco with a codec that votes or amplifies (CodecTraits); for kDgc with a lossy codec that is not sparse or
-  /// amplifies; for kLoco with one of low rank
+  /// amplifies; for kLoco with one of low rank; for kEf21 with one that votes, is of low rank or does not contract
   WorkerMemory(const Layout& layout, const CodecPlan& plan, const MemoryOptions& options, int num_local_workers,
                const Device& device = Device::cpu());
 
@@ -60,18 +61,19 @@ class WorkerMemory {
   /// State updates for the tensors of a part, once the step is settled. @param encoded  the result of compensate
   std::vector<MemoryTables> kept(const Layout& selection, std::span<const int> segments,
                                  std::span<const TensorTable> encoded) const;
-  /// Residual or moving average per tensor. With kDgc and kLoco null for tensors with lossless codecs, with kLoco in
-  /// the words of layout().
+  /// Residual, estimate or moving average per tensor. With kDgc, kLoco and a velocity of kEf21 null for tensors with
+  /// lossless codecs, with kLoco in the words of layout().
   std::span<const TensorTable> states() const { return states_; }
-  /// True if the tensor has a residual or moving average.
+  /// True if the tensor has a residual, estimate or moving average.
   bool has_state(int segment) const { return covered_.find(whole_.segment(segment).name) >= 0; }
-  /// Reads the residual or moving average of a tensor, and waits for it.
+  /// Reads the residual, estimate or moving average of a tensor, and waits for it.
   /// @param out  [elements of the tensor] in the device's memory
   void read_state(int local_worker, int segment, std::span<float> out, Stream& stream) const;
 
-  /// Layout of the state: the tensors that have state, at their offsets in the whole layout. With kDgc a different
-  /// layout: the residuals under their tensors' names, then each tensor's velocity with "/velocity" appended to its
-  /// name. With kLoco tensors of shape [blocks, 17], whose float32 words hold the bits of codes and scales.
+  /// Layout of the state: the tensors that have state, at their offsets in the whole layout. With kDgc, and kEf21 with
+  /// a decay, a different layout: residuals or estimates under their tensors' names, then velocities with "/velocity"
+  /// appended to the names. With kLoco tensors of shape [blocks, 17], whose float32 words hold the bits of codes and
+  /// scales.
   const Layout& layout() const { return covered_; }
   /// [layout().flat_elements()] state of a local worker, in the memory of the device.
   std::span<float> state(int local_worker) { return state_memory_.at(static_cast<std::size_t>(local_worker)).span(); }
@@ -84,7 +86,8 @@ class WorkerMemory {
   /// The average of kLoco, in the last step that was compensated.
   ResidualAverage average() const;
   void add_worker(const Device& device, Stream& stream);
-  bool has_velocity() const { return options_.kind == MemoryKind::kDgc; }
+  bool has_velocity() const { return is_dgc() || (options_.kind == MemoryKind::kEf21 && options_.decay > 0); }
+  bool is_dgc() const { return options_.kind == MemoryKind::kDgc; }
 
   Layout whole_, covered_;
   MemoryOptions options_;
@@ -92,7 +95,7 @@ class WorkerMemory {
   std::vector<bool> covers_;
   std::vector<Buffer<float>> state_memory_, encoded_memory_, next_memory_;  // one per local worker
   std::vector<TensorTable> states_;
-  std::vector<TensorTable> velocities_, next_velocities_;  // kDgc only
+  std::vector<TensorTable> velocities_, next_velocities_;  // if has_velocity
 };
 
 }  // namespace terngrad

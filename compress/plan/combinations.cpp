@@ -28,6 +28,7 @@ bool is_sparse(const Codec& codec) { return codec.traits().is_sparse; }
 bool is_exact(const Codec& codec) { return codec.traits().is_exact; }
 bool is_amplified(const Codec& codec) { return codec.traits().is_amplified; }
 bool votes(const Codec& codec) { return codec.traits().votes; }
+bool is_low_rank(const Codec& codec) { return codec.low_rank().has_value(); }
 bool has_own_scalers(const Codec& codec) { return codec.sharing() == ScalerSharing::kNone; }
 bool has_grain(const Codec& codec) {
   return codec.low_rank().has_value() || codec.traits().grain_elements != kChunkElements;
@@ -86,11 +87,62 @@ Found push_refusal(Codecs codecs, const Combination& asked) {
                 "is for gradients, and asynchronous servers send parameters back; accepted with them: fp32, bf16");
 }
 
+Found nothing_kept_refusal(Codecs codecs) {
+  if (find_codec(codecs, std::not_fn(is_exact)) != nullptr) return {};
+  return refuse(RefusedChoice::kMemory,
+                "has nothing to keep: all tensors travel as they are, because of their codec or because they are "
+                "smaller than is compressed (min_elements, --size_to_binarize); accepted: none");
+}
+
+/// Reasons against MemoryKind::kEf21.
+Found estimate_refusal(Codecs codecs, const Combination& asked) {
+  if (const NamedCodec* voting = find_codec(codecs, votes)) {
+    return refuse(RefusedChoice::kMemory, "adds up messages to an estimate of the gradient, and the votes of " +
+                                              voting->name +
+                                              " are no messages to add; accepted with it: none, momentum; or "
+                                              "reduce=mean");
+  }
+  if (const NamedCodec* low_rank = find_codec(codecs, is_low_rank)) {
+    return refuse(RefusedChoice::kMemory, "needs messages that each worker can decode alone, and the factors of " +
+                                              low_rank->name + " belong to all; accepted with it: none, ef, momentum");
+  }
+  const auto adds_error = [](const Codec& codec) { return !codec.traits().contracts; };
+  if (const NamedCodec* noisy = find_codec(codecs, adds_error)) {
+    return refuse(RefusedChoice::kMemory,
+                  "diverges with a codec whose error is as large as what it encodes (vNMSE of 1 or more), as that of " +
+                      noisy->name +
+                      "; accepted with it: none, momentum; or eden, topk, qsgd with 4 bits, ternary with "
+                      "clip_factor=1.5 or rounding=nearest");
+  }
+  if (asked.is_pushed) {
+    return refuse(RefusedChoice::kMemory,
+                  "keeps the mean of what all workers sent, and pushes of workers do not come together; accepted with "
+                  "them: none, ef, momentum");
+  }
+  if (asked.updates_shards) {
+    return refuse(RefusedChoice::kMemory,
+                  "keeps the mean of what all workers sent with the workers, and servers update in their place; "
+                  "accepted with them: none, ef, momentum; or updates by the workers (--pull gradient)");
+  }
+  if (asked.on_nonfinite == OnNonfinite::kZero) {
+    return refuse(RefusedChoice::kOnNonfinite,
+                  "would count the change of an estimate as zeros, not the gradient (memory ef21); accepted with it: "
+                  "stop, skip");
+  }
+  if (asked.downlink_codec == DownlinkCodec::kBfloat16 || asked.downlink_codec == DownlinkCodec::kTernary) {
+    return refuse(RefusedChoice::kDownlinkCodec,
+                  "rounds the mean, whose errors would add up in the estimate of memory ef21; accepted with it: fp32, "
+                  "sums, sparse");
+  }
+  return nothing_kept_refusal(codecs);
+}
+
 Found memory_refusal(Codecs codecs, const Combination& asked) {
   if (asked.memory == MemoryKind::kNone) return {};
   const bool is_loco = asked.memory == MemoryKind::kLoco;
   const bool feeds_back = asked.memory == MemoryKind::kErrorFeedback || is_loco;
   const bool is_dgc = asked.memory == MemoryKind::kDgc;
+  if (asked.memory == MemoryKind::kEf21) return estimate_refusal(codecs, asked);
   if (const NamedCodec* voting = find_codec(codecs, votes); voting != nullptr && feeds_back) {
     return refuse(RefusedChoice::kMemory,
                   "a vote is no sum, so what a message of " + voting->name +
@@ -108,15 +160,11 @@ Found memory_refusal(Codecs codecs, const Combination& asked) {
                   "masks the momentum of elements that were sent, and " + dense->name +
                       " sends all of them; accepted with it: none, ef, momentum; or a sparse codec, topk or randomk");
   }
-  const auto is_low_rank = [](const Codec& codec) { return codec.low_rank().has_value(); };
   if (const NamedCodec* low_rank = find_codec(codecs, is_low_rank); low_rank != nullptr && is_loco) {
     return refuse(RefusedChoice::kMemory, "cannot keep what the factors of " + low_rank->name +
                                               " leave out in 8 bits; accepted with it: none, ef, momentum");
   }
-  if (find_codec(codecs, std::not_fn(is_exact)) != nullptr) return {};
-  return refuse(RefusedChoice::kMemory,
-                "has nothing to keep: all tensors travel as they are, because of their codec or because they are "
-                "smaller than is compressed (min_elements, --size_to_binarize); accepted: none");
+  return nothing_kept_refusal(codecs);
 }
 
 Found server_refusal(Codecs codecs, const Combination& asked) {

@@ -56,17 +56,21 @@ enum class MemoryKind {
   kDgc,            // momentum before error feedback (Lin et al., "Deep gradient compression", ICLR 2018;
                    // compress/memory/memory_options.h)
   kLoco,           // a moving average of residuals in 8 bits: h = fl(e + g), e = fl(fl(decay e) + fl((1 - decay) fl(h -
-                   // decoded message))), e counts as 0 in steps that are multiples of
-                   // `reset` (LoCo, kernels/tensor/averaged_residual.h)
+                   // decoded message))), e counts as 0 in steps that are multiples of `reset` (LoCo,
+                   // kernels/tensor/averaged_residual.h)
+  kEf21,           // an estimate of the gradient: h = fl(g - e), e = fl(e + decoded message); the mean of the estimates
+                   // takes the place of that of the messages (Richtarik et al., "EF21", NeurIPS 2021;
+                   // compress/memory/memory_options.h)
 };
 
 template <>
 struct Choices<MemoryKind> {
-  static constexpr std::array<Choice<MemoryKind>, 5> kAll = {{{"none", MemoryKind::kNone},
+  static constexpr std::array<Choice<MemoryKind>, 6> kAll = {{{"none", MemoryKind::kNone},
                                                               {"ef", MemoryKind::kErrorFeedback},
                                                               {"momentum", MemoryKind::kMomentum},
                                                               {"dgc", MemoryKind::kDgc},
-                                                              {"loco", MemoryKind::kLoco}}};
+                                                              {"loco", MemoryKind::kLoco},
+                                                              {"ef21", MemoryKind::kEf21}}};
 };
 
 /// Policy for gradients or means with NaN or infinity.

@@ -47,11 +47,12 @@ void update_memory(const MemoryUpdateTask& task, Stream& stream) {
   parallel_for(stream.num_threads(), task.count, kElementGrain, [&](std::int64_t begin, std::int64_t end) {
     if (task.sent == nullptr) {
       std::copy(task.encoded + begin, task.encoded + end, task.kept + begin);
-    } else if (task.masks) {
-      cpu::mask(task.encoded + begin, task.sent + begin, task.kept + begin, end - begin);
-    } else {
-      cpu::subtract(task.encoded + begin, task.sent + begin, task.kept + begin, end - begin);
+      return;
     }
+    const auto run = task.rule == MemoryUpdateTask::Rule::kMask  ? cpu::mask
+                     : task.rule == MemoryUpdateTask::Rule::kAdd ? cpu::add
+                                                                 : cpu::subtract;
+    run(task.encoded + begin, task.sent + begin, task.kept + begin, end - begin);
   });
 }
 

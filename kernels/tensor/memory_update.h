@@ -1,4 +1,4 @@
-// Per-worker memories of the gradient: the element-wise work of error feedback, momentum and DGC.
+// Per-worker memories of the gradient: the element-wise work of error feedback, momentum, DGC and EF21.
 #pragma once
 
 #include <cstdint>
@@ -44,18 +44,22 @@ void accumulate(const AccumulateTask& task, float momentum, bool nesterov, Strea
 
 /// Memory update of one tensor once its message is final. Pointers are device memory on a GPU's stream.
 struct MemoryUpdateTask {
+  enum class Rule {
+    kSubtract,  // fl(encoded[i] - sent[i])
+    kAdd,       // fl(encoded[i] + sent[i]) (EF21, whose `encoded` is `kept`)
+    kMask,      // encoded[i] where sent[i] is 0, else +0 (momentum masking of DGC)
+  };
   const float* encoded = nullptr;  // [count] the codec's input
   const float* sent = nullptr;     // [count] decoded message; null: the whole input is kept
-  float* kept = nullptr;           // [count] out; may be `sent`, unless `masks`
+  float* kept = nullptr;           // [count] out; may be `encoded`, and with kSubtract `sent`
   std::int64_t count = 0;
   const float* flag = nullptr;          // [1] or null: NaN if the tensor was not finite
   const std::uint32_t* skip = nullptr;  // [1] or null: nonzero if the step is skipped
-  bool masks = false;                   // momentum masking (DGC), needs `sent`; see update_memory
+  Rule rule = Rule::kSubtract;
 };
 
-/// kept[i] = fl(encoded[i] - sent[i]), or encoded[i] without `sent`. With `masks`: encoded[i] where sent[i] is 0, else
-/// +0. Leaves `kept` unchanged if the flag is NaN or the step is skipped. Bit-equal on every backend. Asynchronous on a
-/// GPU.
+/// kept[i] by the rule, or encoded[i] without `sent`. Leaves `kept` unchanged if the flag is NaN or the step is
+/// skipped. Bit-equal on every backend. Asynchronous on a GPU.
 void update_memory(const MemoryUpdateTask& task, Stream& stream);
 
 }  // namespace terngrad

@@ -111,8 +111,8 @@ class Exchange:
         @param algorithm     auto, all_gather, scatter_reduce or integer_sum
         @param downlink_codec  codec of the mean: fp32, bf16, sums, ternary or sparse
         @param on_nonfinite  on NaN or infinity: stop (NonFiniteError), skip (the step) or zero (send the tensor as zeros)
-        @param memory        none, ef (error feedback), momentum, dgc or loco (error feedback in 8 bits), with options as in
-            ``ef:decay=0.9``; auto: default of the codec or preset
+        @param memory        none, ef (error feedback), momentum, dgc, loco (error feedback in 8 bits) or ef21 (differences to an
+            estimate of the gradient), with options as in ``ef:decay=0.9``; auto: default of the codec or preset
         @param device        index of a GPU: gradients and mean lie in its memory, `communicator` is a DeviceCommunicator.
             begin, part and finish only submit work; their Reports have bytes only, `wait` returns the complete one
         @param stream        that GPU's cudaStream_t as an integer, which must outlive the exchange; 0: the default stream
@@ -239,7 +239,7 @@ class Exchange:
     def scale_state(self, factor: float) -> None:
         """Multiplies the memory of this process's workers by `factor`, for a change of the loss scale."""
         for index, (_, worker, shape) in enumerate(self._states()):
-            if worker < 0:
+            if worker < 0 and not self._keeps_mean():
                 continue  # PowerSGD factors: directions, which do not scale with the loss
             array: Floats = numpy.empty(shape, numpy.float32)
             self._core.copy_state(index, array, False)
@@ -247,6 +247,10 @@ class Exchange:
             values = array[:, -1] if self.memory.startswith("loco") else array
             values *= numpy.float32(factor)
             self._core.copy_state(index, array, True)
+
+    def _keeps_mean(self) -> bool:
+        """True if the shared state is the mean of the workers' estimates, which belongs to their memory."""
+        return self.memory.startswith("ef21")
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -258,16 +262,17 @@ class Exchange:
         return [(name, worker, tuple(shape)) for name, worker, shape in self._core.states()]
 
     def _take_over(self, other: Exchange) -> None:
-        """Copies the other exchange's memory if both have the same kind and arrays, and shared factors of equal shapes."""
+        """Copies the other exchange's memory if both have the same kind and arrays, and shared state of equal shapes."""
         ours, theirs = self.state_dict(), other.state_dict()
         def kept(exchange: Exchange) -> tuple[object, ...]:
             return exchange.memory, [state for state in exchange._states() if state[1] >= 0]
-        for key in set(ours) - {"memory", "factors"} if kept(self) == kept(other) else ():
+        is_same = kept(self) == kept(other)
+        for key in set(ours) - {"memory", "shared"} if is_same else ():
             ours[key] = theirs[key]
-        for name, array in ours.get("factors", {}).items():
-            found = theirs.get("factors", {}).get(name)
+        for name, array in ours.get("shared", {}).items() if is_same or not self._keeps_mean() else ():
+            found = theirs.get("shared", {}).get(name)
             if found is not None and found.shape == array.shape:
-                ours["factors"][name] = found
+                ours["shared"][name] = found
         self.load_state_dict(ours)
 
     def decode_local(self, worker: int, name: str) -> tuple[Floats, float]:
@@ -279,13 +284,14 @@ class Exchange:
         return sent, scaler
 
     def state_dict(self) -> dict[Any, Any]:
-        """The memory of this process's workers, {"memory": spec, worker: {name: array}}, and with PowerSGD the state shared by
-        all ranks, "factors": {name: array}. Arrays of the memory loco hold the bits of codes, not numbers."""
+        """The memory of this process's workers, {"memory": spec, worker: {name: array}}, and the state shared by all ranks,
+        "shared": {name: array}: with PowerSGD its factors, with memory ef21 the mean of the workers' estimates. Arrays of the
+        memory loco hold the bits of codes, not numbers."""
         result: dict[Any, Any] = {"memory": self.memory}
         for index, (name, worker, shape) in enumerate(self._states()):
             array: Floats = numpy.empty(shape, numpy.float32)
             self._core.copy_state(index, array, False)
-            result.setdefault("factors" if worker < 0 else worker, {})[name] = array
+            result.setdefault("shared" if worker < 0 else worker, {})[name] = array
         return result
 
     def load_state_dict(self, state: Mapping[Any, Any]) -> None:
@@ -299,14 +305,14 @@ class Exchange:
         states = self._states()
         names: dict[Any, list[str]] = {}
         for name, worker, _ in states:
-            names.setdefault("factors" if worker < 0 else worker, []).append(name)
+            names.setdefault("shared" if worker < 0 else worker, []).append(name)
         for key, own in names.items():
-            whose = "all ranks" if key == "factors" else f"worker {key}"
+            whose = "all ranks" if key == "shared" else f"worker {key}"
             if key not in state or set(_arguments.mapping(f"the state of {whose}", state[key])) != set(own):
                 raise _core.InvalidArgument(f"the state of {whose} is missing, or of other tensors than {', '.join(own)}")
         for name, worker, shape in states:
             whose = "all ranks" if worker < 0 else f"worker {worker}"
-            array = numpy.asarray(state["factors" if worker < 0 else worker][name])
+            array = numpy.asarray(state["shared" if worker < 0 else worker][name])
             if array.shape != shape or array.dtype != numpy.float32:
                 raise _core.InvalidArgument(f"the state of {whose}, tensor '{name}', is {array.dtype} of shape {array.shape}, "
                                             f"expected float32 of {shape}")

@@ -26,7 +26,7 @@ class TensorPlan:
     num_scalers: int
     per_tensor: bool             #: False: all tensors of the codec must be exchanged in one part
     draw_offset: int             #: draw index of the first element, for `ternarize`
-    nbytes_kept: int = 0         #: bytes that each worker keeps of it from step to step (memory, without PowerSGD's factor)
+    nbytes_kept: int = 0         #: bytes that each worker keeps of it from step to step (memory, without what all ranks keep alike)
 
 
 class Plan(list[TensorPlan]):

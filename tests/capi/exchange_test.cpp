@@ -147,7 +147,7 @@ TEST(CExchange, RefusesOptionsByName) {
                          "option algorithm=ring is refused; accepted: auto, all_gather, scatter_reduce, integer_sum"));
   EXPECT_TRUE(is_refused(make("downlink_codec=int8"), "accepted: fp32, bf16, sums, ternary"));
   EXPECT_TRUE(is_refused(make("on_nonfinite=raise"), "accepted: stop, skip, zero"));
-  EXPECT_TRUE(is_refused(make("memory=adam"), "accepted: none, ef, momentum, dgc, loco"));
+  EXPECT_TRUE(is_refused(make("memory=adam"), "accepted: none, ef, momentum, dgc, loco, ef21"));
   EXPECT_TRUE(is_refused(make("memory=ef"), "nothing to keep"));
   EXPECT_TRUE(is_refused(make("algorithm=integer_sum"), "integer_sum"));
   EXPECT_TRUE(is_refused(make("codec=ternary"),
@@ -269,11 +269,13 @@ TEST(CExchange, ContinuesFromARestoredState) {
       {"ternary", 0},
       {"qsgd", kWorkers * 5},
       {"dgc:density=0.1", kWorkers * (5 + 7)},            // residuals, and velocities of all tensors
+      {"topk", (kWorkers * 2 + 1) * 5},                   // estimates, their averages, and the mean of all workers'
       {"powersgd:rank=1,min_ratio=1", kWorkers * 1 + 1},  // residuals of the only matrix, and Q, common to all ranks
   };
   for (const auto& [codec, num_states] : codecs) {
     const CPlan plan = testing::c_plan(layout, kWorkers, std::string("codec=") + codec + " codec_for=plain=fp32");
-    const char* const options = std::string_view(codec) == "qsgd" ? "memory=loco" : "";
+    const std::string_view name = codec;
+    const char* const options = name == "qsgd" ? "memory=loco" : name == "topk" ? "memory=ef21:decay=0.9" : "";
     const CExchange whole = testing::c_exchange(plan, nullptr, options);
     Tensors mean = testing::blank_tensors(layout);
     for (std::uint64_t step = 0; step < 2; ++step) {

@@ -75,15 +75,15 @@ class Exchanges(unittest.TestCase):
                 whole.exchange(gradients_of(step), step=step)
             state = whole.state_dict()
             expected = ["memory"] + ([] if codec == "ternary" else list(range(WORKERS)))
-            self.assertEqual(list(state), expected + (["factors"] if codec.startswith("powersgd") else []))
+            self.assertEqual(list(state), expected + (["shared"] if codec.startswith("powersgd") else []))
             resumed = terngrad.Exchange(LAYOUT, WORKERS, codec)
             resumed.load_state_dict(state)
             assert_same(self, whole.exchange(gradients_of(2), step=2).mean_tensors,
                         resumed.exchange(gradients_of(2), step=2).mean_tensors, codec)
         with self.assertRaisesRegex(terngrad.InvalidArgument, "state of all ranks is missing"):
-            resumed.load_state_dict({key: value for key, value in state.items() if key != "factors"})
+            resumed.load_state_dict({key: value for key, value in state.items() if key != "shared"})
         resumed.reset_state()
-        self.assertFalse(any(array.any() for array in resumed.state_dict()["factors"].values()))
+        self.assertFalse(any(array.any() for array in resumed.state_dict()["shared"].values()))
         target = terngrad.Exchange(LAYOUT, WORKERS, "terngrad_ef")
         before = target.state_dict()
         state = terngrad.Exchange(LAYOUT, WORKERS, "terngrad_ef").state_dict()
@@ -110,7 +110,7 @@ class Exchanges(unittest.TestCase):
             target._take_over(source)
             found = target.state_dict()
             assert_same(self, kept[1], found[1], codec)
-            self.assertEqual(all(numpy.array_equal(found["factors"][name], array) for name, array in kept["factors"].items()),
+            self.assertEqual(all(numpy.array_equal(found["shared"][name], array) for name, array in kept["shared"].items()),
                              has_factors)
         target = terngrad.Exchange(LAYOUT, WORKERS, "signum")
         target._take_over(source)
@@ -141,7 +141,7 @@ class Exchanges(unittest.TestCase):
         has_no_floor = set()
         for codec in (*terngrad.codecs(), *terngrad.presets(), "ternary:clip_factor=2.5", "ternary:levels=asymmetric",
                       "ternary:rotate=64", "qsgd:norm=l2", "qsgd:sharing=max", "powersgd:factors=bf16"):
-            for memory in "none", "ef", "momentum", "dgc", "loco":
+            for memory in "none", "ef", "momentum", "dgc", "loco", "ef21":
                 try:
                     unscaled = means(codec, memory, 1)
                 except terngrad.InvalidArgument:

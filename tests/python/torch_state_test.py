@@ -49,7 +49,7 @@ def run_resume_with_factors(rank, size, expect):
         for each, of_each in (ddp, optimizer), (resumed, resumed_optimizer):
             train_step(each, of_each, rank, size, 2)
         expect(parameters_of(ddp) == parameters_of(resumed), f"{codec} differs after it was resumed")
-        expect(("factors" in saved["state"]) == codec.startswith("powersgd"), f"{codec}: {list(saved['state'])}")
+        expect(("shared" in saved["state"]) == codec.startswith("powersgd"), f"{codec}: {list(saved['state'])}")
 
 
 def run_resume(rank, size, expect):
@@ -368,7 +368,8 @@ class Scaler:
 
 def run_scaled(rank, size, expect):
     """Residuals and votes follow the loss scale: powers of two change no bit."""
-    for codec, memory in (("signsgd", "auto"), ("signum", "auto"), ("sign", "loco"), ("terngrad_ef", "auto")):
+    for codec, memory in (("signsgd", "auto"), ("signum", "auto"), ("sign", "loco"), ("topk", "ef21:decay=0.5"),
+                          ("terngrad_ef", "auto")):
         found = []
         for scales in ((1, 1, 1, 1), (1024, 2048, 2048, 512)):
             ddp, scaler = make_ddp({}), Scaler()

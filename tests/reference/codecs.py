@@ -5,6 +5,7 @@
 """
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -58,6 +59,7 @@ class Workers:
         self.seed, self.draw_offset = seed, draw_offset
         begin = getattr(self.memory, "begin", lambda shape: np.zeros(shape, np.float32))
         self.states = [begin(shape) for _ in range(num_workers)]
+        self.estimate = np.zeros(math.prod(shape), np.float32)  # mean of the workers' estimates in ef21
 
     def step(self, gradients: list[np.ndarray], step: int, cut: Cut | None = None) -> Exchanged:
         """Runs one step and commits the memories. With a memory the whole tensor must travel."""
@@ -72,4 +74,6 @@ class Workers:
         if self.memory:
             self.states = [self.memory.commit(state, gradient, decoded.reshape(gradient.shape), *of_step)
                            for state, gradient, decoded in zip(self.states, gradients, result.decoded)]
+        if getattr(self.memory, "keeps_mean", False):
+            self.estimate = self.estimate + result.mean
         return result

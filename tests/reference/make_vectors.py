@@ -138,6 +138,8 @@ FILES = {
         Case("thc", steps=2, shape=(35,)),
         Case("eden:scale=least", memory="ef", steps=2, shape=(35,)),
         Case("sign", memory="loco", beta=0.8, step=1023, steps=3, shape=(150,)),
+        Case("topk:density=0.1", memory="ef21", beta=0.0, steps=4, shape=(100,)),
+        Case("eden", memory="ef21", beta=0.9, steps=3, shape=(35,)),
         Case("efsignsgd", steps=2, set=((1, 17, NAN),)),
     ],
 }

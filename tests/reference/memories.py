@@ -112,4 +112,31 @@ class Loco:
         return kept.reshape(-1)[: e.size].reshape(state.shape)
 
 
-MEMORIES = {"ef": ErrorFeedback, "momentum": Momentum, "dgc": Dgc, "loco": Loco}
+@dataclasses.dataclass(frozen=True)
+class Ef21:
+    """v' = fl(fl(beta v) + fl((1 - beta) g)), or g with beta 0; h = fl(v' - e), e' = fl(e + d). The state is [e, v]. The
+    mean of the workers' e takes the place of that of d.
+    """
+
+    beta: float = 0.0
+    keeps_mean = True
+
+    def begin(self, shape: tuple[int, ...]) -> np.ndarray:
+        return np.zeros((2, *shape), np.float32)
+
+    def average(self, state: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        if self.beta == 0:
+            return gradient
+        return np.float32(self.beta) * state[1] + np.float32(1 - self.beta) * gradient
+
+    def compensate(self, state: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.average(state, gradient) - state[0]
+
+    def commit(self, state: np.ndarray, gradient: np.ndarray, decoded: np.ndarray) -> np.ndarray:
+        if not _is_finite(self.compensate(state, gradient)):
+            return state
+        return np.stack([state[0] + decoded, self.average(state, gradient)])
+
+
+MEMORIES = {"ef": ErrorFeedback, "momentum": Momentum, "dgc": Dgc, "loco": Loco, "ef21": Ef21}

@@ -76,6 +76,26 @@ class Formulas(unittest.TestCase):
         self.assertEqual(memory.commit(once, 2 * g, d, 10).tolist(), once.tolist())
         self.assertEqual(memory.commit(once, 2 * g, d, 11)[0], 254)
 
+    def test_ef21_sends_what_its_estimate_lacks(self):
+        memory = memories.Ef21()
+        state = memory.begin((2,))
+        g, d = testing.floats(4, -2), testing.floats(3, 0)
+        self.assertEqual(memory.compensate(state, g).tolist(), [4, -2])
+        state = memory.commit(state, g, d)
+        self.assertEqual(state.tolist(), [[3, 0], [4, -2]])
+        self.assertEqual(memory.compensate(state, g).tolist(), [1, -2])
+        self.assertEqual(memories.Ef21(beta=0.5).compensate(state, 2 * g).tolist(), [3, -3])
+        self.assertEqual(memory.commit(state, testing.floats(math.nan, 1), d).tolist(), state.tolist())
+
+    def test_ef21_gives_the_mean_of_the_estimates(self):
+        spec = codecs.parse("topk:density=0.5")
+        spec.memory = "ef21"
+        workers = codecs.Workers(spec, (2,), 2)
+        gradients = [testing.floats(4, 1), testing.floats(-1, 2)]
+        for step, mean in enumerate(([2, 1], [1.5, 1.5], [1.5, 1.5])):
+            workers.step(gradients, step)
+            self.assertEqual(workers.estimate.tolist(), mean)
+
     def test_a_tensor_that_is_not_finite_keeps_its_state(self):
         state = testing.floats(0.5, 3e38)
         for memory in (memories.ErrorFeedback(), memories.Momentum(), memories.Loco()):
@@ -94,11 +114,11 @@ class Formulas(unittest.TestCase):
             codecs.memory_of("ef", vote)
         self.assertIsInstance(codecs.memory_of("momentum", vote), memories.Momentum)
         self.assertIsNone(codecs.memory_of("none", vote))
-        with self.assertRaisesRegex(ValueError, "expected one of none, ef, momentum, dgc, loco"):
+        with self.assertRaisesRegex(ValueError, "expected one of none, ef, momentum, dgc, loco, ef21"):
             codecs.memory_of("adam", vote)
         with self.assertRaisesRegex(ValueError, "every velocity would be masked"):
             codecs.memory_of("dgc", vote)
-        for memory in "ef", "dgc", "loco":
+        for memory in "ef", "dgc", "loco", "ef21":
             with self.assertRaisesRegex(ValueError, "leaves ever more out"):
                 codecs.memory_of(memory, codecs.parse("randomk:scale=q").codec)
 

@@ -34,7 +34,7 @@ BLOCK_UNIT = 64
 
 @dataclasses.dataclass
 class Spec:
-    """A codec and the name of its memory: none, ef, momentum, dgc or loco."""
+    """A codec and the name of its memory: none, ef, momentum, dgc, loco or ef21."""
 
     codec: Codec
     memory: str
@@ -64,9 +64,9 @@ def memory_of(name: str, codec: Codec, **parameters):
         return None
     if name not in MEMORIES:
         raise ValueError(f"memory {name}: expected one of none, {', '.join(MEMORIES)}")
-    if name in ("ef", "loco") and codec.aggregation == "vote":
+    if name in ("ef", "loco", "ef21") and codec.aggregation == "vote":
         raise ValueError(f"memory {name}: a vote is no sum")
-    if name in ("ef", "dgc", "loco") and codec.is_amplified:
+    if name in ("ef", "dgc", "loco", "ef21") and codec.is_amplified:
         raise ValueError(f"memory {name}: what is scaled up leaves ever more out")
     if name == "dgc" and codec.aggregation != "sparse" and not codec.is_exact:
         raise ValueError("memory dgc: every element is sent, so every velocity would be masked")

@@ -4,7 +4,7 @@ A vector is a sequence of lines from `spec` to `end`, each a key and values, sep
 begin with # are comments. Integers are decimal, fp32 numbers are the 8 hexadecimal digits of their bits, payloads are
 hexadecimal bytes (- if empty).
     spec TEXT              codec and options
-    memory NAME BETA       none 0, ef BETA or momentum BETA; states begin as zeros
+    memory NAME BETA       none 0, or a memory with its decay; states begin as zeros
     workers N
     shape EXTENT ...       shape of the tensor, n elements
     seed S, step T         of the draws and of the gradient; first step
@@ -20,7 +20,8 @@ hexadecimal bytes (- if empty).
     decoded K HASH X ...   fp32 values: hash of all, and the first 8
     lanes BYTES            if codes are summed: sum of all workers' lanes
     mean HASH X ...
-    state K HASH X ...     memory state after the commit
+    estimate HASH X ...    mean of the workers' estimates, the result of a step with the memory ef21
+    state K HASH X ...     memory state after the commit, without an average of gradients
     end
 
 HASH is the 64-bit FNV-1a (docs/wire-format.md) of the values, 4 bytes each, in 16 hexadecimal digits.
@@ -116,8 +117,11 @@ def vector_lines(case: Case) -> list[str]:
         numbers = sum(codec.lane_numbers(codec.unpack(message.payload, cut.count)) for message in result.messages)
         lines += [f"lanes {packing.pack_lanes(numbers, codec.lane_levels, case.workers).hex() or '-'}"]
     lines += [f"mean {_digest(result.mean)}"]
+    if spec.memory == "ef21":
+        lines += [f"estimate {_digest(workers.estimate)}"]
     if workers.memory:
-        lines += [f"state {k} {_digest(state.reshape(-1))}" for k, state in enumerate(workers.states)]
+        is_pair = hasattr(workers.memory, "begin")
+        lines += [f"state {k} {_digest((state[0] if is_pair else state).reshape(-1))}" for k, state in enumerate(workers.states)]
     return [line.rstrip() for line in lines] + ["end"]
 
 

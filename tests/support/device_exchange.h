@@ -198,8 +198,8 @@ class ExchangePair {
     EXPECT_EQ(found.nonfinite, on_cpu_.nonfinite);
     EXPECT_EQ(found.skipped, on_cpu_.skipped);
     EXPECT_EQ(gpu.skip(), on_cpu_.skipped ? 1u : 0u);
-    const std::span<const float> factors = cpu.factors().values();
-    EXPECT_EQ(bits_of(to_host<float>(gpu.exchange.factors().values(), gpu.stream)),
+    const std::span<const float> factors = cpu.shared_state().values();
+    EXPECT_EQ(bits_of(to_host<float>(gpu.exchange.shared_state().values(), gpu.stream)),
               bits_of({factors.begin(), factors.end()}));
     const int first = gpu.workers.first_local_worker;
     const int count = gpu.workers.num_local_workers;

@@ -11,7 +11,7 @@
 #include "compress/codecs/ternary_spec.h"
 #include "compress/exchange/compressed_all_reduce.h"
 #include "compress/exchange/round.h"
-#include "compress/memory/factor_state.h"
+#include "compress/memory/shared_state.h"
 #include "compress/memory/worker_memory.h"
 #include "kernels/runtime/errors.h"
 #include "support/bits.h"

@@ -83,8 +83,8 @@ void declare(OptionSet& options, InspectOptions& o) {
   options.add(
       "codec_memory", &o.memory,
       "what workers keep from step to step: none, ef[:decay=1], momentum[:decay=0.9], "
-      "dgc[:momentum=0.9,nesterov=false] (of sparse codecs) or loco[:decay=0.8,reset=1024]; auto: what a preset "
-      "or codec has");
+      "dgc[:momentum=0.9,nesterov=false] (of sparse codecs), loco[:decay=0.8,reset=1024] or ef21[:decay=0]; auto: what "
+      "a preset or codec has");
   options.add_flag("per_tensor", &o.per_tensor, "a table for each tensor too");
   options.add("seed", &o.seed, "of what codecs draw");
   options.add("json", &o.json, "file to write all numbers to");

@@ -73,7 +73,7 @@ void CheckpointHook::save(const TrainingView& training) {
   for (const Optimizer::Slot& slot : training.slots) view.groups.push_back({"slots/" + slot.name, slot.values});
   std::ranges::move(state_groups(training, states_), std::back_inserter(view.groups));
   std::ranges::move(memory_groups(training, kept_), std::back_inserter(view.groups));
-  std::ranges::move(factor_groups(training), std::back_inserter(view.groups));
+  std::ranges::move(shared_groups(training), std::back_inserter(view.groups));
   save_checkpoint(options_.folder, view, options_.keep_last);
   // As large as the gradients of all workers, so free them until the next save.
   kept_.clear();

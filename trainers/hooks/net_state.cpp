@@ -50,14 +50,14 @@ std::vector<CheckpointGroup> memory_groups(const TrainingView& training, std::sp
   return groups;
 }
 
-std::vector<CheckpointGroup> factor_groups(const TrainingView& training) {
-  if (training.factors.layout == nullptr) return {};
-  return {{.name = kFactorGroup, .values = training.factors.values, .layout = training.factors.layout}};
+std::vector<CheckpointGroup> shared_groups(const TrainingView& training) {
+  if (training.shared.layout == nullptr) return {};
+  return {{.name = kSharedGroup, .values = training.shared.values, .layout = training.shared.layout}};
 }
 
-void restore_factors(const Checkpoint& checkpoint, Trainer& trainer) {
-  const TrainingView::Factors factors = trainer.factors();
-  if (factors.layout != nullptr) checkpoint.read_group(kFactorGroup, *factors.layout, factors.values);
+void restore_shared(const Checkpoint& checkpoint, Trainer& trainer) {
+  const TrainingView::Shared shared = trainer.shared();
+  if (shared.layout != nullptr) checkpoint.read_group(kSharedGroup, *shared.layout, shared.values);
 }
 
 void restore_kept(const Checkpoint& checkpoint, Trainer& trainer) {

@@ -1,4 +1,4 @@
-// Saves and restores nets' states (moving statistics), workers' memories and factors in checkpoints.
+// Saves and restores nets' states (moving statistics), workers' memories and what all ranks keep alike in checkpoints.
 #pragma once
 
 #include <span>
@@ -36,12 +36,12 @@ std::vector<CheckpointGroup> memory_groups(const TrainingView& training, std::sp
 /// none at all and the trainer allows it (Trainer::keeps_what_is_saved)
 void restore_kept(const Checkpoint& checkpoint, Trainer& trainer);
 
-/// Checkpoint group of the factors: "factors/<tensor>".
-inline constexpr const char* kFactorGroup = "factors";
-/// Checkpoint group of TrainingView::factors, if there are any.
-std::vector<CheckpointGroup> factor_groups(const TrainingView& training);
-/// Restores the factors. @throws DataError if one is missing
-void restore_factors(const Checkpoint& checkpoint, Trainer& trainer);
+/// Checkpoint group of an exchange's state that is equal on all ranks: "shared/<tensor>".
+inline constexpr const char* kSharedGroup = "shared";
+/// Checkpoint group of TrainingView::shared, if there are any.
+std::vector<CheckpointGroup> shared_groups(const TrainingView& training);
+/// Restores TrainingView::shared. @throws DataError if one is missing
+void restore_shared(const Checkpoint& checkpoint, Trainer& trainer);
 
 /// The net's state for an evaluation of a checkpoint: the averaged state for averaged parameters, else worker 0's.
 /// Empty if the net has no state. @throws DataError if it is missing

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "compress/exchange/compressed_all_reduce.h"
-#include "compress/memory/factor_state.h"
+#include "compress/memory/shared_state.h"
 #include "compress/memory/worker_memory.h"
 #include "datasets/device_examples.h"
 #include "kernels/optimizer/optimizer.h"
@@ -77,7 +77,7 @@ ExamplesPlacement DeviceReplica::examples_placement() const { return parts_.exam
 
 WorkerMemory* DeviceReplica::memory() { return parts_.exchanges[0]->memory(); }
 
-FactorState& DeviceReplica::factors() { return parts_.exchanges[0]->factors(); }
+SharedState& DeviceReplica::shared() { return parts_.exchanges[0]->shared_state(); }
 
 void DeviceReplica::set_trained(const TrainedTensors& trained) {
   if (trained.frozen() == trained_->frozen()) return;
@@ -100,7 +100,7 @@ void DeviceReplica::load(const ReplicaState& state) {
   for (std::size_t worker = 0; worker < state.kept.size(); ++worker) {
     copy<float>(state.kept[worker], memory()->state(static_cast<int>(worker)), stream_);
   }
-  copy<float>(state.factors, factors().values(), stream_);
+  copy<float>(state.shared, shared().values(), stream_);
   load_shared(state);
 }
 
@@ -123,7 +123,7 @@ void DeviceReplica::store(const ReplicaState& state) {
   for (std::size_t worker = 0; worker < state.kept.size(); ++worker) {
     copy<float>(memory()->state(static_cast<int>(worker)), state.kept[worker], stream_);
   }
-  if (parts_.exchanges[0]->takes_part()) copy<float>(factors().values(), state.factors, stream_);
+  if (parts_.exchanges[0]->takes_part()) copy<float>(shared().values(), state.shared, stream_);
   const std::vector<Optimizer::Slot> slots = parts_.optimizer->slots();
   for (std::size_t i = 0; i < slots.size(); ++i) copy<float>(slots[i].values, state.slots.at(i).values, stream_);
   stream_.synchronize();

@@ -27,7 +27,7 @@ namespace terngrad {
 class CompressedAllReduce;
 class DeviceExamples;
 class GradientTransform;
-class FactorState;
+class SharedState;
 class StreamFork;
 class TrainedTensors;
 class WorkerMemory;
@@ -69,7 +69,7 @@ struct ReplicaState {
   std::span<float> state_ema;
   std::vector<std::span<float>> states;     // one per worker of the replica
   std::vector<std::span<float>> kept = {};  // state of its memory, one per worker or group that exchanges here
-  std::span<float> factors = {};            // equal on all ranks; layout: FactorState::layout
+  std::span<float> shared = {};             // equal on all ranks; layout: SharedState::layout
   std::vector<Optimizer::Slot> slots = {};  // in the optimizer's order
 };
 
@@ -136,7 +136,7 @@ class DeviceReplica {
   /// The workers' memory; nullptr without one.
   WorkerMemory* memory();
   /// Factors of the first exchange, in GPU memory.
-  FactorState& factors();
+  SharedState& shared();
   /// Copies tensor `segment` of a worker's transformed gradient to the host. @param worker  index within this replica
   std::vector<float> gradient(int worker, int segment);
   /// The same for the mean of worker 0's group (CompressedAllReduce::group_mean); empty without groups.

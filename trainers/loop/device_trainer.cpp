@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "compress/memory/factor_state.h"
+#include "compress/memory/shared_state.h"
 #include "kernels/runtime/copy.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/runtime/stopwatch.h"
@@ -96,7 +96,7 @@ DeviceTrainer::DeviceTrainer(DeviceTrainerParts parts, const TrainerOptions& opt
       }
     }
   }
-  factors_ = zeros<float>(chief().factors().layout().flat_elements());
+  shared_ = zeros<float>(chief().shared().layout().flat_elements());
   if ((workers().communicator->size() > 1 || parts_.replicas.size() > 1) && parts_.timeout_seconds > 0) {
     watchdog_ = std::make_unique<Watchdog>(parts_.on_hang);
   }
@@ -117,7 +117,7 @@ TrainingView::Memories DeviceTrainer::memories() {
   return kept;
 }
 
-TrainingView::Factors DeviceTrainer::factors() { return factors_of(chief().factors(), factors_.span()); }
+TrainingView::Shared DeviceTrainer::shared() { return shared_state_of(chief().shared(), shared_.span()); }
 
 ReplicaState DeviceTrainer::state_of(std::size_t replica) {
   ReplicaState state{.parameters = parameters(),
@@ -125,7 +125,7 @@ ReplicaState DeviceTrainer::state_of(std::size_t replica) {
                      .state_ema = state_ema().shadow(),
                      .states = {},
                      .kept = {},
-                     .factors = factors_.span(),
+                     .shared = shared_.span(),
                      .slots = slots()};
   int first = 0;
   for (std::size_t r = 0; r < replica; ++r) first += parts_.replicas[r]->num_workers();

@@ -53,7 +53,7 @@ class DeviceTrainer final : public Trainer {
   std::uint64_t run() override;
   std::vector<Optimizer::Slot> slots() override;
   TrainingView::Memories memories() override;
-  TrainingView::Factors factors() override;
+  TrainingView::Shared shared() override;
 
  private:
   using Outcomes = std::vector<std::vector<StepOutcome>>;  // [replica][step of the burst]
@@ -96,7 +96,7 @@ class DeviceTrainer final : public Trainer {
   double seconds_per_step_ = 0;                                // measured in the last burst; 0: not known yet
   double prepare_seconds_ = 0;                                 // time that the burst waited for examples
   std::vector<std::vector<Buffer<float>>> kept_;               // state of the memories by replica, in host memory
-  Buffer<float> factors_;                                      // equal on all ranks, in host memory
+  Buffer<float> shared_;                                       // equal on all ranks, in host memory
   std::vector<float> gradient_, group_mean_, encoded_, mean_;  // last tensors that hooks requested
   std::unique_ptr<Watchdog> watchdog_;                         // null without a timeout
   bool has_rehearsed_ = false;

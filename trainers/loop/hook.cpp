@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "compress/memory/factor_state.h"
+#include "compress/memory/shared_state.h"
 #include "compress/memory/worker_memory.h"
 #include "kernels/runtime/errors.h"
 
@@ -63,9 +63,9 @@ TrainingView::Memories memories_of(WorkerMemory* memory) {
   return kept;
 }
 
-TrainingView::Factors factors_of(FactorState& factors, std::span<float> values) {
-  if (factors.layout().num_segments() == 0) return {};
-  return {&factors.layout(), values.empty() ? factors.values() : values};
+TrainingView::Shared shared_state_of(SharedState& shared, std::span<float> values) {
+  if (shared.layout().num_segments() == 0) return {};
+  return {&shared.layout(), values.empty() ? shared.values() : values};
 }
 
 std::unique_ptr<Hook> every_steps(std::uint64_t n, StepFunction function, HookRanks ranks) {

@@ -19,7 +19,7 @@
 
 namespace terngrad {
 
-class FactorState;
+class SharedState;
 class TrainingControl;
 class WorkerMemory;
 
@@ -79,13 +79,12 @@ struct TrainingView {
     std::vector<std::span<float>> of_workers = {};
   };
   Memories memories = {};
-  /// Factors of low-rank codecs, equal on all ranks (compress/memory/factor_state.h). The layout is that of the
-  /// factors; null: none.
-  struct Factors {
+  /// State of the exchange that is equal on all ranks (compress/memory/shared_state.h), with its layout; null: none.
+  struct Shared {
     const Layout* layout = nullptr;
     std::span<float> values = {};
   };
-  Factors factors = {};
+  Shared shared = {};
   /// One flag per tensor, or empty: the last step has not trained or exchanged it, so StepView has no message of it.
   std::vector<bool> frozen = {};
   bool is_frozen(int segment) const { return !frozen.empty() && frozen[static_cast<std::size_t>(segment)]; }
@@ -150,9 +149,9 @@ std::function<TensorTelemetry(int segment)> telemetry_of(
 
 /// View of a memory for TrainingView; no layout if `memory` is nullptr.
 TrainingView::Memories memories_of(WorkerMemory* memory);
-/// View of factors for TrainingView; no layout if there are none. @param values  the factors in host memory; empty if
-/// they are there
-TrainingView::Factors factors_of(FactorState& factors, std::span<float> values = {});
+/// View of an exchange's shared state for TrainingView; no layout if there is none. @param values  the state in host
+/// memory; empty if it is there
+TrainingView::Shared shared_state_of(SharedState& shared, std::span<float> values = {});
 
 /// Result of Hook::next_sync_step if no step needs one.
 inline constexpr std::uint64_t kNoSyncStep = ~std::uint64_t{0};

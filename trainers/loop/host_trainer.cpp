@@ -105,7 +105,7 @@ std::vector<Optimizer::Slot> HostTrainer::slots() {
   return slots;
 }
 
-TrainingView::Factors HostTrainer::factors() { return factors_of(parts_.exchanges[0]->factors()); }
+TrainingView::Shared HostTrainer::shared() { return shared_state_of(parts_.exchanges[0]->shared_state()); }
 
 void HostTrainer::send_heartbeat() {
   Trainer::send_heartbeat();

@@ -53,7 +53,7 @@ class HostTrainer final : public Trainer {
   std::uint64_t run() override;
   std::vector<Optimizer::Slot> slots() override;
   TrainingView::Memories memories() override;
-  TrainingView::Factors factors() override;
+  TrainingView::Shared shared() override;
 
  private:
   void send_heartbeat() override;

@@ -70,7 +70,7 @@ TrainingView Trainer::view() {
                     .states = std::move(states),
                     .ema_state = state_ema_.shadow(),
                     .memories = memories(),
-                    .factors = factors(),
+                    .shared = shared(),
                     .frozen = trained_->frozen(),
                     .services = {.communicator = workers_.communicator.get(),
                                  .send_heartbeat = [this] { send_heartbeat(); },

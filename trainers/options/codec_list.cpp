@@ -80,6 +80,7 @@ constexpr CombinedOption kCombinedOptions[] = {
     {"--codec_memory momentum", {.memory = MemoryKind::kMomentum}},
     {"--codec_memory dgc", {.memory = MemoryKind::kDgc}},
     {"--codec_memory loco", {.memory = MemoryKind::kLoco}},
+    {"--codec_memory ef21", {.memory = MemoryKind::kEf21}},
     {"--pull parameters", {.has_servers = true, .updates_shards = true}},
     {"--strategy async", {.is_pushed = true}}};
 

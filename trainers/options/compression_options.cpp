@@ -121,8 +121,9 @@ void declare_compression_options(OptionSet& options, TrainOptions& o) {
       .add("codec_memory", &o.codec_memory,
            "what workers keep of gradients from step to step: none, ef[:decay=1] (error feedback: what messages left "
            "out), momentum[:decay=0.9] (a moving average, which is encoded), dgc[:momentum=0.9,nesterov=false] "
-           "(momentum before error feedback, for sparse codecs and --optimizer gd) or loco[:decay=0.8,reset=1024] (a "
-           "moving average of what messages left out, in 8 bits); auto: what --codec stands for")
+           "(momentum before error feedback, for sparse codecs and --optimizer gd), loco[:decay=0.8,reset=1024] (a "
+           "moving average of what messages left out, in 8 bits) or ef21[:decay=0] (an estimate of the gradient, or of "
+           "its moving average; messages hold what it lacks); auto: what --codec stands for")
       .identity({.value = [&o] { return memory_spec(o); }});
   add_choice(options, "error_feedback", &o.error_feedback,
              "true: --codec_memory ef; false: none; auto: as --codec_memory says")

@@ -45,7 +45,9 @@ MemoryUse memory_use(const TrainOptions& o, int num_local_workers, bool is_cpu) 
   if (o.workers_per_group > 1) use.num_groups = std::max<std::int64_t>(1, use.num_senders);
   use.has_replicas = is_async(o);
   use.num_slots = num_slots(o.optimizer);
-  use.memory_bytes = memory_bytes(parse_memory(memory_spec(o)).kind);
+  const MemoryOptions memory = parse_memory(memory_spec(o));
+  use.memory_bytes = memory_bytes(memory);
+  use.shared_memory_bytes = shared_memory_bytes(memory);
   use.optimizer = o.optimizer;
   if (is_cpu) {
     const bool one_by_one = threads_per_worker(o) > 1 && !is_async(o);

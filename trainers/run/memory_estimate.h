@@ -24,6 +24,7 @@ struct MemoryUse {
   std::int64_t num_senders = 1;          // those of the workers, or of their groups, that encode here
   std::int64_t num_groups = 0;           // groups of the workers; 0: each exchanges its own gradient
   double memory_bytes = 0;               // of each worker's memory, per parameter (compress/memory/memory_options.h)
+  double shared_memory_bytes = 0;        // of what its workers keep together, per parameter
 };
 
 /// One summand of the memory.

@@ -31,7 +31,7 @@ void restore(const Checkpoint& checkpoint, const RunIdentity& expected, std::uin
   trainer.optimizer().restore_state(checkpoint.state().extra_metadata);
   restore_states(checkpoint, trainer);
   restore_kept(checkpoint, trainer);
-  restore_factors(checkpoint, trainer);
+  restore_shared(checkpoint, trainer);
   trainer.restore_extra(checkpoint);
   // Detect damage here, before any rank has started and the run's folder has changed.
   static_cast<void>(interval_of(checkpoint.state().extra_metadata));

@@ -61,6 +61,11 @@ void Mask(const float* a, const float* b, float* out, std::int64_t count) {
   });
 }
 
+void Add(const float* a, const float* b, float* out, std::int64_t count) {
+  ForEachVector(count, [&](auto d, std::size_t i)
+                           HWY_ATTR { hn::StoreU(hn::Add(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, out + i); });
+}
+
 void Subtract(const float* a, const float* b, float* out, std::int64_t count) {
   ForEachVector(count, [&](auto d, std::size_t i)
                            HWY_ATTR { hn::StoreU(hn::Sub(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, out + i); });
@@ -74,6 +79,7 @@ namespace terngrad::cpu {
 HWY_EXPORT(Compensate);
 HWY_EXPORT(Accumulate);
 HWY_EXPORT(Mask);
+HWY_EXPORT(Add);
 HWY_EXPORT(Subtract);
 
 void compensate(float decay, const float* state, float weight, const float* gradient, float* out, std::int64_t count) {
@@ -85,6 +91,9 @@ void accumulate(float momentum, bool nesterov, const float* residual, const floa
 }
 void mask(const float* a, const float* b, float* out, std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(Mask)(a, b, out, count);
+}
+void add(const float* a, const float* b, float* out, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(Add)(a, b, out, count);
 }
 void subtract(const float* a, const float* b, float* out, std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(Subtract)(a, b, out, count);

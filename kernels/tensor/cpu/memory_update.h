@@ -1,4 +1,4 @@
-// Element-wise loops of error feedback, momentum and DGC, single-threaded on one range of a tensor.
+// Element-wise loops of error feedback, momentum, DGC and EF21, single-threaded on one range of a tensor.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,8 @@ void accumulate(float momentum, bool nesterov, const float* residual, const floa
                 float* next, float* out, std::int64_t count);
 /// out[i] = a[i] where b[i] is 0, else +0; out may be a or b.
 void mask(const float* a, const float* b, float* out, std::int64_t count);
+/// out[i] = fl(a[i] + b[i]); out may be a or b.
+void add(const float* a, const float* b, float* out, std::int64_t count);
 /// out[i] = fl(a[i] - b[i]); out may be a or b.
 void subtract(const float* a, const float* b, float* out, std::int64_t count);
 

@@ -1,4 +1,4 @@
-// Error feedback, momentum and DGC on a GPU: one pass over a tensor each.
+// Error feedback, momentum, DGC and EF21 on a GPU: one pass over a tensor each.
 #include "kernels/tensor/cuda/memory_update.h"
 
 #include <cuda_runtime.h>
@@ -58,6 +58,10 @@ struct Unsent {
   __device__ float operator()(float encoded, float sent) const { return __fsub_rn(encoded, sent); }
 };
 
+struct Added {
+  __device__ float operator()(float encoded, float sent) const { return __fadd_rn(encoded, sent); }
+};
+
 struct Masked {
   __device__ float operator()(float encoded, float sent) const { return sent == 0 ? encoded : 0.0f; }
 };
@@ -89,8 +93,10 @@ void update_memory(const MemoryUpdateTask& task, const Stream& stream) {
   const float* encoded = task.encoded;
   const float* sent = task.sent;
   if (sent == nullptr) return transform_if(count, stream, when, Whole(), task.kept, encoded);
-  if (!task.masks) return transform_if(count, stream, when, Unsent(), task.kept, encoded, sent);
-  TERNGRAD_REQUIRE(sent != task.kept, "[keep] one that masks needs what was sent apart from what is kept");
+  using Rule = MemoryUpdateTask::Rule;
+  if (task.rule == Rule::kSubtract) return transform_if(count, stream, when, Unsent(), task.kept, encoded, sent);
+  TERNGRAD_REQUIRE(sent != task.kept, "[keep] one that adds or masks needs what was sent apart from what is kept");
+  if (task.rule == Rule::kAdd) return transform_if(count, stream, when, Added(), task.kept, encoded, sent);
   transform_if(count, stream, when, Masked(), task.kept, encoded, sent);
 }
 

@@ -1,4 +1,4 @@
-// Error feedback, momentum and DGC on a GPU, documented in kernels/tensor/memory_update.h.
+// Error feedback, momentum, DGC and EF21 on a GPU, documented in kernels/tensor/memory_update.h.
 #pragma once
 
 #include "kernels/tensor/memory_update.h"

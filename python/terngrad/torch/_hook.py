@@ -67,8 +67,8 @@ class CompressedAllReduceHook:
         construct the state
     @param exchange_group  group of the same ranks for the exchange instead; on CPUs nothing else may use it
     @param timeout       CPUs: seconds until a rank that does not answer counts as failed; None: PyTorch's default (30 minutes)
-    @param memory        none, ef (error feedback), momentum, dgc (for SGD without momentum) or loco (error feedback in 8 bits), with
-        options (``ef:decay=0.9``); auto: default of the codec or preset
+    @param memory        none, ef (error feedback), momentum, dgc (for SGD without momentum), loco (error feedback in 8 bits) or ef21
+        (differences to an estimate of the gradient), with options (``ef:decay=0.9``); auto: default of the codec or preset
     @param find_unused_parameters  as for DDP: True if parameters may be unused on all ranks. With a memory, parameters with zero
         gradients on all ranks are then skipped: their mean is 0 and their memory stays unchanged. Costs an all-reduce of 4 bytes
         per parameter, and on a GPU a wait for it

@@ -87,6 +87,18 @@ TEST_F(CudaSentDecoder, KeepsWhatTheCpuKeepsOfSparseMessages) {
   }
 }
 
+TEST_F(CudaSentDecoder, AddsWhatTheCpuAdds) {
+  for (const char* codec : {"ternary:format=tmask,clip_factor=1.5", "qsgd:bits=8,sharing=max", "topk:density=0.1",
+                            "eden:levels=8,rotate=64", "natural"}) {
+    for (const char* memory : {"ef21", "ef21:decay=0.75"}) {
+      CompressedAllReduceOptions options = testing::options_of(ExchangeAlgorithm::kAllGather);
+      options.on_nonfinite = OnNonfinite::kSkip;
+      options.codecs.codec = codec;
+      expect_same_memory(options, memory);
+    }
+  }
+}
+
 TEST_F(CudaSentDecoder, DecodesOneWorkersLanesAndShards) {
   for (const ExchangeAlgorithm algorithm : {ExchangeAlgorithm::kIntegerSum, ExchangeAlgorithm::kScatterReduce}) {
     for (const char* codec : {"ternary:clip_factor=2.5", "qsgd:bits=4,sharing=max,block=64", "thc"}) {

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "compress/exchange/compressed_all_reduce.h"
+#include "compress/exchange/round.h"
 #include "compress/plan/codec_registry.h"
 #include "kernels/runtime/errors.h"
 #include "support/exchanges.h"
@@ -212,6 +214,115 @@ TEST(CompressedAllReduceMemory, DgcMasksTheVelocityOfWhatWasSent) {
   }
 }
 
+TEST(CompressedAllReduceMemory, Ef21SendsWhatTheEstimatesLackAndGivesTheirMean) {
+  const Layout layout = mixed_layout();
+  for (const char* spec : {"topk:density=0.1", "eden", "ternary:clip_factor=1.5", "qsgd:bits=8,sharing=max", "bf16"}) {
+    for (const float decay : {0.0f, 0.75f}) {
+      CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto);
+      options.codecs.codec = spec;
+      CompressedAllReduce exchange = local_memory(layout, options, decay == 0 ? "ef21" : "ef21:decay=0.75");
+      CompressedAllReduce plain = testing::local_exchange(layout, kWorkers, options);
+      std::vector<Tensors> estimates;
+      std::vector<Tensors> averages;
+      const auto zeros = [&] {
+        Tensors tensors = blank_tensors(layout);
+        for (std::vector<float>& values : tensors.values) std::ranges::fill(values, 0.0f);
+        return tensors;
+      };
+      for (int w = 0; w < kWorkers; ++w) {
+        estimates.push_back(zeros());
+        averages.push_back(zeros());
+      }
+      Tensors estimate = zeros();
+      for (std::uint64_t step = 0; step < 3; ++step) {
+        const std::vector<Tensors> gradients = worker_gradients(layout, kWorkers, step + 1);
+        std::vector<Tensors> lacking = worker_gradients(layout, kWorkers, step + 1);
+        for (std::size_t w = 0; w < kWorkers; ++w) {
+          for (std::size_t t = 0; t < lacking[w].values.size(); ++t) {
+            if (layout.segment(static_cast<int>(t)).name == "plain") continue;
+            for (std::size_t i = 0; i < lacking[w].values[t].size(); ++i) {
+              const float kept = decay * averages[w].values[t][i];
+              const float added = (1 - decay) * gradients[w].values[t][i];
+              const float average = decay == 0 ? gradients[w].values[t][i] : kept + added;
+              averages[w].values[t][i] = average;
+              lacking[w].values[t][i] = average - estimates[w].values[t][i];
+            }
+          }
+        }
+        Tensors mean = blank_tensors(layout);
+        Tensors of_messages = blank_tensors(layout);
+        exchange_in(kParts, exchange, tables(gradients, 0, kWorkers), mean.table, step);
+        plain.exchange(tables(lacking, 0, kWorkers), of_messages.table, step);
+        for (std::size_t t = 0; t < mean.values.size(); ++t) {
+          const bool is_exact = layout.segment(static_cast<int>(t)).name == "plain";
+          for (std::size_t i = 0; i < mean.values[t].size(); ++i) {
+            estimate.values[t][i] = of_messages.values[t][i] + (is_exact ? 0.0f : estimate.values[t][i]);
+          }
+          Stream stream;
+          for (std::size_t w = 0; w < kWorkers && !is_exact; ++w) {
+            const std::vector<float> sent = decoded(exchange, layout, static_cast<int>(w), static_cast<int>(t));
+            std::vector<float>& own = estimates[w].values[t];
+            if (own.empty()) continue;
+            for (std::size_t i = 0; i < own.size(); ++i) own[i] += sent[i];
+            std::vector<float> found(own.size());
+            exchange.memory()->read_state(static_cast<int>(w), static_cast<int>(t), found, stream);
+            ASSERT_EQ(bits_of(found), bits_of(own)) << spec << ", tensor " << t;
+          }
+        }
+        ASSERT_TRUE(same_bits(estimate.values, mean)) << spec << ", decay " << decay << ", step " << step;
+      }
+    }
+  }
+}
+
+// With a gradient that stays the same, each message leaves out at most 1 - k / n of what the estimate lacks.
+TEST(CompressedAllReduceMemory, Ef21sEstimateApproachesAGradientThatStays) {
+  Layout layout;
+  layout.add("w", {1000});
+  CompressedAllReduceOptions options;
+  options.codecs.codec = "topk:density=0.1";
+  CompressedAllReduce exchange = local_memory(layout, options, "ef21", 2);
+  const std::vector<Tensors> gradients = worker_gradients(layout, 2, 1);
+  const auto lacking = [&](int worker) {
+    std::vector<float> estimate(1000);
+    Stream stream;
+    exchange.memory()->read_state(worker, 0, estimate, stream);
+    double sum = 0;
+    for (std::size_t i = 0; i < estimate.size(); ++i) {
+      const double gap = static_cast<double>(gradients[static_cast<std::size_t>(worker)].values[0][i] - estimate[i]);
+      sum += gap * gap;
+    }
+    return sum;
+  };
+  Tensors mean = blank_tensors(layout);
+  double before = lacking(1);
+  for (std::uint64_t step = 0; step < 9; ++step) {
+    exchange.exchange(tables(gradients, 0, 2), mean.table, step);
+    const double now = lacking(1);
+    EXPECT_LE(now, 0.9 * before) << step;
+    before = now;
+  }
+  // The tenth message holds the last elements.
+  exchange.exchange(tables(gradients, 0, 2), mean.table, 9);
+  EXPECT_EQ(lacking(0) + lacking(1), 0);
+  for (std::size_t i = 0; i < 1000; ++i) {
+    EXPECT_NEAR(mean.values[0][i], (gradients[0].values[0][i] + gradients[1].values[0][i]) / 2, 1e-6) << i;
+  }
+}
+
+// A rank without the estimates would take the mean of the messages for the gradient.
+TEST(CompressedAllReduceMemory, Ef21IsAgreedUponByAllRanks) {
+  const Layout layout = mixed_layout();
+  CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
+  options.codecs.codec = "qsgd";
+  const auto fingerprint = [&](const char* memory) {
+    CompressedAllReduce exchange = local_memory(layout, options, memory);
+    return exchange.whole().rounds().front()->fingerprint();
+  };
+  EXPECT_NE(fingerprint("ef21"), fingerprint("none"));
+  EXPECT_EQ(fingerprint("ef"), fingerprint("none"));
+}
+
 /// Means and states after several steps.
 struct Outcome {
   std::vector<std::vector<std::vector<float>>> means;
@@ -244,7 +355,8 @@ TEST(CompressedAllReduceMemory, HasTheSameBitsForAnyBucketsThreadsAlgorithmsAndR
                                                           {"bf16", "ef"},
                                                           {"randomk:density=0.1", "ef"},
                                                           {"topk:density=0.05,stage_steps=1", "dgc"},
-                                                          {"ternary:clip_factor=2.5", "loco:reset=2"}};
+                                                          {"ternary:clip_factor=2.5", "loco:reset=2"},
+                                                          {"qsgd:bits=8,sharing=max", "ef21:decay=0.5"}};
   for (const auto& each : memories) {
     const char* const spec = each.first;
     const char* const memory = each.second;
@@ -289,9 +401,10 @@ TEST(CompressedAllReduceMemory, HasTheSameBitsForAnyBucketsThreadsAlgorithmsAndR
 
 TEST(CompressedAllReduceMemory, ADroppedStepAndATensorThatIsNotFiniteLeaveTheState) {
   const Layout layout = mixed_layout();
-  for (const char* memory : {"ef", "momentum", "loco", "loco:reset=1"}) {
+  for (const char* memory : {"ef", "momentum", "loco", "loco:reset=1", "ef21"}) {
     for (const OnNonfinite policy : {OnNonfinite::kStop, OnNonfinite::kSkip, OnNonfinite::kZero}) {
-      for (const char* spec : {"ternary", "qsgd:block=64", "bf16"}) {
+      for (const char* spec : {"ternary:clip_factor=1.5", "qsgd:block=64", "bf16"}) {
+        if (std::string(memory) == "ef21" && policy == OnNonfinite::kZero) continue;  // is refused
         CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAllGather);
         options.on_nonfinite = policy;
         options.codecs.codec = spec;
@@ -304,6 +417,11 @@ TEST(CompressedAllReduceMemory, ADroppedStepAndATensorThatIsNotFiniteLeaveTheSta
           exchange.memory()->read_state(worker, segment, values, stream);
           return values;
         };
+        const auto shared = [&] {
+          const std::span<const float> values = exchange.shared_state().values();
+          return std::vector<float>(values.begin(), values.end());
+        };
+        const std::vector<float> shared_before = shared();
         const std::vector<float> broken = state(1, 3);
         const std::vector<float> of_other_tensor = state(1, 0);
         const std::vector<float> of_other_worker = state(2, 3);
@@ -315,6 +433,7 @@ TEST(CompressedAllReduceMemory, ADroppedStepAndATensorThatIsNotFiniteLeaveTheSta
           exchange.exchange(tables(gradients, 0, kWorkers), mean.table, 1);
         }
         EXPECT_EQ(state(1, 3), broken) << memory << ' ' << spec;
+        EXPECT_EQ(shared(), shared_before) << memory << ' ' << spec;
         const bool is_settled = policy == OnNonfinite::kZero;
         EXPECT_EQ(state(1, 0) == of_other_tensor, !is_settled) << memory << ' ' << spec;
         EXPECT_EQ(state(2, 3) == of_other_worker, !is_settled) << memory << ' ' << spec;

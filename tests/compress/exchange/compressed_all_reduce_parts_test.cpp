@@ -92,6 +92,8 @@ constexpr Case kCases[] = {
     {"fp8", ExchangeAlgorithm::kAuto, "ef"},
     {"ternary:clip_factor=2.5", ExchangeAlgorithm::kScatterReduce, "loco:reset=4"},
     {"eden:levels=8,rotate=64", ExchangeAlgorithm::kScatterReduce, "none"},
+    {"topk:density=0.1", ExchangeAlgorithm::kAllGather, "ef21:decay=0.5"},
+    {"ternary:clip_factor=1.5", ExchangeAlgorithm::kIntegerSum, "ef21"},
 };
 
 // Contract B2: changing parts, ranks, and exchanging in place do not change any bit.

@@ -96,8 +96,12 @@ const std::vector<Groups> kGroups = {{8, 2, 1}, {8, 2, 2}, {8, 2, 4}, {8, 2, 8},
 
 TEST(GroupMeans, HaveTheBitsOfWorkersWithTheirMeansOnAnyRanks) {
   const Layout layout = mixed_layout();
-  for (const auto& [codec, memory] : std::vector<std::pair<std::string, std::string>>{
-           {"ternary:clip_factor=2.5", "none"}, {"sign", "ef"}, {"topk:density=0.1", "ef"}, {"powersgd", "ef"}}) {
+  for (const auto& [codec, memory] :
+       std::vector<std::pair<std::string, std::string>>{{"ternary:clip_factor=2.5", "none"},
+                                                        {"sign", "ef"},
+                                                        {"topk:density=0.1", "ef"},
+                                                        {"powersgd", "ef"},
+                                                        {"eden", "ef21:decay=0.5"}}) {
     for (const auto& [num_workers, workers_per_group, num_ranks] : kGroups) {
       const std::vector<Tensors> workers = worker_gradients(layout, num_workers);
       const std::vector<Tensors> groups = means_of_groups(layout, workers, workers_per_group);

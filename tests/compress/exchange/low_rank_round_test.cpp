@@ -156,7 +156,7 @@ Outcome run(CompressedAllReduce& exchange, const Buckets& buckets, int first, in
     outcome.means.push_back(mean.values);
   }
   for (int worker = 0; worker < count; ++worker) outcome.states.push_back(copy_of(exchange.memory()->state(worker)));
-  outcome.factors = copy_of(exchange.factors().values());
+  outcome.factors = copy_of(exchange.shared_state().values());
   return outcome;
 }
 
@@ -212,7 +212,7 @@ TEST(LowRankRound, PartsThatAreNotKnownBeforehandHaveTheSameBits) {
                 tables(gradients, 0, kWorkers), mean.table, step);
     EXPECT_EQ(mean.values, expected.means[step]) << step;
   }
-  EXPECT_EQ(copy_of(exchange.factors().values()), expected.factors);
+  EXPECT_EQ(copy_of(exchange.shared_state().values()), expected.factors);
   for (int w = 0; w < kWorkers; ++w) {
     EXPECT_EQ(copy_of(exchange.memory()->state(w)), expected.states[static_cast<std::size_t>(w)]);
   }
@@ -324,7 +324,7 @@ TEST(LowRankRound, ADroppedStepLeavesFactorsAndStates) {
       return exchange_in(kLowRankParts, exchange, tables(gradients, 0, kWorkers), mean.table, number);
     };
     step(0, 1);
-    const std::vector<float> factors = copy_of(exchange.factors().values());
+    const std::vector<float> factors = copy_of(exchange.shared_state().values());
     const std::vector<float> state = copy_of(exchange.memory()->state(2));
     EXPECT_GT(norm_of(factors), 0);
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
@@ -335,11 +335,11 @@ TEST(LowRankRound, ADroppedStepLeavesFactorsAndStates) {
         EXPECT_TRUE(report.skipped);
         EXPECT_THAT(report.nonfinite, HasSubstr("tensor 'wide' of worker 2"));
       }
-      EXPECT_EQ(copy_of(exchange.factors().values()), factors);
+      EXPECT_EQ(copy_of(exchange.shared_state().values()), factors);
       EXPECT_EQ(copy_of(exchange.memory()->state(2)), state);
     }
     step(1, 1);
-    EXPECT_NE(copy_of(exchange.factors().values()), factors);
+    EXPECT_NE(copy_of(exchange.shared_state().values()), factors);
   }
 }
 
@@ -377,7 +377,7 @@ TEST(LowRankRound, GradientsOfZerosAreDrawnForAgain) {
   Tensors mean = blank_tensors(layout);
   exchange.exchange({&zeros.table, 1}, mean.table, 0);
   EXPECT_EQ(norm_of(mean.values[0]), 0);
-  EXPECT_EQ(norm_of(copy_of(exchange.factors().values())), 0);
+  EXPECT_EQ(norm_of(copy_of(exchange.shared_state().values())), 0);
   const std::vector<float> m = of_rank_two(60, 45, 0.5);
   const Tensors gradient(layout, {m});
   exchange.exchange({&gradient.table, 1}, mean.table, 1);

@@ -6,7 +6,7 @@
 
 #include "compress/exchange/all_reduce_options.h"
 #include "compress/exchange/nonfinite.h"
-#include "compress/memory/factor_state.h"
+#include "compress/memory/shared_state.h"
 #include "compress/transport/exchange_peers.h"
 
 namespace terngrad::part_exchange_test {
@@ -24,12 +24,12 @@ TEST(PartExchange, OfTensorsOfLowRankHasTwoRoundsAndOfOthersOne) {
       const CodecPlan plan(layout, with_workers(options.codecs, 2));
       const Stream stream;
       NonfiniteFlags flags(options.on_nonfinite, stream);
-      FactorState factors(layout, plan);
-      const auto part = make_part_exchange(layout, plan, {peers, options, stream, flags, factors}, {});
+      SharedState shared(layout, plan, MemoryKind::kNone);
+      const auto part = make_part_exchange(layout, plan, {peers, options, stream, flags, shared}, {});
       EXPECT_EQ(part->rounds().size(), plan.codec_of(0).low_rank() ? 2u : 1u) << spec;
       if (peers.device != nullptr) continue;
       options.vendor_type = ElementType::kBfloat16;
-      EXPECT_TRUE(make_part_exchange(layout, plan, {peers, options, stream, flags, factors}, {})->rounds().empty());
+      EXPECT_TRUE(make_part_exchange(layout, plan, {peers, options, stream, flags, shared}, {})->rounds().empty());
     }
   }
 }

@@ -20,7 +20,7 @@ constexpr int kWorkers = 2;
 struct Fixture {
   Layout layout = low_rank_layout();
   CodecPlan plan{layout, with_workers(testing::low_rank_options("powersgd:rank=2").codecs, kWorkers)};
-  FactorState state{layout, plan};
+  SharedState state{layout, plan, MemoryKind::kNone};
   FactorRounds rounds{layout, plan, kWorkers, kWorkers, state};
   std::vector<Tensors> gradients = testing::worker_gradients(layout, kWorkers, 3);
   Stream stream{Device::cpu(), 1};

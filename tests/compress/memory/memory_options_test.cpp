@@ -28,14 +28,20 @@ TEST(MemoryOptions, HaveOneCanonicalText) {
   EXPECT_EQ(canonical_memory("momentum"), "momentum:decay=0.9");
   EXPECT_EQ(canonical_memory("dgc:nesterov=true"), "dgc:momentum=0.9,nesterov=true");
   EXPECT_EQ(canonical_memory("loco"), "loco:decay=0.8,reset=1024");
+  EXPECT_EQ(canonical_memory("ef21"), "ef21:decay=0");
 }
 
 TEST(MemoryOptions, TakeThisManyBytes) {
-  EXPECT_EQ(memory_bytes(MemoryKind::kErrorFeedback), 8);
-  EXPECT_EQ(memory_bytes(MemoryKind::kNone), 0);
-  EXPECT_EQ(memory_bytes(MemoryKind::kMomentum), 8);
-  EXPECT_EQ(memory_bytes(MemoryKind::kDgc), 16);
-  EXPECT_EQ(memory_bytes(MemoryKind::kLoco), 5.0625);
+  const auto bytes_of = [](const char* spec) { return memory_bytes(parse_memory(spec)); };
+  EXPECT_EQ(bytes_of("ef"), 8);
+  EXPECT_EQ(bytes_of("none"), 0);
+  EXPECT_EQ(bytes_of("momentum"), 8);
+  EXPECT_EQ(bytes_of("dgc"), 16);
+  EXPECT_EQ(bytes_of("loco"), 5.0625);
+  EXPECT_EQ(bytes_of("ef21"), 8);
+  EXPECT_EQ(bytes_of("ef21:decay=0.9"), 16);
+  EXPECT_EQ(shared_memory_bytes(parse_memory("ef21")), 8);
+  EXPECT_EQ(shared_memory_bytes(parse_memory("ef")), 0);
 }
 
 TEST(MemoryOptions, RefuseWhatThereIsNot) {
@@ -47,11 +53,12 @@ TEST(MemoryOptions, RefuseWhatThereIsNot) {
       EXPECT_THAT(error.what(), HasSubstr(part)) << text;
     }
   };
-  expect_refused("adam", "unknown memory 'adam'; accepted: none, ef, momentum, dgc, loco");
+  expect_refused("adam", "unknown memory 'adam'; accepted: none, ef, momentum, dgc, loco, ef21");
   expect_refused("dgc:momentum=1", "accepted: a number from 0 to 0.9999");
   expect_refused("dgc:decay=0.9", "there is no key 'decay'; accepted: momentum, nesterov");
   expect_refused("ef:decay=1.5", "accepted: a number from 0 to 1");
   expect_refused("ef:beta=1", "there is no key 'beta'; accepted: decay");
+  expect_refused("ef21:decay=1", "accepted: a number from 0 to 0.9999");
   expect_refused("loco:reset=-1", "accepted: an integer from 0");
   expect_refused("none:decay=1", "there is no key 'decay'");
 }

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "compress/memory/factor_state.h"
+#include "compress/memory/shared_state.h"
 #include "compress/memory/worker_memory.h"
 #include "compress/plan/codec_plan.h"
 
@@ -54,7 +54,7 @@ TEST(SavedStates, HaveVelocitiesBehindResiduals) {
 
 TEST(SavedStates, HaveFactorsOfNoWorker) {
   const CodecPlan plan = plan_of("powersgd:rank=2", "fp32");
-  FactorState factors(layout(), plan);
+  SharedState factors(layout(), plan, MemoryKind::kNone);
   const std::vector<SavedState> states = saved_states(nullptr, &factors, 0);
   ASSERT_EQ(states.size(), 1u);
   EXPECT_EQ(states[0].name, "matrix");

@@ -176,6 +176,25 @@ TEST(WorkerMemory, TakesSparseCodecsOnlyWithDgcAndNoneThatScalesUp) {
   EXPECT_TRUE(refuses("powersgd", "loco"));
   EXPECT_FALSE(refuses("powersgd", "ef"));
   EXPECT_FALSE(refuses("topk", "loco"));
+  EXPECT_TRUE(refuses("ternary", "ef21"));
+  EXPECT_FALSE(refuses("topk", "ef21"));
+}
+
+TEST(WorkerMemory, OfEf21HasVelocitiesWhereItHasEstimates) {
+  Layout layout;
+  layout.add("w", {5000});
+  layout.add("b", {9});
+  CodecPlanOptions options;
+  options.codec = "topk";
+  options.rules = {{"b", "fp32"}};
+  const CodecPlan plan(layout, options);
+  WorkerMemory memory(layout, plan, parse_memory("ef21:decay=0.9"), 2);
+  ASSERT_EQ(memory.layout().num_segments(), 2);
+  EXPECT_EQ(memory.layout().segment(0).name, "w");
+  EXPECT_EQ(memory.layout().segment(1).name, "w/velocity");
+  EXPECT_TRUE(memory.covers(0));
+  EXPECT_FALSE(memory.covers(1));
+  EXPECT_EQ(WorkerMemory(layout, plan, parse_memory("ef21"), 2).layout().num_segments(), 1);
 }
 
 TEST(WorkerMemory, OfLocoIsInWordsOfBlocks) {

@@ -91,6 +91,31 @@ TEST(Combinations, AMemoryKeepsWhatMayBeSentLater) {
               AllOf(StartsWith(begin_of(RefusedChoice::kMemory)), HasSubstr("has nothing to keep")));
 }
 
+TEST(Combinations, AnEstimateNeedsCodecsThatContractAndAnExactMean) {
+  const auto refusal = [](const char* codec, Combination choices = {}) {
+    choices.memory = MemoryKind::kEf21;
+    return refusal_of({codec}, choices);
+  };
+  for (const char* codec : {"topk", "eden", "ternary:clip_factor=1.5", "ternary:rounding=nearest", "qsgd", "sign"}) {
+    EXPECT_EQ(refusal(codec), "") << codec;
+  }
+  for (const char* codec : {"ternary", "ternary:clip_factor=2.5", "qsgd:bits=2", "randomk:scale=q", "sign:scale=l2"}) {
+    EXPECT_THAT(refusal(codec), AllOf(StartsWith(begin_of(RefusedChoice::kMemory)), HasSubstr("vNMSE of 1 or more")));
+  }
+  EXPECT_THAT(refusal("sign:reduce=vote"), HasSubstr("are no messages to add"));
+  EXPECT_THAT(refusal("powersgd"), HasSubstr("the factors of <powersgd> belong to all"));
+  EXPECT_THAT(refusal("fp32"), HasSubstr("has nothing to keep"));
+  EXPECT_THAT(refusal("topk", {.is_pushed = true}), HasSubstr("pushes of workers do not come together"));
+  EXPECT_THAT(refusal("qsgd", {.has_servers = true, .updates_shards = true}),
+              HasSubstr("servers update in their place"));
+  EXPECT_EQ(refusal("qsgd", {.has_servers = true}), "");
+  EXPECT_THAT(refusal("topk", {.on_nonfinite = OnNonfinite::kZero}),
+              AllOf(StartsWith(begin_of(RefusedChoice::kOnNonfinite)), HasSubstr("accepted with it: stop, skip")));
+  EXPECT_THAT(refusal("qsgd", {.downlink_codec = DownlinkCodec::kBfloat16}),
+              AllOf(StartsWith(begin_of(RefusedChoice::kDownlinkCodec)), HasSubstr("add up in the estimate")));
+  EXPECT_EQ(refusal("qsgd:sharing=max", {.downlink_codec = DownlinkCodec::kSums}), "");
+}
+
 TEST(Combinations, ServersUpdateWhatCanBeCutAnywhere) {
   Combination choices{.has_servers = true, .updates_shards = true};
   EXPECT_EQ(refusal_of({"ternary", "randomk"}, choices), "");

@@ -100,11 +100,27 @@ TEST(Keep, MasksWhatWasSent) {
                    .sent = sent.data() + start,
                    .kept = kept.data(),
                    .count = static_cast<std::int64_t>(n),
-                   .masks = true},
+                   .rule = MemoryUpdateTask::Rule::kMask},
                   stream);
     for (std::size_t i = 0; i < n; ++i) {
       ASSERT_EQ(bits_of(kept[i]), bits_of(sent[start + i] == 0 ? velocity[start + i] : 0.0f)) << n << ' ' << start;
     }
+  });
+}
+
+TEST(Keep, AddsWhatWasSent) {
+  testing::for_each_elementwise_run([](std::size_t n, std::size_t start, Stream& stream) {
+    const std::vector<float> sent = testing::gaussian(n + start, 2);
+    std::vector<float> kept = testing::gaussian(n + start, 1);
+    std::vector<float> expected(kept.begin() + static_cast<std::ptrdiff_t>(start), kept.end());
+    for (std::size_t i = 0; i < n; ++i) expected[i] += sent[start + i];
+    update_memory({.encoded = kept.data() + start,
+                   .sent = sent.data() + start,
+                   .kept = kept.data() + start,
+                   .count = static_cast<std::int64_t>(n),
+                   .rule = MemoryUpdateTask::Rule::kAdd},
+                  stream);
+    ASSERT_EQ(bits_of(std::span<const float>(kept).subspan(start)), bits_of(expected)) << n << ' ' << start;
   });
 }
 

@@ -9,6 +9,7 @@ class Resume(SignalledTraining):
         steps = {"max_steps": 10, "log_steps": 4, "save_iter": 4, "eval_steps": 5}
         for name, options in (("no memory", ternary(**steps)), ("ef", ternary(**steps, codec_memory="ef")),
                               ("loco", ternary(**steps, codec_memory="loco:reset=3")),
+                              ("ef21", small(**steps, codec="topk", codec_memory="ef21:decay=0.5")),
                               ("factors", small(**steps, codec="powersgd:rank=1,min_ratio=1")),
                               ("velocity", small(**steps, codec="dgc:density=0.05,stage_steps=3", optimizer="gd"))):
             whole, moved = f"whole, {name}", f"moved, {name}"

@@ -173,7 +173,7 @@ TEST_F(CudaTrainCommand, WhatAllRanksKeepGoesOnExactlyAndMovesBetweenDevices) {
   const TemporaryDirectory folder;
   const Checkpoint last =
       moved(folder.path(), {"--codec_for", "*weights=powersgd:rank=1,min_ratio=1", "--error_feedback", "true"});
-  EXPECT_TRUE(last.has_group("factors"));
+  EXPECT_TRUE(last.has_group("shared"));
 }
 
 TEST_F(CudaTrainCommand, FloatingEpochsAndFormatsOfDataDependentSizeRun) {

@@ -47,6 +47,7 @@ TEST(TrainCommand, ResumeWithAMemoryEndsLikeTheUninterruptedRun) {
   expect_equal_resume({"--num_nodes", "4", "--codec", "terngrad_ef", "--telemetry_steps", "5"}, 10);
   expect_equal_resume({"--num_nodes", "2", "--codec", "fp8", "--codec_memory", "momentum", "--compress_from", "7"}, 10);
   expect_equal_resume({"--num_nodes", "2", "--codec", "eden", "--codec_memory", "loco:reset=4"}, 10);
+  expect_equal_resume({"--num_nodes", "2", "--codec", "eden", "--codec_memory", "ef21:decay=0.9"}, 10);
   expect_equal_resume({"--num_nodes", "3", "--batch_size", "18", "--strategy", "async", "--codec", "bf16",
                        "--error_feedback", "true", "--error_feedback_decay", "0.9"},
                       10);

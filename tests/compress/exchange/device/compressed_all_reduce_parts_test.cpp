@@ -168,7 +168,7 @@ TEST_F(CudaCompressedAllReduceParts, RunsFromAGraphWithTheStepOnTheDevice) {
   for (const char* spec : {"topk:density=0.05", "topk:scope=block,block=256,density=0.1", "randomk:density=0.1"}) {
     CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kScatterReduce);
     options.codecs.codec = spec;
-    for (const char* memory : {"none", "loco:reset=3"}) {
+    for (const char* memory : {"none", "loco:reset=3", "ef21:decay=0.5"}) {
       ExchangePair(mixed_layout(), 4, options, {.buckets = kAllParts[1], .overlaps = true, .memory = memory})
           .steps_from_a_graph(4);
     }
@@ -221,8 +221,9 @@ TEST_F(CudaCompressedAllReduceParts, ContinuesAfterAStepThatWasGivenUp) {
 TEST_F(CudaCompressedAllReduceParts, HaveTheCpusBitsWhateverThePartsAreInEachStep) {
   const Buckets of_steps[] = {{{6, 5}, {4, 3}, {2, 1, 0}}, {{0, 3}, {6, 1, 5}, {2}, {4}}, {{3}, {1, 0}}};
   const std::pair<const char*, const char*> cases[] = {
-      {"ternary:clip_factor=2.5", "ef"}, {"qsgd:bits=4,sharing=max", "none"},       {"sign", "ef:decay=0.5"},
-      {"qsgd:bits=4", "loco:reset=2"},   {"topk:density=0.02,stage_steps=1", "ef"}, {"fp32", "none"}};
+      {"ternary:clip_factor=2.5", "ef"},  {"qsgd:bits=4,sharing=max", "none"},       {"sign", "ef:decay=0.5"},
+      {"qsgd:bits=4", "loco:reset=2"},    {"topk:density=0.02,stage_steps=1", "ef"}, {"fp32", "none"},
+      {"eden:levels=3", "ef21:decay=0.5"}};
   for (const auto& [codec, memory] : cases) {
     CompressedAllReduceOptions options = options_of(ExchangeAlgorithm::kAuto);
     options.codecs.codec = codec;

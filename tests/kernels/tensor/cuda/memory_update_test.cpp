@@ -111,18 +111,19 @@ TEST_F(CudaMemoryUpdate, AccumulatesAndMasksAsTheCpuDoes) {
                  0.9f, nesterov, cuda);
       ASSERT_EQ(bits_of(next_there.values()), bits_of(next)) << n;
       ASSERT_EQ(bits_of(out_there.values()), bits_of(out)) << n;
-      std::vector<float> masked(n);
-      update_memory(
-          {.encoded = next.data(), .sent = values[0].data(), .kept = masked.data(), .count = count, .masks = true},
-          cpu);
-      GuardedArray<float> masked_there(std::vector<float>(n, 7.0f), 3, cuda);
-      update_memory({.encoded = next_there.span().data(),
-                     .sent = there[0].span().data(),
-                     .kept = masked_there.span().data(),
-                     .count = count,
-                     .masks = true},
-                    cuda);
-      ASSERT_EQ(bits_of(masked_there.values()), bits_of(masked)) << n;
+      for (const auto rule : {MemoryUpdateTask::Rule::kMask, MemoryUpdateTask::Rule::kAdd}) {
+        std::vector<float> kept = next;
+        update_memory(
+            {.encoded = kept.data(), .sent = values[0].data(), .kept = kept.data(), .count = count, .rule = rule}, cpu);
+        GuardedArray<float> kept_there(next, 3, cuda);
+        update_memory({.encoded = kept_there.span().data(),
+                       .sent = there[0].span().data(),
+                       .kept = kept_there.span().data(),
+                       .count = count,
+                       .rule = rule},
+                      cuda);
+        ASSERT_EQ(bits_of(kept_there.values()), bits_of(kept)) << n;
+      }
     }
   }
 }

@@ -1,4 +1,4 @@
-#include "compress/memory/factor_state.h"
+#include "compress/memory/shared_state.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 #include "compress/plan/codec_plan.h"
 
-namespace terngrad::factor_state_test {
+namespace terngrad::shared_state_test {
 namespace {
 
 Layout layout_of_test() {
@@ -23,9 +23,9 @@ CodecPlan plan_of(const Layout& layout, const char* spec) {
   return {layout, with_workers(options, 3)};
 }
 
-TEST(FactorState, HasAFactorOfZerosForEachTensorOfLowRank) {
+TEST(SharedState, HasAFactorOfZerosForEachTensorOfLowRank) {
   const Layout layout = layout_of_test();
-  FactorState state(layout, plan_of(layout, "powersgd:rank=2"));
+  SharedState state(layout, plan_of(layout, "powersgd:rank=2"), MemoryKind::kErrorFeedback);
   ASSERT_EQ(state.layout().num_segments(), 2);
   EXPECT_EQ(state.layout().segment(0).shape, (std::vector<std::int64_t>{2, 30}));
   EXPECT_EQ(state.layout().segment(1).shape, (std::vector<std::int64_t>{2, 90}));
@@ -35,14 +35,25 @@ TEST(FactorState, HasAFactorOfZerosForEachTensorOfLowRank) {
   EXPECT_EQ(state.find("last"), state.values().data() + state.layout().segment(1).offset);
 }
 
-TEST(FactorState, IsEmptyWhereNothingIsKept) {
+TEST(SharedState, HasTheMeanOfEstimatesForEachTensorWithALossyCodec) {
+  const Layout layout = layout_of_test();
+  CodecPlanOptions options;
+  options.codec = "topk";
+  options.rules = {{"first", "fp32"}};
+  SharedState state(layout, CodecPlan(layout, with_workers(options, 3)), MemoryKind::kEf21);
+  EXPECT_EQ(state.find("first"), nullptr);
+  EXPECT_EQ(state.layout().num_segments(), layout.num_segments() - 1);
+  EXPECT_EQ(state.layout().segment(state.layout().find("last")).shape, layout.segment(layout.find("last")).shape);
+}
+
+TEST(SharedState, IsEmptyWhereNothingIsKept) {
   const Layout layout = layout_of_test();
   for (const char* spec : {"powersgd:warm_start=false", "ternary", "powersgd:min_ratio=1000"}) {
-    FactorState state(layout, plan_of(layout, spec));
+    SharedState state(layout, plan_of(layout, spec), MemoryKind::kNone);
     EXPECT_EQ(state.layout().num_segments(), 0) << spec;
     EXPECT_EQ(state.find("first"), nullptr) << spec;
   }
 }
 
 }  // namespace
-}  // namespace terngrad::factor_state_test
+}  // namespace terngrad::shared_state_test
