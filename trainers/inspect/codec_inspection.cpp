@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -144,6 +145,9 @@ struct CodecInspection::Parts {
         if (!memory->has_state(segment)) continue;
         const std::span<float> residual = decoded.span().first(tensor(gradients[w], segment).size());
         memory->read_state(static_cast<int>(w), segment, residual, stream);
+        if (memory->options().kind == MemoryKind::kEf21) {
+          std::ranges::transform(tensor(gradients[w], segment), residual, residual.begin(), std::minus<>());
+        }
         of_tensor.residual_power += power_of(residual);
       }
       all += of_tensor;

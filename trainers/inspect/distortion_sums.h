@@ -18,7 +18,7 @@ struct CodecDistortion {
   double zero_fraction = 0;  // fraction of zeros in d
   double max_error = 0;      // maximum over tensors of max |d - h| / max |h|
   std::optional<double> mean_snr_db = {};    // several workers: snr_db of the mean, as an exchange computes it
-  std::optional<double> residual_norm = {};  // with a memory: |kept| / |g| after the last step
+  std::optional<double> residual_norm = {};  // with a memory: |kept| / |g| after the last step; kEf21: |g - e| / |g|
 };
 
 /// Sums over elements, steps and workers for CodecDistortion.

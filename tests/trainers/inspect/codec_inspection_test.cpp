@@ -148,6 +148,17 @@ TEST(CodecInspection, WorkersShareScalers) {
   EXPECT_NEAR(together, (alone + 1 - (1 - alone) / 16) / 2, 0.02);
 }
 
+// The second message holds the other half of a gradient that stays.
+TEST(CodecInspection, SaysWhatAnEstimateLacks) {
+  std::vector<GradientFile> steps;
+  for (int step = 0; step < 2; ++step) steps.push_back(one_tensor({gaussian(kCount)}));
+  const InspectionResult result = inspect("topk:density=0.5", steps, "ef21");
+  ASSERT_EQ(result.residual_norms.size(), 2u);
+  EXPECT_GT(result.residual_norms[0], 0.1);
+  EXPECT_LT(result.residual_norms[0], std::sqrt(0.5));
+  EXPECT_LT(result.residual_norms[1], 1e-6);
+}
+
 TEST(CodecInspection, EveryCodecAndPresetRuns) {
   std::vector<std::string> specs = codec_names();
   for (const CodecPreset& preset : codec_presets()) specs.push_back(preset.name);
