@@ -78,13 +78,13 @@ class CompressedAllReduce {
   const CodecPlan& plan() const { return plan_; }
   /// The workers whose encoded gradients are exchanged; groups, if the peers have members.
   const WorkerGroup& workers() const { return peers_.group; }
-  /// False on a rank for which another one of its group exchanges; its factors are then not updated.
+  /// False on a rank for which another one of its group exchanges; its shared state is then not updated.
   bool takes_part() const { return peers_.takes_part(); }
   /// Indices of all tensors.
   std::span<const int> all_tensors() const { return all_; }
   /// Memory of this process's workers, on the stream's device; nullptr if there is none.
   WorkerMemory* memory() { return memory_.get(); }
-  /// State of low-rank tensors, equal on all ranks, on the stream's device.
+  /// State that is equal on all ranks, on the stream's device.
   SharedState& shared_state() { return *shared_state_; }
   /// Both as named arrays (compress/memory/saved_states.h). Valid as long as this object.
   std::vector<SavedState> states();

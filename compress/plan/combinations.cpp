@@ -99,8 +99,8 @@ Found estimate_refusal(Codecs codecs, const Combination& asked) {
   if (const NamedCodec* voting = find_codec(codecs, votes)) {
     return refuse(RefusedChoice::kMemory, "adds up messages to an estimate of the gradient, and the votes of " +
                                               voting->name +
-                                              " are no messages to add; accepted with it: none, momentum; or "
-                                              "reduce=mean");
+                                              " are no messages to add; accepted with it: none, momentum; or sign "
+                                              "with its defaults");
   }
   if (const NamedCodec* low_rank = find_codec(codecs, is_low_rank)) {
     return refuse(RefusedChoice::kMemory, "needs messages that each worker can decode alone, and the factors of " +
@@ -108,11 +108,12 @@ Found estimate_refusal(Codecs codecs, const Combination& asked) {
   }
   const auto adds_error = [](const Codec& codec) { return !codec.traits().contracts; };
   if (const NamedCodec* noisy = find_codec(codecs, adds_error)) {
-    return refuse(RefusedChoice::kMemory,
-                  "diverges with a codec whose error is as large as what it encodes (vNMSE of 1 or more), as that of " +
-                      noisy->name +
-                      "; accepted with it: none, momentum; or eden, topk, qsgd with 4 bits, ternary with "
-                      "clip_factor=1.5 or rounding=nearest");
+    return refuse(
+        RefusedChoice::kMemory,
+        "diverges with a codec whose error is as large as what it encodes (vNMSE of 1 or more), as that of " +
+            noisy->name +
+            "; accepted with it: none, momentum; or eden, topk, qsgd and sign with their defaults, ternary with "
+            "clip_factor=1.5 or rounding=nearest");
   }
   if (asked.is_pushed) {
     return refuse(RefusedChoice::kMemory,
@@ -127,12 +128,11 @@ Found estimate_refusal(Codecs codecs, const Combination& asked) {
   if (asked.on_nonfinite == OnNonfinite::kZero) {
     return refuse(RefusedChoice::kOnNonfinite,
                   "would count the change of an estimate as zeros, not the gradient (memory ef21); accepted with it: "
-                  "stop, skip");
+                  "stop, skip (in a DDP hook propagate, raise)");
   }
   if (asked.downlink_codec == DownlinkCodec::kBfloat16 || asked.downlink_codec == DownlinkCodec::kTernary) {
     return refuse(RefusedChoice::kDownlinkCodec,
-                  "rounds the mean, whose errors would add up in the estimate of memory ef21; accepted with it: fp32, "
-                  "sums, sparse");
+                  "rounds the mean, whose errors would add up in the estimate of memory ef21; accepted with it: fp32");
   }
   return nothing_kept_refusal(codecs);
 }

@@ -135,7 +135,7 @@ class DeviceReplica {
   ExamplesPlacement examples_placement() const;
   /// The workers' memory; nullptr without one.
   WorkerMemory* memory();
-  /// Factors of the first exchange, in GPU memory.
+  /// State of the first exchange that is equal on all ranks, in GPU memory.
   SharedState& shared();
   /// Copies tensor `segment` of a worker's transformed gradient to the host. @param worker  index within this replica
   std::vector<float> gradient(int worker, int segment);

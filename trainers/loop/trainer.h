@@ -62,7 +62,7 @@ class Trainer {
   virtual std::vector<Optimizer::Slot> slots() = 0;
   /// State of the local workers' memories, in host memory; its layout is null if there is none.
   virtual TrainingView::Memories memories() { return {}; }
-  /// Factors in host memory, to be restored; see TrainingView::shared.
+  /// State that is equal on all ranks, in host memory, to be restored; see TrainingView::shared.
   virtual TrainingView::Shared shared() { return {}; }
   /// True if every checkpoint of the run contains the memories; else they start anew if it has none.
   virtual bool keeps_what_is_saved() const { return true; }

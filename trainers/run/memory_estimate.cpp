@@ -50,8 +50,9 @@ std::vector<MemoryPart> estimate_memory(const NetPlan& plan, const MemoryUse& us
   add(use.memory_bytes * as_double(use.num_senders * plan.layout.flat_elements()),
       fmt::format("what {} workers keep from step to step and what is encoded with it", use.num_senders),
       fewer_workers);
-  add(use.num_senders > 0 ? use.shared_memory_bytes * as_double(plan.layout.flat_elements()) : 0,
-      "the mean of what all workers keep and its next value", smaller_net);
+  // Its next value is of ranks that exchange.
+  add(use.shared_memory_bytes / (use.num_senders > 0 ? 1 : 2) * as_double(plan.layout.flat_elements()),
+      "the mean of what all workers keep", smaller_net);
   add(use.has_replicas ? num_workers * parameters : 0,
       fmt::format("the parameters of {} workers, each the {}", use.num_workers, net), fewer_workers);
   add((2 * num_workers + (use.has_parameters ? 1 : 0)) * state, "moving statistics", fewer_workers);

@@ -250,7 +250,7 @@ class CompressedAllReduceHook:
 
     def telemetry(self) -> dict[str, dict[str, float]]:
         """Telemetry of the last step that had it (`telemetry_steps`), by parameter: `terngrad.telemetry` of this rank's gradient
-        and its decoded message, and the scaler. With a memory, the message encodes the gradient with the memory added"""
+        and its decoded message, and the scaler. With a memory, the message encodes what that makes of the gradient"""
         return self._telemetry
 
     def state_dict(self, gather: bool = False) -> dict[str, Any] | None:
