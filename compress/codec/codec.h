@@ -49,7 +49,7 @@ struct CodecTraits {
   bool is_amplified = false;
   /// The error of a message is below the gradient, E|decoded - g|^2 < |g|^2, for elements with the distribution of a
   /// normal or Laplace variable, most of which may be 0 (vNMSE < 1; EF21 diverges without).
-  bool contracts = true;
+  bool is_contractive = true;
   bool is_stratified = false;  // the draws of all workers are spread evenly, so their messages belong to one step
 };
 

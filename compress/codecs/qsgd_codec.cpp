@@ -33,7 +33,7 @@ const char* text(LevelNorm norm) {
 /// Below the smallest level d a draw has an error of |g| (d - |g|), which is below the gradient's square if d is less
 /// than twice the root mean square. The largest of the elements over L >= 2 is that, unless few of many elements are
 /// large.
-bool contracts(const QsgdOptions& options) {
+bool is_contractive(const QsgdOptions& options) {
   const double levels = num_levels(options.bits);
   if (options.rounding == Rounding::kNearest) return true;
   if (options.norm == LevelNorm::kRms) return options.clip < 2 * levels;
@@ -70,7 +70,7 @@ CodecTraits QsgdCodec::traits() const {
           .wants_error_feedback = false,
           .summable = options_.is_shared,
           .levels = num_levels(options_.bits),
-          .contracts = contracts(options_),
+          .is_contractive = is_contractive(options_),
           .is_stratified = options_.rounding == Rounding::kStratified};
 }
 

@@ -121,7 +121,7 @@ CodecTraits RandomKCodec::traits() const {
           .wants_error_feedback = !options_.is_unbiased && !is_exact,
           .is_sparse = true,
           .is_amplified = options_.is_unbiased && group_elements_ > 1,
-          .contracts = !options_.is_unbiased || is_exact};
+          .is_contractive = !options_.is_unbiased || is_exact};
 }
 
 std::string RandomKCodec::options_text() const {

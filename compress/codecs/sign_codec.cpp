@@ -96,7 +96,7 @@ CodecTraits SignCodec::traits() const {
           .summable = options_.votes,
           .votes = options_.votes,
           // Without a rotation, signs of zeros and of small elements may add more than those of large ones tell.
-          .contracts = options_.scale == SignScale::kL1 || (is_rotated && options_.scale != SignScale::kOne)};
+          .is_contractive = options_.scale == SignScale::kL1 || (is_rotated && options_.scale != SignScale::kOne)};
 }
 
 ScalerSharing SignCodec::sharing() const {

@@ -57,7 +57,7 @@ CodecTraits TernaryCodec::traits() const {
           .summable = options_.sharing != ScalerSharing::kNone && !is_asymmetric(),
           .per_tensor = options_.scope != ScalerScope::kModel,
           // A draw's error of |g| (s - |g|) is below the gradient's square if s is below twice the root mean square.
-          .contracts = !draws || (options_.clip_factor > 0 && options_.clip_factor < 2),
+          .is_contractive = !draws || (options_.clip_factor > 0 && options_.clip_factor < 2),
           .is_stratified = options_.rounding == Rounding::kStratified};
 }
 

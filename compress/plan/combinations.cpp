@@ -106,7 +106,7 @@ Found estimate_refusal(Codecs codecs, const Combination& asked) {
     return refuse(RefusedChoice::kMemory, "needs messages that each worker can decode alone, and the factors of " +
                                               low_rank->name + " belong to all; accepted with it: none, ef, momentum");
   }
-  const auto adds_error = [](const Codec& codec) { return !codec.traits().contracts; };
+  const auto adds_error = [](const Codec& codec) { return !codec.traits().is_contractive; };
   if (const NamedCodec* noisy = find_codec(codecs, adds_error)) {
     return refuse(
         RefusedChoice::kMemory,

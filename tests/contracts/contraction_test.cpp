@@ -1,4 +1,4 @@
-// CodecTraits::contracts against the error of messages: |decoded - g|^2 / |g|^2, averaged over draws.
+// CodecTraits::is_contractive against the error of messages: |decoded - g|^2 / |g|^2, averaged over draws.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -69,8 +69,8 @@ TEST(Contraction, IsWhatCodecsSayOfThemselves) {
     if (traits.votes) continue;
     double worst = 0;
     for (const std::vector<float>& gradient : gradients()) worst = std::max(worst, error_of(spec, gradient));
-    num_contracting += traits.contracts ? 1 : 0;
-    if (traits.contracts) {
+    num_contracting += traits.is_contractive ? 1 : 0;
+    if (traits.is_contractive) {
       EXPECT_LT(worst, 1) << spec;
     } else {
       EXPECT_GT(worst, 0.97) << spec;

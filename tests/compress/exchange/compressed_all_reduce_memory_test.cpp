@@ -310,6 +310,36 @@ TEST(CompressedAllReduceMemory, Ef21sEstimateApproachesAGradientThatStays) {
   }
 }
 
+// Nothing corrects what the mean of the estimates was rounded by: the limit that docs/codecs.md states.
+TEST(CompressedAllReduceMemory, Ef21sMeanKeepsARoundingErrorOfTheLargestGradient) {
+  Layout layout;
+  layout.add("w", {1000});
+  CompressedAllReduceOptions options;
+  options.codecs.codec = "eden";
+  for (const float factor : {1.0f, 1000.0f}) {
+    CompressedAllReduce exchange = local_memory(layout, options, "ef21");
+    Tensors mean = blank_tensors(layout);
+    const std::vector<Tensors> usual = worker_gradients(layout, kWorkers, 1);
+    std::vector<Tensors> large = worker_gradients(layout, kWorkers, 1);
+    for (Tensors& worker : large) {
+      for (float& value : worker.values[0]) value *= factor;
+    }
+    exchange.exchange(tables(large, 0, kWorkers), mean.table, 0);
+    for (std::uint64_t step = 1; step < 60; ++step) {
+      exchange.exchange(tables(usual, 0, kWorkers), mean.table, step);
+    }
+    double error = 0;
+    double square = 0;
+    for (std::size_t i = 0; i < 1000; ++i) {
+      double expected = 0;
+      for (const Tensors& worker : usual) expected += static_cast<double>(worker.values[0][i]) / kWorkers;
+      error += std::pow(static_cast<double>(mean.values[0][i]) - expected, 2);
+      square += expected * expected;
+    }
+    EXPECT_LT(std::sqrt(error / square), 1e-6 * static_cast<double>(factor)) << factor;
+  }
+}
+
 // A rank without the estimates would take the mean of the messages for the gradient.
 TEST(CompressedAllReduceMemory, Ef21IsAgreedUponByAllRanks) {
   const Layout layout = mixed_layout();
