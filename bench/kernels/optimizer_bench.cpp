@@ -38,6 +38,17 @@ const Registration registration(__FILE__, [](Rows& rows) {
         update_adam(a.slots[0].span(), a.slots[1].span(), a.slots[2].span(), a.gradient.span(), 0.1f, {}, stream);
       });
   add(
+      rows, "update_resting_adam", 5, 3, [](float) { return 0.0f; },  // elements whose second moment is 0 stay put
+      [](Arrays& a, Stream& stream) {
+        update_resting_adam(a.slots[0].span(), a.slots[1].span(), a.slots[2].span(), a.gradient.span(), 0.1f, {},
+                            stream);
+      });
+  add(
+      rows, "to_adam_direction", 4, 3, [](float) { return 0.0f; },  // the same
+      [](Arrays& a, Stream& stream) {
+        to_adam_direction(a.slots[0].span(), a.gradient.span(), a.slots[1].span(), a.slots[2].data(), {}, stream);
+      });
+  add(
       rows, "update_nadam", 7, 3,
       [](float g) { return -(0.1f * ((1.0f - 0.9f) * g) + 0.1f * g) / (std::sqrt((1.0f - 0.999f) * (g * g)) + 1e-7f); },
       [](Arrays& a, Stream& stream) {

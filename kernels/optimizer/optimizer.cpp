@@ -72,6 +72,38 @@ void update_adam(std::span<float> weights, std::span<float> first_moment, std::s
   });
 }
 
+void to_adam_direction(std::span<float> gradient, std::span<const float> first_moment,
+                       std::span<const float> second_moment, const float* bound, const AdamConstants& constants,
+                       Stream& stream) {
+  require_same("to_adam_direction", gradient.size(), first_moment.size());
+  require_same("to_adam_direction", gradient.size(), second_moment.size());
+  if (stream.device().is_cuda()) {
+    return cuda::to_adam_direction(gradient, first_moment, second_moment, bound, constants, stream);
+  }
+  split(gradient.size(), stream, [&](std::int64_t first, std::int64_t count) {
+    cpu::to_adam_direction(gradient.data() + first, first_moment.data() + first, second_moment.data() + first, count,
+                           *bound, constants);
+  });
+}
+
+void update_resting_adam(std::span<float> weights, std::span<float> first_moment, std::span<const float> second_moment,
+                         std::span<const float> mean_direction, float step_size, const AdamConstants& constants,
+                         Stream& stream, const StepScalars& scalars) {
+  require_same("update_resting_adam", weights.size(), mean_direction.size());
+  require_same("update_resting_adam", weights.size(), first_moment.size());
+  require_same("update_resting_adam", weights.size(), second_moment.size());
+  if (stream.device().is_cuda()) {
+    return cuda::update_resting_adam(weights, first_moment, second_moment, mean_direction, step_size, constants, stream,
+                                     scalars);
+  }
+  const std::optional<float> rate = rate_of(step_size, scalars);
+  if (!rate) return;
+  split(weights.size(), stream, [&](std::int64_t first, std::int64_t count) {
+    cpu::update_resting_adam(weights.data() + first, first_moment.data() + first, second_moment.data() + first,
+                             mean_direction.data() + first, count, *rate, constants);
+  });
+}
+
 void update_nadam(std::span<float> weights, std::span<float> first_moment, std::span<float> second_moment,
                   std::span<const float> gradient, const UpdateRates& rates, const AdamConstants& constants,
                   Stream& stream, const StepScalars& scalars) {

@@ -50,6 +50,21 @@ void update_adam(std::span<float> weights, std::span<float> first_moment, std::s
                  std::span<const float> gradient, float step_size, const AdamConstants& constants, Stream& stream,
                  const StepScalars& scalars = {});
 
+/// Adam's direction of a worker, for onebit_adam: with m' = fl(fl(b1 * m) + fl(fl(1 - b1) * g)), as in update_adam,
+///   d = fl(m' / fl(fl(sqrt(v)) + epsilon));  g = d within [-bound, bound], +0 where v is 0, d where it is not finite
+/// @param gradient  g, in and out
+/// @param bound     [1] read when the kernel runs, as StepScalars
+void to_adam_direction(std::span<float> gradient, std::span<const float> first_moment,
+                       std::span<const float> second_moment, const float* bound, const AdamConstants& constants,
+                       Stream& stream);
+
+/// Adam whose second moment v rests (onebit_adam), with the mean D of the workers' directions, +0 where v is 0:
+///   m = fl(D * fl(fl(sqrt(v)) + epsilon));  w = fl(w - fl(step_size * D))
+/// So elements whose gradients were all 0 keep their values, whatever a codec adds to their zeros.
+void update_resting_adam(std::span<float> weights, std::span<float> first_moment, std::span<const float> second_moment,
+                         std::span<const float> mean_direction, float step_size, const AdamConstants& constants,
+                         Stream& stream, const StepScalars& scalars = {});
+
 /// Scalars of an update: [0] its rate; of update_nadam [0] the rate of the first moment, [1] that of the gradient, [2]
 /// epsilon.
 using UpdateRates = std::array<float, 3>;

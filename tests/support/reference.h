@@ -437,14 +437,17 @@ inline float momentum_accumulator(float a, float g, float m) {
   const float kept = m * a;
   return kept + g;
 }
+inline float first_moment(float m, float g, float b1) {
+  const float kept = b1 * m;
+  const float rest = 1.0f - b1;
+  const float added = rest * g;
+  return kept + added;
+}
 struct AdamElement {
   float weight = 0, first_moment = 0, second_moment = 0;
 };
 inline AdamElement adam(AdamElement e, float g, float step_size, float b1, float b2, float epsilon) {
-  const float kept1 = b1 * e.first_moment;
-  const float rest1 = 1.0f - b1;
-  const float new1 = rest1 * g;
-  e.first_moment = kept1 + new1;
+  e.first_moment = first_moment(e.first_moment, g, b1);
   const float kept2 = b2 * e.second_moment;
   const float rest2 = 1.0f - b2;
   const float square = g * g;
@@ -454,6 +457,24 @@ inline AdamElement adam(AdamElement e, float g, float step_size, float b1, float
   const float root = std::sqrt(e.second_moment);
   const float denominator = root + epsilon;
   const float change = numerator / denominator;
+  e.weight = e.weight - change;
+  return e;
+}
+inline float adam_direction(AdamElement e, float g, float bound, float b1, float epsilon) {
+  const float first = first_moment(e.first_moment, g, b1);
+  const float root = std::sqrt(e.second_moment);
+  const float denominator = root + epsilon;
+  const float direction = first / denominator;
+  if (!std::isfinite(direction)) return direction;
+  if (e.second_moment == 0) return 0;
+  return std::abs(direction) > bound ? std::copysign(bound, direction) : direction;
+}
+inline AdamElement resting_adam(AdamElement e, float mean_direction, float step_size, float epsilon) {
+  const float direction = e.second_moment == 0 ? 0 : mean_direction;
+  const float root = std::sqrt(e.second_moment);
+  const float denominator = root + epsilon;
+  e.first_moment = direction * denominator;
+  const float change = step_size * direction;
   e.weight = e.weight - change;
   return e;
 }

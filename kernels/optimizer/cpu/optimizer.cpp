@@ -67,6 +67,34 @@ void UpdateAdam(float* HWY_RESTRICT w, float* HWY_RESTRICT m, float* HWY_RESTRIC
                 [=](auto d, auto first, auto) HWY_ATTR { return hn::Mul(hn::Set(d, step_size), first); });
 }
 
+void ToAdamDirection(float* HWY_RESTRICT g, const float* HWY_RESTRICT m, const float* HWY_RESTRICT v,
+                     std::int64_t count, float bound, const AdamConstants& c) {
+  const float b1 = c.beta1;
+  const float rest1 = 1.0f - b1;
+  const float epsilon = c.epsilon;
+  ForEach(count, [=](auto d, std::size_t i) HWY_ATTR {
+    const auto first =
+        hn::Add(hn::Mul(hn::Set(d, b1), hn::LoadU(d, m + i)), hn::Mul(hn::Set(d, rest1), hn::LoadU(d, g + i)));
+    const auto second = hn::LoadU(d, v + i);
+    const auto direction = hn::Div(first, hn::Add(hn::Sqrt(second), hn::Set(d, epsilon)));
+    const auto limit = hn::Set(d, bound);
+    const auto bounded = hn::IfThenElse(hn::Gt(hn::Abs(direction), limit), hn::CopySign(limit, direction), direction);
+    const auto masked = hn::IfThenZeroElse(hn::Eq(second, hn::Zero(d)), bounded);
+    hn::StoreU(hn::IfThenElse(hn::IsFinite(direction), masked, direction), d, g + i);
+  });
+}
+
+void UpdateRestingAdam(float* HWY_RESTRICT w, float* HWY_RESTRICT m, const float* HWY_RESTRICT v,
+                       const float* HWY_RESTRICT mean, std::int64_t count, float step_size, const AdamConstants& c) {
+  const float epsilon = c.epsilon;
+  ForEach(count, [=](auto d, std::size_t i) HWY_ATTR {
+    const auto second = hn::LoadU(d, v + i);
+    const auto direction = hn::IfThenZeroElse(hn::Eq(second, hn::Zero(d)), hn::LoadU(d, mean + i));
+    hn::StoreU(hn::Mul(direction, hn::Add(hn::Sqrt(second), hn::Set(d, epsilon))), d, m + i);
+    hn::StoreU(hn::Sub(hn::LoadU(d, w + i), hn::Mul(hn::Set(d, step_size), direction)), d, w + i);
+  });
+}
+
 void UpdateNadam(float* HWY_RESTRICT w, float* HWY_RESTRICT m, float* HWY_RESTRICT v, const float* HWY_RESTRICT g,
                  std::int64_t count, const UpdateRates& rates, const AdamConstants& c) {
   const float momentum_rate = rates[0];
@@ -115,6 +143,8 @@ namespace terngrad::cpu {
 HWY_EXPORT(UpdateGd);
 HWY_EXPORT(UpdateMomentum);
 HWY_EXPORT(UpdateAdam);
+HWY_EXPORT(ToAdamDirection);
+HWY_EXPORT(UpdateRestingAdam);
 HWY_EXPORT(UpdateNadam);
 HWY_EXPORT(UpdateRmsprop);
 HWY_EXPORT(UpdateEma);
@@ -130,6 +160,15 @@ void update_momentum(float* weights, float* accumulator, const float* gradient, 
 void update_adam(float* weights, float* first_moment, float* second_moment, const float* gradient, std::int64_t count,
                  float step_size, const AdamConstants& constants) {
   HWY_DYNAMIC_DISPATCH(UpdateAdam)(weights, first_moment, second_moment, gradient, count, step_size, constants);
+}
+void to_adam_direction(float* gradient, const float* first_moment, const float* second_moment, std::int64_t count,
+                       float bound, const AdamConstants& constants) {
+  HWY_DYNAMIC_DISPATCH(ToAdamDirection)(gradient, first_moment, second_moment, count, bound, constants);
+}
+void update_resting_adam(float* weights, float* first_moment, const float* second_moment, const float* mean_direction,
+                         std::int64_t count, float step_size, const AdamConstants& constants) {
+  HWY_DYNAMIC_DISPATCH(UpdateRestingAdam)
+  (weights, first_moment, second_moment, mean_direction, count, step_size, constants);
 }
 void update_nadam(float* weights, float* first_moment, float* second_moment, const float* gradient, std::int64_t count,
                   const UpdateRates& rates, const AdamConstants& constants) {

@@ -12,6 +12,10 @@ void update_momentum(float* weights, float* accumulator, const float* gradient, 
                      float momentum);
 void update_adam(float* weights, float* first_moment, float* second_moment, const float* gradient, std::int64_t count,
                  float step_size, const AdamConstants& constants);
+void to_adam_direction(float* gradient, const float* first_moment, const float* second_moment, std::int64_t count,
+                       float bound, const AdamConstants& constants);
+void update_resting_adam(float* weights, float* first_moment, const float* second_moment, const float* mean_direction,
+                         std::int64_t count, float step_size, const AdamConstants& constants);
 void update_nadam(float* weights, float* first_moment, float* second_moment, const float* gradient, std::int64_t count,
                   const UpdateRates& rates, const AdamConstants& constants);
 void update_rmsprop(float* weights, float* mean_square, float* update, const float* gradient, std::int64_t count,

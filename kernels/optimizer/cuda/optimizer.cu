@@ -4,6 +4,8 @@
 
 #include <cuda_runtime.h>
 
+#include <cfloat>
+
 #include "kernels/tensor/cuda/elementwise.cuh"
 
 namespace terngrad::cuda {
@@ -43,6 +45,28 @@ struct Adam : Update {
     first = constants.beta1 * first + (1.0f - constants.beta1) * gradient;
     second = constants.beta2 * second + (1.0f - constants.beta2) * (gradient * gradient);
     return {weight - __fdiv_rn(rate() * first, __fsqrt_rn(second) + constants.epsilon), first, second};
+  }
+};
+
+struct ToAdamDirection {
+  const float* bound;
+  AdamConstants constants;
+  __device__ float operator()(float gradient, float first, float second) const {
+    first = constants.beta1 * first + (1.0f - constants.beta1) * gradient;
+    const float direction = __fdiv_rn(first, __fsqrt_rn(second) + constants.epsilon);
+    if (!(fabsf(direction) <= FLT_MAX)) return direction;
+    if (second == 0.0f) return 0.0f;
+    const float limit = __ldg(bound);
+    return fabsf(direction) > limit ? copysignf(limit, direction) : direction;
+  }
+};
+
+struct RestingAdam : Update {
+  AdamConstants constants;
+  __device__ Two operator()(float weight, float first, float second, float mean_direction) const {
+    if (is_skipped()) return {weight, first};
+    const float direction = second == 0.0f ? 0.0f : mean_direction;
+    return {weight - rate() * direction, direction * (__fsqrt_rn(second) + constants.epsilon)};
   }
 };
 
@@ -115,6 +139,21 @@ void update_adam(std::span<float> weights, std::span<float> first_moment, std::s
                  std::span<const float> gradient, float step_size, const AdamConstants& constants, const Stream& stream,
                  const StepScalars& scalars) {
   update(stream, Adam{{step_size, scalars}, constants}, gradient, weights, first_moment, second_moment);
+}
+
+void to_adam_direction(std::span<float> gradient, std::span<const float> first_moment,
+                       std::span<const float> second_moment, const float* bound, const AdamConstants& constants,
+                       const Stream& stream) {
+  transform(gradient.size(), stream, ToAdamDirection{bound, constants}, gradient.data(),
+            static_cast<const float*>(gradient.data()), first_moment.data(), second_moment.data());
+}
+
+void update_resting_adam(std::span<float> weights, std::span<float> first_moment, std::span<const float> second_moment,
+                         std::span<const float> mean_direction, float step_size, const AdamConstants& constants,
+                         const Stream& stream, const StepScalars& scalars) {
+  transform(weights.size(), stream, RestingAdam{{step_size, scalars}, constants},
+            zipped(weights.data(), first_moment.data()), static_cast<const float*>(weights.data()),
+            static_cast<const float*>(first_moment.data()), second_moment.data(), mean_direction.data());
 }
 
 void update_nadam(std::span<float> weights, std::span<float> first_moment, std::span<float> second_moment,

@@ -14,6 +14,12 @@ void update_momentum(std::span<float> weights, std::span<float> accumulator, std
 void update_adam(std::span<float> weights, std::span<float> first_moment, std::span<float> second_moment,
                  std::span<const float> gradient, float step_size, const AdamConstants& constants, const Stream& stream,
                  const StepScalars& scalars);
+void to_adam_direction(std::span<float> gradient, std::span<const float> first_moment,
+                       std::span<const float> second_moment, const float* bound, const AdamConstants& constants,
+                       const Stream& stream);
+void update_resting_adam(std::span<float> weights, std::span<float> first_moment, std::span<const float> second_moment,
+                         std::span<const float> mean_direction, float step_size, const AdamConstants& constants,
+                         const Stream& stream, const StepScalars& scalars);
 void update_nadam(std::span<float> weights, std::span<float> first_moment, std::span<float> second_moment,
                   std::span<const float> gradient, const UpdateRates& rates, const AdamConstants& constants,
                   const Stream& stream, const StepScalars& scalars);

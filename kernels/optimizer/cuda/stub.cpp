@@ -15,6 +15,14 @@ void update_adam(std::span<float>, std::span<float>, std::span<float>, std::span
                  const AdamConstants&, const Stream&, const StepScalars&) {
   not_built("update_adam");
 }
+void to_adam_direction(std::span<float>, std::span<const float>, std::span<const float>, const float*,
+                       const AdamConstants&, const Stream&) {
+  not_built("to_adam_direction");
+}
+void update_resting_adam(std::span<float>, std::span<float>, std::span<const float>, std::span<const float>, float,
+                         const AdamConstants&, const Stream&, const StepScalars&) {
+  not_built("update_resting_adam");
+}
 void update_nadam(std::span<float>, std::span<float>, std::span<float>, std::span<const float>, const UpdateRates&,
                   const AdamConstants&, const Stream&, const StepScalars&) {
   not_built("update_nadam");

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,49 @@ TEST(Adam, RoundsEveryOperation) {
   expect_moments([](auto w, auto m, auto v, const auto& g,
                     Stream& stream) { update_adam(w, m, v, g, 0.01f, kMomentsConstants, stream); },
                  [](reference::AdamElement e, float g) { return reference::adam(e, g, 0.01f, 0.8f, 0.99f, 1e-4f); });
+}
+
+TEST(RestingAdam, RoundsEveryOperation) {
+  expect_moments([](auto w, auto m, auto v, const auto& g,
+                    Stream& stream) { update_resting_adam(w, m, v, g, 0.01f, kMomentsConstants, stream); },
+                 [](reference::AdamElement e, float g) { return reference::resting_adam(e, g, 0.01f, 1e-4f); });
+}
+
+TEST(RestingAdam, ElementsWithoutGradientsStayPut) {
+  std::vector<float> w = {1, 1, 1};
+  std::vector<float> m = {0, 0, 0};
+  const std::vector<float> v = {0, 0, 0.25f};
+  Stream stream(Device::cpu(), 1);
+  update_resting_adam(w, m, v, std::vector<float>{0.5f, -1e30f, 0.5f}, 0.25f, {}, stream);
+  EXPECT_EQ(w, (std::vector<float>{1, 1, 0.875f}));
+  EXPECT_EQ(m, (std::vector<float>{0, 0, 0.5f * (0.5f + 1e-8f)}));
+}
+
+TEST(AdamDirection, RoundsEveryOperation) {
+  for_each_case([](std::span<float> m, std::span<float> ordinary, std::span<const float> squares, Stream& stream) {
+    std::vector<float> g = with_extremes(ordinary);
+    std::vector<float> v;
+    for (std::size_t i = 0; i < g.size(); ++i) v.push_back(i % 5 == 0 ? 0.0f : std::abs(squares[i]));
+    std::vector<std::uint32_t> want;
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      want.push_back(bits_of(reference::adam_direction({0, m[i], v[i]}, g[i], 0.5f, 0.8f, 1e-4f)));
+    }
+    const float bound = 0.5f;
+    to_adam_direction(g, m, v, &bound, kMomentsConstants, stream);
+    ASSERT_EQ(bits_of(g), want);
+  });
+}
+
+TEST(AdamDirection, HidesNothingThatIsNotFinite) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::vector<float> g = {infinity, -infinity, std::nanf(""), infinity, std::nanf(""), 1e30f, 1e30f};
+  const std::vector<float> v = {0, 1, 1, 1e-20f, 0, 1, 0};
+  Stream stream(Device::cpu(), 1);
+  const float bound = 2;
+  to_adam_direction(g, std::vector<float>(7, 0.0f), v, &bound, {}, stream);
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(std::isfinite(g[static_cast<std::size_t>(i)])) << i;
+  EXPECT_EQ(g[5], 2.0f);
+  EXPECT_EQ(g[6], 0.0f);
 }
 
 TEST(Nadam, RoundsEveryOperation) {

@@ -39,6 +39,10 @@ constexpr Update kUpdates[] = {
                     const StepScalars& scalars) { update_momentum(a[0], a[1], a[3], rate, 0.9f, stream, scalars); }},
     {"adam", [](const Spans& a, float rate, Stream& stream,
                 const StepScalars& scalars) { update_adam(a[0], a[1], a[2], a[3], rate, kAdam, stream, scalars); }},
+    {"resting_adam",
+     [](const Spans& a, float rate, Stream& stream, const StepScalars& scalars) {
+       update_resting_adam(a[0], a[1], a[2], a[3], rate, kAdam, stream, scalars);
+     }},
     {"nadam",
      [](const Spans& a, float rate, Stream& stream, const StepScalars& scalars) {
        update_nadam(a[0], a[1], a[2], a[3], rates_of(rate), kAdam, stream, scalars);
@@ -109,7 +113,8 @@ TEST_F(CudaOptimizer, DoesNotDependOnTheAlignmentOfEachArray) {
   }
 }
 
-TEST_F(CudaOptimizer, TakesHostileValues) {
+/// All combinations of hostile values.
+Arrays hostile_arrays() {
   const float infinity = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float tiny = std::numeric_limits<float>::denorm_min();
@@ -117,16 +122,39 @@ TEST_F(CudaOptimizer, TakesHostileValues) {
   const float values[] = {0.0f,     -0.0f, 1.0f,  -1.5f,    tiny,      -1e-40f, 1e-20f,
                           -1.9e19f, huge,  -huge, infinity, -infinity, nan};
   constexpr std::size_t kNum = std::size(values);
-  Arrays arrays;  // all combinations
+  Arrays arrays;
   for (std::size_t i = 0; i < kNum * kNum * kNum * kNum; ++i) {
     arrays[0].push_back(values[i % kNum]);
     arrays[1].push_back(values[i / kNum % kNum]);
     arrays[2].push_back(values[i / kNum / kNum % kNum]);
     arrays[3].push_back(values[i / kNum / kNum / kNum]);
   }
+  return arrays;
+}
+
+TEST_F(CudaOptimizer, TakesHostileValues) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Arrays arrays = hostile_arrays();
   for (const Update& update : kUpdates) {
     for (const float rate : {0.0f, 0.01f, 1.0f, -2.0f, 1e-40f, 1e38f, infinity, nan}) {
       expect_same_update(update, arrays, {0, 0, 0, 0}, rate);
+    }
+  }
+}
+
+TEST_F(CudaOptimizer, DirectionsAreTheCpus) {
+  Stream cpu(Device::cpu(), 1);
+  Stream cuda(Device::cuda());
+  for (const Arrays& arrays : {gaussian_arrays(3), gaussian_arrays(2049), gaussian_arrays(20011), hostile_arrays()}) {
+    for (const float bound : {0.5f, 1e38f, std::numeric_limits<float>::infinity()}) {
+      std::vector<float> expected = arrays[0];
+      to_adam_direction(expected, arrays[1], arrays[2], &bound, kAdam, cpu);
+      std::vector<GuardedArray<float>> found;
+      for (std::size_t i = 0; i < 3; ++i) found.emplace_back(arrays[i], i, cuda);
+      const Buffer<float> on_device = testing::to_device<float>(std::vector<float>{bound}, cuda);
+      to_adam_direction(found[0].span(), found[1].span(), found[2].span(), on_device.data(), kAdam, cuda);
+      testing::expect_same_values(found[0].values(), expected, "adam_direction");
     }
   }
 }
