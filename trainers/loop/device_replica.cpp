@@ -232,6 +232,7 @@ void DeviceReplica::rehearse(std::uint64_t first_step, std::span<const cuda::Ste
   for_each_communicator([](DeviceCommunicator& c) { c.rehearse(true); });
   for (std::size_t index = 0; index < parts_.exchanges.size(); ++index) {
     prepare(first_step, inputs);
+    parts_.optimizer->use_exchange(index, stream_);
     submit_step(index);
   }
   for_each_communicator([](DeviceCommunicator& c) { c.rehearse(false); });
@@ -243,6 +244,7 @@ void DeviceReplica::submit_steps(std::uint64_t first_step, int count,
                                  const std::atomic<bool>& lost, const std::function<void()>& meet) {
   for (std::uint64_t step = first_step; step < first_step + static_cast<std::uint64_t>(count); ++step) {
     const std::size_t index = exchange_of(step);
+    parts_.optimizer->use_exchange(index, stream_);
     const auto graph = graphs_.find(index);
     if (graph != graphs_.end()) {
       graph->second.launch(stream_);

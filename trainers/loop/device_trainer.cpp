@@ -209,6 +209,7 @@ std::uint64_t DeviceTrainer::agreed_length() {
 
 std::vector<cuda::StepInput> DeviceTrainer::step_inputs(std::uint64_t count) {
   std::vector<cuda::StepInput> inputs;
+  chief().optimizer().use_exchange(parts_.exchange_of(steps_done()), chief().net().stream());
   for (std::uint64_t step = steps_done(); step < steps_done() + count; ++step) {
     inputs.push_back({.rates = chief().optimizer().rates(static_cast<float>(learning_rate(step)), step - steps_done()),
                       .ema_decay = static_cast<float>(Ema::decay_at(options().ema_decay, step))});

@@ -226,6 +226,7 @@ void HostTrainer::step(Pipeline* pipeline) {
   const double data_seconds = lap_seconds(mark);
   if (trace != nullptr) trace->add(Trace::Row::kStep, "data", begin, mark);
 
+  parts_.optimizer->use_exchange(parts_.exchange_of(step), stream_);
   copy_states(states(), states_before_);
   std::ranges::fill(transform_counts_, TransformCounts{});
   const TrainBatch own{

@@ -34,7 +34,7 @@ struct TrainerParts {
   std::unique_ptr<ServedParameters> served;
   /// Exchanges of the net's tensors between `workers`, of which each step uses one.
   std::vector<std::unique_ptr<CompressedAllReduce>> exchanges;
-  /// Index of the exchange that a step uses.
+  /// Index of the exchange that a step uses (Optimizer::use_exchange).
   std::function<std::size_t(std::uint64_t step)> exchange_of = [](std::uint64_t) { return std::size_t{0}; };
   Buckets buckets;  // parts of each step, in order; empty: all tensors at once
   std::unique_ptr<Optimizer> optimizer;

@@ -21,17 +21,18 @@ class Adam final : public MomentsOptimizer {
                 kAdamConstants, stream, scalars);
   }
   UpdateRates rates(float learning_rate, std::uint64_t updates_ahead) const override {
-    return {adam_step_size(learning_rate, num_updates() + updates_ahead + 1)};
+    const std::uint64_t update = num_updates() + updates_ahead + 1;
+    return {adam_step_size(learning_rate, update, update)};
   }
 };
 
 }  // namespace
 
-float adam_step_size(float learning_rate, std::uint64_t update) {
+float adam_step_size(float learning_rate, std::uint64_t update, std::uint64_t variance_updates) {
   TERNGRAD_REQUIRE(update >= 1, "[adam] updates count from 1");
   // Powers of the kernel's float constants: then the corrections match the weights that the moments' sums have.
   const double rest1 = 1.0 - integer_power(double{kAdamConstants.beta1}, update);
-  const double rest2 = 1.0 - integer_power(double{kAdamConstants.beta2}, update);
+  const double rest2 = 1.0 - integer_power(double{kAdamConstants.beta2}, variance_updates);
   return static_cast<float>(double{learning_rate} * std::sqrt(rest2) / rest1);
 }
 

@@ -18,7 +18,11 @@ std::map<std::string, std::string> MomentsOptimizer::state() const {
 }
 
 void MomentsOptimizer::restore_state(const std::map<std::string, std::string>& entries) {
-  const std::string key = name_ + "_updates";
+  num_updates_ = count_of(entries, name_ + "_updates");
+}
+
+std::uint64_t MomentsOptimizer::count_of(const std::map<std::string, std::string>& entries,
+                                         const std::string& key) const {
   const auto entry = entries.find(key);
   if (entry == entries.end()) TERNGRAD_THROW(DataError, "[", name_, "] the saved state has no ", key);
   const std::string& text = entry->second;
@@ -27,7 +31,7 @@ void MomentsOptimizer::restore_state(const std::map<std::string, std::string>& e
   if (error != std::errc{} || end != text.data() + text.size()) {
     TERNGRAD_THROW(DataError, "[", name_, "] the saved state has ", key, " '", text, "', which is no count");
   }
-  num_updates_ = count;
+  return count;
 }
 
 }  // namespace terngrad

@@ -32,6 +32,8 @@ class MomentsOptimizer : public Optimizer {
     return part_of(second_moment_, first, parameters);
   }
   std::uint64_t num_updates() const { return num_updates_; }
+  /// The count that `key` of a saved state holds. @throws DataError if it is missing or no count
+  std::uint64_t count_of(const std::map<std::string, std::string>& entries, const std::string& key) const;
 
  private:
   std::string name_;

@@ -1,10 +1,14 @@
 #include "trainers/optim/optimizer.h"
 
+#include <fmt/ranges.h>
+
 #include "kernels/optimizer/optimizer.h"
 #include "kernels/runtime/errors.h"
 #include "kernels/tensor/filled.h"
 #include "trainers/optim/adam.h"
+#include "trainers/optim/gradient_transform.h"
 #include "trainers/optim/nadam.h"
+#include "trainers/optim/onebit_adam.h"
 #include "trainers/optim/rmsprop.h"
 #include "trainers/optim/trained_tensors.h"
 
@@ -55,6 +59,8 @@ void Optimizer::update(std::span<float> parameters, std::span<const float> gradi
   }
 }
 
+std::unique_ptr<GradientTransform> Optimizer::message_transform() { return nullptr; }
+
 std::span<float> Optimizer::part_of(Buffer<float>& slot, std::int64_t first, std::span<const float> parameters) {
   const auto count = static_cast<std::int64_t>(parameters.size());
   TERNGRAD_REQUIRE(first + count <= slot.num_elements(), "[optimizer] lengths differ: slots have ", slot.num_elements(),
@@ -62,7 +68,9 @@ std::span<float> Optimizer::part_of(Buffer<float>& slot, std::int64_t first, std
   return slot.span().subspan(static_cast<std::size_t>(first), parameters.size());
 }
 
-std::vector<std::string> optimizer_names() { return {"gd", "momentum", "adam", "nadam", "rmsprop"}; }
+std::vector<std::string> optimizer_names() {
+  return {"gd", "momentum", "adam", "nadam", "rmsprop", "onebit_adam", "zero_one_adam"};
+}
 
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const OptimizerOptions& options,
                                           std::int64_t flat_elements, const Device& device) {
@@ -71,8 +79,9 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const Optimiz
   if (name == "adam") return make_adam(flat_elements, device);
   if (name == "nadam") return make_nadam(options.epsilon, flat_elements, device);
   if (name == "rmsprop") return make_rmsprop(options.momentum, flat_elements, device);
+  if (name == "onebit_adam" || name == "zero_one_adam") return make_onebit_adam(name, flat_elements, device);
   TERNGRAD_THROW(InvalidArgument, "[optimizer] unknown optimizer '", name,
-                 "'; accepted: gd, momentum, adam, nadam, rmsprop");
+                 "'; accepted: ", fmt::format("{}", fmt::join(optimizer_names(), ", ")));
 }
 
 }  // namespace terngrad

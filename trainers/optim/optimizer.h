@@ -1,6 +1,7 @@
 // Optimizer: updates parameters from a mean gradient.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -14,6 +15,7 @@
 
 namespace terngrad {
 
+class GradientTransform;
 class TrainedTensors;
 
 /// An update rule w <- w - f(G) over a flat buffer, with its slots. Rules and constants are those of the TernGrad
@@ -48,6 +50,17 @@ class Optimizer {
   /// Counts `count` applied updates.
   virtual void count_updates(std::uint64_t count) { static_cast<void>(count); }
 
+  // What workers exchange. Most optimizers want the mean gradient whatever exchange a step uses.
+
+  /// Tells which of a trainer's exchanges the next steps use. @param index  0: that of the codec; else one of fp32
+  virtual void use_exchange(std::size_t index, Stream& stream) {
+    static_cast<void>(index);
+    static_cast<void>(stream);
+  }
+  /// The transform, after all others, that makes of a worker's gradient what the optimizer wants the mean of; nullptr
+  /// if that is the gradient. The optimizer must outlive it.
+  virtual std::unique_ptr<GradientTransform> message_transform();
+
   /// Optimizer state that checkpoints keep: a named flat buffer, on the optimizer's device.
   struct Slot {
     std::string name;
@@ -80,6 +93,7 @@ struct OptimizerOptions {
 ///   momentum  a = m a + G; w -= lr a
 ///   adam      trainers/optim/adam.h
 ///   nadam     trainers/optim/nadam.h
+///   onebit_adam, zero_one_adam  trainers/optim/onebit_adam.h
 ///   rmsprop   trainers/optim/rmsprop.h
 std::vector<std::string> optimizer_names();
 /// Creates an optimizer by name, its slots at their initial values. @param device  memory of the slots

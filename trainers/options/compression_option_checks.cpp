@@ -78,6 +78,10 @@ void check_memory(const OptionSet& options, const TrainOptions& o) {
     TERNGRAD_THROW(UsageError, "--error_feedback_decay ", o.error_feedback_decay, ": contradicts ", given_memory(o),
                    "; give one of them, or values that agree");
   }
+  if (o.sends_directions() && memory.kind == MemoryKind::kMomentum) {
+    TERNGRAD_THROW(UsageError, given_memory(o), ": is a moving average of what --optimizer ", o.optimizer,
+                   " sends, which is made of a moving average; accepted with it: none, ef, loco, ef21");
+  }
   if (memory.kind != MemoryKind::kDgc) return;
   if (o.optimizer != "gd") {
     TERNGRAD_THROW(UsageError, given_memory(o), ": has the momentum in itself, and --optimizer ", o.optimizer,
@@ -87,6 +91,27 @@ void check_memory(const OptionSet& options, const TrainOptions& o) {
     TERNGRAD_THROW(UsageError, given_memory(o), ": has the momentum in itself, and rests in steps of ",
                    "--floating_grad_epoch and --compress_from; accepted with it: neither, or the warm-up of topk "
                    "(stage_steps)");
+  }
+}
+
+/// Checks optimizers whose workers send Adam's directions, which take the momentum and variance of all workers.
+void check_directions(const TrainOptions& o) {
+  if (!o.sends_directions()) return;
+  const auto refuse = [&](const std::string& why, const std::string& accepted) {
+    TERNGRAD_THROW(UsageError, "--optimizer ", o.optimizer, ": ", why, "; accepted", accepted);
+  };
+  if (!compresses(o) || !o.encodes_gradients()) {
+    refuse("sends directions in steps that compress, and none does here",
+           " with --codec " + o.codec_name() + ": adam, which it would be");
+  }
+  if (is_async(o) || o.pulls_parameters()) {
+    refuse("needs momentum and variance in every worker, and servers keep them here",
+           " with it: --strategy replicated, or ps with --pull gradient");
+  }
+  if (o.reduce == Reduce::kSum)
+    refuse("momenta would be multiplied by --num_nodes in every step", " with it: --reduce average");
+  if (o.optimizer == "onebit_adam" && !o.has_floating_steps()) {
+    refuse("divides by a variance that steps with fp32 measure", " with it: --compress_from 1 or more, their number");
   }
 }
 
@@ -211,7 +236,8 @@ void check_stages(const TrainOptions& o) {
   if (staged == codecs.end()) return;
   if (o.has_floating_steps()) {
     TERNGRAD_THROW(UsageError, staged->given, ": stage_steps counts from step 0, steps of --floating_grad_epoch and ",
-                   "--compress_from too, in which nothing is compressed; accepted with it: neither");
+                   "--compress_from and of zero_one_adam's variance too, in which nothing is compressed; accepted with "
+                   "it: none of them");
   }
 }
 
@@ -263,6 +289,7 @@ void check_compression_options(const OptionSet& options, const TrainOptions& o) 
   check_vendor(o);
   check_combination(o);
   check_memory(options, o);
+  check_directions(o);
   check_unit_signs(o);
   check_scalers(o);
   check_code_sums(o);

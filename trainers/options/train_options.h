@@ -98,6 +98,7 @@ struct TrainOptions {
   bool quantize_logits = false;
   std::int64_t floating_grad_epoch = 0;
   std::int64_t compress_from = 0;
+  std::int64_t variance_update_scaler = 16;
   std::string codec_memory = "auto";                    // a spec for parse_memory, or auto
   ErrorFeedback error_feedback = ErrorFeedback::kAuto;  // auto, true or false
   double error_feedback_decay = 1;
@@ -138,8 +139,13 @@ struct TrainOptions {
   bool exchanges_on_host() const;
   /// False if gradients are applied as they are, by one worker or as the sum that the communication library makes.
   bool encodes_gradients() const;
-  /// True if all tensors are sent as fp32 in some steps: floating epochs, and steps before --compress_from.
-  bool has_floating_steps() const { return floating_grad_epoch > 0 || compress_from > 0; }
+  /// True if workers send Adam's directions in steps that compress (trainers/optim/onebit_adam.h).
+  bool sends_directions() const { return optimizer == "onebit_adam" || optimizer == "zero_one_adam"; }
+  /// True if all tensors are sent as fp32 in some steps: floating epochs, steps before --compress_from, and the
+  /// variance steps of zero_one_adam.
+  bool has_floating_steps() const {
+    return floating_grad_epoch > 0 || compress_from > 0 || optimizer == "zero_one_adam";
+  }
   /// True if gradients are exchanged in buckets of tensors; false if something needs all tensors at once.
   bool splits_gradients() const;
 };

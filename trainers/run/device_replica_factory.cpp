@@ -75,6 +75,7 @@ std::unique_ptr<DeviceReplica> make_device_replica(const TrainOptions& o, const 
   add_exchanges(o, place.peers, options.overlap, parts);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, layout.flat_elements(), stream.device());
   parts.transforms = make_transforms(o, *parts.net, parts.num_workers, stream.device());
+  if (auto last = parts.optimizer->message_transform()) parts.transforms.push_back(std::move(last));
   parts.mean_factor = options.mean_factor;
   parts.timeout_seconds = place.timeout_seconds;
   // No capture if the host waits for data-dependent payload sizes or runs codecs without kernels.

@@ -53,6 +53,7 @@ std::unique_ptr<Trainer> make_host_trainer(const TrainOptions& o, const Training
       parts);
   parts.optimizer = make_optimizer(o.optimizer, {.momentum = o.momentum}, parts.net->layout().flat_elements());
   parts.transforms = make_transforms(o, *parts.net, workers.num_local_workers, Device::cpu());
+  if (auto last = parts.optimizer->message_transform()) parts.transforms.push_back(std::move(last));
   parts.schedule = schedule;
   return std::make_unique<HostTrainer>(std::move(parts), options);
 }

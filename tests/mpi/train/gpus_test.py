@@ -39,6 +39,14 @@ class Gpus(SignalledTraining):
         self.trained(0, "ranks2", *options, "--resume")
         self.assert_same("alone", "ranks2")
 
+    def test_momenta_have_the_bits_of_one_gpu_and_of_gradients_that_cpus_exchange(self):
+        options = self.options(optimizer="zero_one_adam", variance_update_scaler=1, max_steps=9)
+        self.trained(0, "alone", *options)
+        self.trained(2, "ranks2", *options, "--overlap=on", env=on(2))
+        self.trained(3, "cpus", *options, "--strategy=ps", "--num_servers=1", env=on(1))
+        self.assert_same("alone", "ranks2")
+        self.assertEqual(self.checkpoint("alone"), self.checkpoint("cpus"))
+
     def test_a_warm_up_of_sparse_codes_has_the_bits_of_one_that_cpus_exchange(self):
         options = [option for option in self.options(codec="dgc:density=0.02,stage_steps=2", optimizer="gd", max_steps=6)
                    if not option.startswith(("--grad_bits", "--clip_factor"))]

@@ -26,6 +26,10 @@ class SameBits(LaunchedTraining):
     def test_sums_of_processes_with_several_workers(self):
         self.check([2, 4], *small())
 
+    def test_momenta_in_place_of_gradients(self):
+        options = ternary(optimizer="zero_one_adam", variance_update_scaler=1, codec_memory="ef")
+        self.check([2, 8], *options, "--overlap=on")
+
     def test_groups_of_one_process_of_several_and_a_resumed_run(self):
         options = [*ternary(workers_per_group=4, codec_memory="ef"), "--max_steps", "6", "--log_steps", "3", "--save_iter", "3"]
         self.trained(0, "alone", *options)

@@ -132,6 +132,8 @@ std::map<std::string, Change> changes(const TemporaryDirectory& folder) {
       {"threads_per_worker", {{"--threads", "2"}, {"--threads_per_worker", "1"}}},
       {"trace_steps", {{"--max_steps", "5"}, {"--trace_steps", "1"}}},
       {"train_dir", {{}, {"--train_dir", (folder / "elsewhere").string()}}},
+      {"variance_update_scaler",
+       {kTernary + std::vector<std::string>{"--optimizer", "zero_one_adam"}, {"--variance_update_scaler", "2"}}},
       {"weight_decay", {{}, {"--weight_decay", "0.01"}}},
       {"workers_per_group", {{"--num_nodes", "4", "--grad_bits", "1"}, {"--workers_per_group", "2"}}},
   };

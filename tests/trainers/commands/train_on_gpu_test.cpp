@@ -169,6 +169,13 @@ TEST_F(CudaTrainCommand, WhatWorkersKeepGoesOnExactlyAndMovesBetweenDevices) {
   EXPECT_TRUE(last.has_group("memory/ef/worker-0001"));
 }
 
+TEST_F(CudaTrainCommand, MomentaGoOnExactlyAndMoveBetweenDevices) {
+  const TemporaryDirectory folder;
+  const Checkpoint last = moved(folder.path(), {"--optimizer", "zero_one_adam", "--variance_update_scaler", "1"});
+  EXPECT_EQ(last.state().extra_metadata.at("zero_one_adam_updates"), "6");
+  EXPECT_EQ(last.state().extra_metadata.at("zero_one_adam_variance_updates"), "3");  // steps 0, 1 and 3
+}
+
 TEST_F(CudaTrainCommand, WhatAllRanksKeepGoesOnExactlyAndMovesBetweenDevices) {
   const TemporaryDirectory folder;
   const Checkpoint last =

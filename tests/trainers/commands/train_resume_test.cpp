@@ -93,6 +93,14 @@ TEST(TrainCommand, ResumeOfEveryOptimizerEndsLikeTheUninterruptedRun) {
   for (const char* optimizer : {"gd", "adam", "nadam", "rmsprop"}) {
     expect_equal_resume({"--optimizer", optimizer, "--num_nodes", "2", "--grad_bits", "1"}, 10);
   }
+  for (const char* compress_from : {"5", "15"}) {
+    expect_equal_resume({"--optimizer", "onebit_adam", "--compress_from", compress_from, "--num_nodes", "2", "--codec",
+                         "eden:levels=3", "--codec_memory", "ef"},
+                        10);
+  }
+  expect_equal_resume({"--optimizer", "zero_one_adam", "--variance_update_scaler", "2", "--num_nodes", "2", "--codec",
+                       "qsgd", "--codec_memory", "loco"},
+                      10);
 }
 
 TEST(TrainCommand, ResumeOfARunWithFrozenTensorsEndsLikeTheUninterruptedRun) {

@@ -36,12 +36,14 @@ TEST(Adam, StepSizeIsTheRateWithTheBiasCorrection) {
     const double b1 = double{0.9f};
     const double b2 = double{0.999f};
     const double expected = 0.25 * std::sqrt(1 - std::pow(b2, t)) / (1 - std::pow(b1, t));
-    EXPECT_NEAR(adam_step_size(0.25f, static_cast<std::uint64_t>(t)), expected, 1e-7 * expected) << t;
+    EXPECT_NEAR(adam_step_size(0.25f, static_cast<std::uint64_t>(t), static_cast<std::uint64_t>(t)), expected,
+                1e-7 * expected)
+        << t;
   }
   // The correction vanishes after many updates, also for the largest number of updates.
-  EXPECT_EQ(adam_step_size(0.25f, 1000000), 0.25f);
-  EXPECT_EQ(adam_step_size(0.25f, UINT64_MAX), 0.25f);
-  EXPECT_THROW(adam_step_size(0.25f, 0), InvalidArgument);
+  EXPECT_EQ(adam_step_size(0.25f, 1000000, 1000000), 0.25f);
+  EXPECT_EQ(adam_step_size(0.25f, UINT64_MAX, UINT64_MAX), 0.25f);
+  EXPECT_THROW(adam_step_size(0.25f, 0, 0), InvalidArgument);
 }
 
 TEST(Adam, CountsItsUpdates) {
@@ -55,7 +57,7 @@ TEST(Adam, CountsItsUpdates) {
       const float rate = 0.1f / static_cast<float>(t);
       const std::vector<float> g = gradient_of(kCount, t);
       optimizer->apply(weights, g, rate, stream);
-      const float step_size = adam_step_size(rate, static_cast<std::uint64_t>(t));
+      const float step_size = adam_step_size(rate, static_cast<std::uint64_t>(t), static_cast<std::uint64_t>(t));
       for (std::size_t i = 0; i < kCount; ++i) {
         expected[i] = reference::adam(expected[i], g[i], step_size, 0.9f, 0.999f, 1e-8f);
       }

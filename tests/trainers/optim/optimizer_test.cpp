@@ -101,10 +101,12 @@ TEST(Optimizer, WithoutStateGoesOnFromAnything) {
 }
 
 TEST(Optimizer, EveryNameIsMadeAndAnUnknownOneRefused) {
-  EXPECT_THAT(optimizer_names(), ElementsAre("gd", "momentum", "adam", "nadam", "rmsprop"));
+  EXPECT_THAT(optimizer_names(),
+              ElementsAre("gd", "momentum", "adam", "nadam", "rmsprop", "onebit_adam", "zero_one_adam"));
   for (const std::string& name : optimizer_names()) EXPECT_EQ(make_optimizer(name, {}, 1)->name(), name);
   EXPECT_THAT(message_of<InvalidArgument>([] { make_optimizer("adamw", {}, 1); }),
-              ::testing::AllOf(HasSubstr("adamw"), HasSubstr("gd, momentum, adam, nadam, rmsprop")));
+              ::testing::AllOf(HasSubstr("adamw"),
+                               HasSubstr("gd, momentum, adam, nadam, rmsprop, onebit_adam, zero_one_adam")));
 }
 
 TEST(Optimizer, LengthsThatDifferAreRefused) {
