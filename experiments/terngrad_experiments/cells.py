@@ -147,6 +147,11 @@ def moves_momentum(options, baseline):
     return float(given.get("momentum", 0.9)) == baseline.get("momentum", 0.9)
 
 
+def is_adam_of_directions(options, baseline):
+    """True for an Adam that sends directions in steps that compress, of a baseline with Adam, which it is in others."""
+    return baseline.get("optimizer") == "adam" and options.get("optimizer") in ("onebit_adam", "zero_one_adam")
+
+
 def compresses(options):
     """True if any tensor may be sent in another format than fp32."""
     codec = options.get("codec", "auto")

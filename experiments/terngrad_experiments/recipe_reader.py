@@ -139,7 +139,7 @@ def _check_unique(place, key, items):
 def _check_baseline(place, experiment, cell):
     """@throws RecipeError if the baseline is missing or differs in more than compression, dropout and decay. The number of
     workers may differ, at the same total batch, if the baseline's training does not depend on it, and the optimizer if the
-    workers' memory has its momentum."""
+    workers' memory has its momentum, or if both are Adam and the cell's sends directions."""
     if cell.baseline is None:
         return
     place = f"{place}: cell '{cell.short_name}': 'baseline'"
@@ -154,6 +154,8 @@ def _check_baseline(place, experiment, cell):
     same = {"num_nodes"}
     if cell_module.moves_momentum(cell.options, theirs):
         same |= {"optimizer", "momentum"}
+    if cell_module.is_adam_of_directions(cell.options, theirs):
+        same |= {"optimizer", "compress_from", "variance_update_scaler"}
     for name in sorted({*cell.options, *theirs} - same):
         if cell.options.get(name) != theirs.get(name) and not cell_module.is_compression(name) and name not in REGULARIZATION:
             raise RecipeError(f"{place}: '{cell.baseline}' differs in {name}; only options of compression, "

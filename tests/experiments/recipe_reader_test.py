@@ -87,6 +87,15 @@ class Refusals(Folder):
                         'codec = "topk", codec_memory = "dgc:momentum=0.5", optimizer = "gd"}'):
             self.refuse(self.edited((ternary, options)), "cell 'ternary'", "'baseline'", "differs in optimizer")
 
+    def test_a_baseline_may_be_the_adam_of_one_that_sends_directions(self):
+        adam = ("max_steps = 600", 'optimizer = "adam", max_steps = 600')
+        ternary = "clip_factor = 2.5}"
+        for options in ('optimizer = "onebit_adam", compress_from = 5}', 'optimizer = "zero_one_adam"}'):
+            text = RECIPE.replace(*adam, 1).replace(ternary, f"clip_factor = 2.5, {options}", 1)
+            self.write(text)
+            recipes.load_all(self.folder)
+            self.refuse(self.edited((ternary, f"clip_factor = 2.5, {options}")), "differs in ")
+
     def test_a_baseline_may_differ_in_compression_dropout_and_decay(self):
         more = ("codec = 'ternary', codec_for = ['*/biases=fp32'], scaler = 'paper', scaler_sharing = 'max', "
                 "scaler_scope = 'block', clip_scope = 'local', block_size = 64, ternary_format = 't5', size_to_binarize = 2, "
