@@ -325,7 +325,7 @@ def save(figure, path):
 
 
 def draw_rates(path, output):
-    """Draws results of `terngrad_codec inspect --json`. Lossless codecs, without noise, are at the upper edge."""
+    """Draws results of `terngrad_codec inspect --json`. Lossless codecs are at the lower edge."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -334,15 +334,16 @@ def draw_rates(path, output):
     if not known:
         sys.exit(f"plot_run.py: {path} is not of terngrad_codec inspect --json: it has no codecs")
     figure, axes = pyplot.subplots(figsize=(9, 6))
-    top = max([row["snr_db"] for row in known if row["snr_db"] is not None], default=0) + 10
-    axes.set(xscale="log", xlim=(0.7 * min(row["message_bits_per_element"] for row in known), 150), ylim=(min(
-        [row["snr_db"] for row in known if row["snr_db"] is not None], default=0) - 8, top + 5))
+    errors = [row["vnmse"] for row in known if row["vnmse"]]
+    exact = min(errors, default=1) / 10
+    axes.set(xscale="log", yscale="log", xlim=(0.7 * min(row["message_bits_per_element"] for row in known), 150),
+             ylim=(exact / 3, 6 * max(errors, default=1)))
     taken = []
     for index, row in enumerate(sorted(known, key=lambda row: row["message_bits_per_element"])):
-        is_exact = row["lossless"]
-        if row["snr_db"] is None and not is_exact:
+        if row["vnmse"] is None:
             continue
-        place = (row["message_bits_per_element"], top if is_exact else row["snr_db"])
+        is_exact = row["vnmse"] == 0
+        place = (row["message_bits_per_element"], row["vnmse"] or exact)
         axes.plot(*place, "o", color=pyplot.get_cmap("tab10")(index % 10))
         label = row["codec"] + (f" + {row['memory']}" if row["memory"] != "none" else "") + (" (exact)" if is_exact else "")
         text = axes.annotate(label, place, (6, -4), textcoords="offset points", fontsize=8)
@@ -352,7 +353,7 @@ def draw_rates(path, output):
             if not any(box.overlaps(other) for other in taken):
                 break
         taken.append(box)
-    axes.set(xlabel="bits of an element, of the whole message", ylabel="signal to noise, dB",
+    axes.set(xlabel="bits of an element, of the whole message", ylabel="vNMSE of a message",
              title=f"{found['source']}: {found['num_elements']:,} elements, {found['num_workers']} workers")
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axes.grid(True, color="0.9")

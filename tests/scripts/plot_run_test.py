@@ -51,10 +51,10 @@ class PlotRun(unittest.TestCase):
         self.folder = pathlib.Path(temporary.name)
 
     def test_codecs_are_drawn_by_their_numbers(self):
-        rows = [{"codec": "fp32", "memory": "none", "message_bits_per_element": 32.1, "snr_db": None, "lossless": True},
-                {"codec": "ternary", "memory": "none", "message_bits_per_element": 2.1, "snr_db": -3.5, "lossless": False},
-                {"codec": "sign", "memory": "ef", "message_bits_per_element": 1.1, "snr_db": 2.0, "lossless": False},
-                {"codec": "of zeros", "memory": "none", "message_bits_per_element": 2.1, "snr_db": None, "lossless": False}]
+        rows = [{"codec": "fp32", "memory": "none", "message_bits_per_element": 32.1, "vnmse": 0.0},
+                {"codec": "ternary", "memory": "none", "message_bits_per_element": 2.1, "vnmse": 2.2},
+                {"codec": "sign", "memory": "ef", "message_bits_per_element": 1.1, "vnmse": 0.6},
+                {"codec": "of zeros", "memory": "none", "message_bits_per_element": 2.1, "vnmse": None}]
         numbers = self.folder / "codecs.json"
         numbers.write_text(json.dumps({"source": "g.npy", "num_elements": 1000, "num_workers": 1, "codecs": rows}))
         self.expect_image(plot(numbers, "-o", self.folder / "rate.png"), self.folder / "rate.png")

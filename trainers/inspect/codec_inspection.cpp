@@ -156,7 +156,7 @@ struct CodecInspection::Parts {
   }
   CodecDistortion distortion(const DistortionSums& of, double bytes_with_headers) const {
     CodecDistortion result = of.distortion(bytes_with_headers);
-    if (num_workers > 1) result.mean_snr_db = decibels(of.mean_power, of.mean_noise);
+    if (num_workers > 1) result.mean_vnmse = ratio_of(of.mean_noise, of.mean_power);
     if (memory) result.residual_norm = root_of_ratio(of.residual_power, of.gradient_power);
     return result;
   }
@@ -228,6 +228,10 @@ InspectionResult CodecInspection::result() const {
     result.tensors.push_back(p.distortion(of_tensor, of_tensor.record_bytes));
   }
   result.all = p.distortion(all, p.message_bytes);
+  if (p.memory) {
+    result.kept_bytes = static_cast<double>(p.memory->layout().num_elements()) * sizeof(float) /
+                        static_cast<double>(p.layout.num_elements());
+  }
   const double fp32_bytes = 4 * static_cast<double>(p.layout.num_elements());
   result.encode_bytes_per_second = fp32_bytes / p.encode_seconds;
   result.decode_bytes_per_second = fp32_bytes / p.decode_seconds;

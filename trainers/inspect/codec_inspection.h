@@ -29,6 +29,7 @@ struct InspectionResult {
   InspectedCodec codec;
   CodecDistortion all;
   std::vector<CodecDistortion> tensors;     // one per tensor
+  double kept_bytes = 0;                    // of each element that a worker's memory keeps
   std::vector<double> residual_norms = {};  // CodecDistortion::residual_norm after each step; empty without a memory
   double encode_bytes_per_second = 0;       // fp32 bytes per second, one thread, fastest worker's step: scalers, codes,
                                             // checksums

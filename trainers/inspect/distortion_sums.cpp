@@ -45,15 +45,15 @@ CodecDistortion DistortionSums::distortion(double message_bytes) const {
           .message_bits = 8 * message_bytes / elements,
           .cosine = power * sent_power > 0 ? product / std::sqrt(power * sent_power)
                                            : std::numeric_limits<double>::quiet_NaN(),
-          .snr_db = decibels(power, noise),
+          .vnmse = ratio_of(noise, power),
           .kept_norm = root_of_ratio(sent_power, power),
           .zero_fraction = zeros / elements,
           .max_error = max_error};
 }
 
-double decibels(double power, double noise) {
-  if (power == 0 && noise == 0) return std::numeric_limits<double>::quiet_NaN();
-  return noise == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(power / noise);
+double ratio_of(double numerator, double denominator) {
+  if (denominator != 0) return numerator / denominator;
+  return numerator == 0 ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
 }
 
 double root_of_ratio(double numerator, double denominator) {

@@ -13,11 +13,11 @@ struct CodecDistortion {
   double message_bits = 0;   // per element, with scalers, headers, checksums, padding; of a tensor without message
                              // header
   double cosine = 0;         // h . d / (|h| |d|)
-  double snr_db = 0;         // 10 log10(|h|^2 / |d - h|^2); infinite if lossless
+  double vnmse = 0;          // |d - h|^2 / |h|^2
   double kept_norm = 0;      // |d| / |h|
   double zero_fraction = 0;  // fraction of zeros in d
   double max_error = 0;      // maximum over tensors of max |d - h| / max |h|
-  std::optional<double> mean_snr_db = {};    // several workers: snr_db of the mean, as an exchange computes it
+  std::optional<double> mean_vnmse = {};     // several workers: that of their mean, as an exchange computes it
   std::optional<double> residual_norm = {};  // with a memory: |kept| / |g| after the last step; kEf21: |g - e| / |g|
 };
 
@@ -34,12 +34,12 @@ struct DistortionSums {
   /// Adds a tensor of a worker, in the order of elements. @param encoded, decoded  h and d, of equal length
   void add(std::span<const float> encoded, std::span<const float> decoded);
   DistortionSums& operator+=(const DistortionSums& other);
-  /// All fields except mean_snr_db and residual_norm. @param message_bytes  bytes sent, headers included
+  /// All fields except mean_vnmse and residual_norm. @param message_bytes  bytes sent, headers included
   CodecDistortion distortion(double message_bytes) const;
 };
 
-/// 10 log10(power / noise); infinite without noise, NaN if both are 0.
-double decibels(double power, double noise);
+/// The ratio; NaN if both are 0, infinite if only the denominator is.
+double ratio_of(double numerator, double denominator);
 /// sqrt(numerator / denominator); NaN if the denominator is 0.
 double root_of_ratio(double numerator, double denominator);
 /// Sum of squares, in the order of elements.

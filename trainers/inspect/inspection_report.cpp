@@ -26,16 +26,16 @@ std::string number(double value, int decimals) {
 /// At most four digits: 32.06, 4.066, 0.080.
 std::string bits(double value) { return number(value, value < 9.9995 ? 3 : value < 99.995 ? 2 : 1); }
 
-std::string ratio(double value) { return number(value, value < 99.95 ? 1 : 0) + (std::isfinite(value) ? "x" : ""); }
-
-std::string decibels(double value) {
-  if (std::isnan(value)) return "-";
-  return std::isinf(value) ? (value > 0 ? "exact" : "lost") : number(value, 1);
-}
-
 /// About three digits, also for numbers far above 1.
 std::string fraction(double value) {
   return number(value, value < 9.9995 ? 3 : value < 99.995 ? 2 : value < 999.95 ? 1 : 0);
+}
+
+/// A normalized error: 0.2349, 2.1e-05, exact.
+std::string error(double value) {
+  if (!std::isfinite(value)) return std::isnan(value) ? "-" : "lost";
+  if (value == 0) return "exact";
+  return value < 9.9995e-4 ? fmt::format("{:.1e}", value) : number(value, value < 9.99995 ? 4 : value < 999.95 ? 2 : 0);
 }
 
 /// A rate in GB/s.
@@ -57,15 +57,14 @@ std::vector<Column> columns_of(const Inspection& inspection, bool with_speed) {
   std::vector<Column> columns = {
       {"code", "bits", 6, [](const D& d, const R&) { return bits(d.code_bits); }},
       {"all", "bits", 6, [](const D& d, const R&) { return bits(d.message_bits); }},
-      {"", "ratio", 6, [](const D& d, const R&) { return ratio(32 / d.message_bits); }},
       {"", "cosine", 7, [](const D& d, const R&) { return number(d.cosine, 4); }},
-      {"SNR", "dB", 6, [](const D& d, const R&) { return decibels(d.snr_db); }},
+      {"", "vNMSE", 8, [](const D& d, const R&) { return error(d.vnmse); }},
       {"sent", "norm", 6, [](const D& d, const R&) { return fraction(d.kept_norm); }},
       {"", "zeros", 6, [](const D& d, const R&) { return number(d.zero_fraction, 3); }},
       {"max", "error", 6, [](const D& d, const R&) { return fraction(d.max_error); }},
   };
   if (inspection.num_workers > 1) {
-    columns.push_back({"mean", "dB", 6, [](const D& d, const R&) { return decibels(d.mean_snr_db.value_or(NAN)); }});
+    columns.push_back({"mean", "vNMSE", 8, [](const D& d, const R&) { return error(d.mean_vnmse.value_or(NAN)); }});
   }
   if (std::ranges::any_of(inspection.results, [](const R& r) { return r.all.residual_norm.has_value(); })) {
     columns.push_back(
@@ -115,12 +114,11 @@ Json to_json(const CodecDistortion& d) {
             {"message_bits_per_element", number_or_null(d.message_bits)},
             {"ratio", number_or_null(32 / d.message_bits)},
             {"cosine", number_or_null(d.cosine)},
-            {"snr_db", number_or_null(d.snr_db)},
-            {"lossless", std::isinf(d.snr_db) && d.snr_db > 0},
+            {"vnmse", number_or_null(d.vnmse)},
             {"kept_norm", number_or_null(d.kept_norm)},
             {"zero_fraction", number_or_null(d.zero_fraction)},
             {"max_error", number_or_null(d.max_error)}};
-  if (d.mean_snr_db) json["mean_snr_db"] = number_or_null(*d.mean_snr_db);
+  if (d.mean_vnmse) json["mean_vnmse"] = number_or_null(*d.mean_vnmse);
   if (d.residual_norm) json["residual_norm"] = number_or_null(*d.residual_norm);
   return json;
 }
@@ -139,7 +137,8 @@ std::string to_text(const Inspection& inspection, bool per_tensor, int width) {
   text += "\n" + table(inspection, std::nullopt, width);
   for (const InspectionResult& result : inspection.results) {
     if (result.codec.memory != "none" && result.all.residual_norm) {
-      text += fmt::format("{} keeps {}\n", result.codec.given, result.codec.memory);
+      text += fmt::format("{} keeps {}, {:.4g} bytes for an element and worker\n", result.codec.given,
+                          result.codec.memory, result.kept_bytes);
     }
   }
   for (int index = 0; per_tensor && index < inspection.layout.num_segments(); ++index) {
@@ -164,6 +163,7 @@ nlohmann::ordered_json to_json(const Inspection& inspection) {
   for (const InspectionResult& result : inspection.results) {
     Json row{{"codec", result.codec.given}, {"canonical", result.codec.canonical}, {"memory", result.codec.memory}};
     row.update(to_json(result.all));
+    row["kept_bytes_per_element"] = result.kept_bytes;
     row["residual_norms"] = Json::array();
     for (const double norm : result.residual_norms) row["residual_norms"].push_back(number_or_null(norm));
     row["encode_bytes_per_second"] = number_or_null(result.encode_bytes_per_second);

@@ -26,9 +26,9 @@ struct Inspection {
 std::string to_text(const Inspection& inspection, bool per_tensor, int width);
 
 /// All numbers: {"command", "version", "commit", "source", "steps", "num_workers", "num_elements", "seed", "codecs":
-/// [{"codec", "canonical", "memory", <numbers of CodecDistortion>, "residual_norms", "encode_bytes_per_second",
-/// "decode_bytes_per_second", "tensors": [{"name", "shape", <numbers>}]}]}. Non-finite numbers are null; "lossless"
-/// tells if snr_db is null because nothing is lost.
+/// [{"codec", "canonical", "memory", <numbers of CodecDistortion>, "kept_bytes_per_element", "residual_norms",
+/// "encode_bytes_per_second", "decode_bytes_per_second", "tensors": [{"name", "shape", <numbers>}]}]}. Non-finite
+/// numbers are null.
 nlohmann::ordered_json to_json(const Inspection& inspection);
 
 }  // namespace terngrad

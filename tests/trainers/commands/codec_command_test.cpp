@@ -68,7 +68,7 @@ TEST(CodecCommand, InspectsAFolderOfSteps) {
   const nlohmann::json numbers = nlohmann::json::parse(read_file_text(json));
   EXPECT_GE(numbers["codecs"].size(), 10u);
   for (const auto& row : numbers["codecs"]) {
-    EXPECT_TRUE(row.contains("mean_snr_db"));
+    EXPECT_TRUE(row.contains("mean_vnmse"));
     EXPECT_EQ(row["residual_norms"].size(), row["memory"] == "none" ? 0u : 2u) << row["codec"];
     EXPECT_THAT(text, HasSubstr(row["codec"].get<std::string>()));
   }

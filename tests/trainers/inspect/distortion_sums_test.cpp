@@ -19,7 +19,7 @@ TEST(DistortionSums, AreOfAllAsOneVector) {
   EXPECT_EQ(all.code_bits, 6);
   EXPECT_EQ(all.message_bits, 32);
   EXPECT_DOUBLE_EQ(all.cosine, 22 / std::sqrt(26.0 * 21));
-  EXPECT_DOUBLE_EQ(all.snr_db, 10 * std::log10(26.0 / 3));
+  EXPECT_DOUBLE_EQ(all.vnmse, 3 / 26.0);
   EXPECT_DOUBLE_EQ(all.kept_norm, std::sqrt(21.0 / 26));
   EXPECT_EQ(all.zero_fraction, 0.25);
   // Maximum error / |h|: 1 / 4 in the first part, 1 / 1 in the second.
@@ -31,18 +31,17 @@ TEST(DistortionSums, SayNothingOfNothing) {
   sums.add(std::vector<float>{0, 0}, std::vector<float>{0, 0});
   const CodecDistortion zeros = sums.distortion(8);
   EXPECT_TRUE(std::isnan(zeros.cosine));
-  EXPECT_TRUE(std::isnan(zeros.snr_db));
+  EXPECT_TRUE(std::isnan(zeros.vnmse));
   EXPECT_TRUE(std::isnan(zeros.kept_norm));
   EXPECT_EQ(zeros.zero_fraction, 1);
   EXPECT_EQ(zeros.max_error, 0);
   EXPECT_TRUE(std::isnan(DistortionSums().distortion(0).code_bits));
 }
 
-TEST(Decibels, AreOfPowers) {
-  EXPECT_DOUBLE_EQ(decibels(100, 1), 20);
-  EXPECT_EQ(decibels(1, 0), INFINITY);
-  EXPECT_EQ(decibels(0, 1), -INFINITY);
-  EXPECT_TRUE(std::isnan(decibels(0, 0)));
+TEST(Ratios, AreOfPowers) {
+  EXPECT_EQ(ratio_of(1, 4), 0.25);
+  EXPECT_EQ(ratio_of(1, 0), INFINITY);
+  EXPECT_TRUE(std::isnan(ratio_of(0, 0)));
   EXPECT_EQ(power_of(std::vector<float>{3, -4}), 25);
   EXPECT_EQ(root_of_ratio(4, 1), 2);
 }
