@@ -58,8 +58,8 @@ void to_adam_direction(std::span<float> gradient, std::span<const float> first_m
                        std::span<const float> second_moment, const float* bound, const AdamConstants& constants,
                        Stream& stream);
 
-/// Adam whose second moment v rests (onebit_adam), with the mean D of the workers' directions, +0 where v is 0:
-///   m = fl(D * fl(fl(sqrt(v)) + epsilon));  w = fl(w - fl(step_size * D))
+/// Adam whose second moment v rests (onebit_adam), with the mean D of the workers' directions:
+///   m = fl(D * fl(fl(sqrt(v)) + epsilon));  w = fl(w - fl(step_size * D));  where v is 0 or infinite: m = +0
 /// So elements whose gradients were all 0 keep their values, whatever a codec adds to their zeros.
 void update_resting_adam(std::span<float> weights, std::span<float> first_moment, std::span<const float> second_moment,
                          std::span<const float> mean_direction, float step_size, const AdamConstants& constants,

@@ -470,10 +470,11 @@ inline float adam_direction(AdamElement e, float g, float bound, float b1, float
   return std::abs(direction) > bound ? std::copysign(bound, direction) : direction;
 }
 inline AdamElement resting_adam(AdamElement e, float mean_direction, float step_size, float epsilon) {
-  const float direction = e.second_moment == 0 ? 0 : mean_direction;
+  const bool rests = e.second_moment == 0 || std::isinf(e.second_moment);
+  const float direction = rests ? 0 : mean_direction;
   const float root = std::sqrt(e.second_moment);
   const float denominator = root + epsilon;
-  e.first_moment = direction * denominator;
+  e.first_moment = rests ? 0 : direction * denominator;
   const float change = step_size * direction;
   e.weight = e.weight - change;
   return e;

@@ -89,8 +89,10 @@ void UpdateRestingAdam(float* HWY_RESTRICT w, float* HWY_RESTRICT m, const float
   const float epsilon = c.epsilon;
   ForEach(count, [=](auto d, std::size_t i) HWY_ATTR {
     const auto second = hn::LoadU(d, v + i);
-    const auto direction = hn::IfThenZeroElse(hn::Eq(second, hn::Zero(d)), hn::LoadU(d, mean + i));
-    hn::StoreU(hn::Mul(direction, hn::Add(hn::Sqrt(second), hn::Set(d, epsilon))), d, m + i);
+    const auto rests = hn::Or(hn::Eq(second, hn::Zero(d)), hn::IsInf(second));
+    const auto direction = hn::IfThenZeroElse(rests, hn::LoadU(d, mean + i));
+    const auto moment = hn::Mul(direction, hn::Add(hn::Sqrt(second), hn::Set(d, epsilon)));
+    hn::StoreU(hn::IfThenZeroElse(rests, moment), d, m + i);
     hn::StoreU(hn::Sub(hn::LoadU(d, w + i), hn::Mul(hn::Set(d, step_size), direction)), d, w + i);
   });
 }

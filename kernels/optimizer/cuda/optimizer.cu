@@ -65,8 +65,8 @@ struct RestingAdam : Update {
   AdamConstants constants;
   __device__ Two operator()(float weight, float first, float second, float mean_direction) const {
     if (is_skipped()) return {weight, first};
-    const float direction = second == 0.0f ? 0.0f : mean_direction;
-    return {weight - rate() * direction, direction * (__fsqrt_rn(second) + constants.epsilon)};
+    if (second == 0.0f || fabsf(second) > FLT_MAX) return {weight - rate() * 0.0f, 0.0f};
+    return {weight - rate() * mean_direction, mean_direction * (__fsqrt_rn(second) + constants.epsilon)};
   }
 };
 

@@ -101,14 +101,14 @@ TEST(RestingAdam, RoundsEveryOperation) {
                  [](reference::AdamElement e, float g) { return reference::resting_adam(e, g, 0.01f, 1e-4f); });
 }
 
-TEST(RestingAdam, ElementsWithoutGradientsStayPut) {
-  std::vector<float> w = {1, 1, 1};
-  std::vector<float> m = {0, 0, 0};
-  const std::vector<float> v = {0, 0, 0.25f};
+TEST(RestingAdam, ElementsWithoutAVarianceStayPut) {
+  std::vector<float> w = {1, 1, 1, 1};
+  std::vector<float> m = {0, 0, 0, 3};
+  const std::vector<float> v = {0, 0, 0.25f, std::numeric_limits<float>::infinity()};
   Stream stream(Device::cpu(), 1);
-  update_resting_adam(w, m, v, std::vector<float>{0.5f, -1e30f, 0.5f}, 0.25f, {}, stream);
-  EXPECT_EQ(w, (std::vector<float>{1, 1, 0.875f}));
-  EXPECT_EQ(m, (std::vector<float>{0, 0, 0.5f * (0.5f + 1e-8f)}));
+  update_resting_adam(w, m, v, std::vector<float>{0.5f, -1e30f, 0.5f, 0.5f}, 0.25f, {}, stream);
+  EXPECT_EQ(w, (std::vector<float>{1, 1, 0.875f, 1}));
+  EXPECT_EQ(m, (std::vector<float>{0, 0, 0.5f * (0.5f + 1e-8f), 0}));
 }
 
 TEST(AdamDirection, RoundsEveryOperation) {
