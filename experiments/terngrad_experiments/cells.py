@@ -148,7 +148,7 @@ def moves_momentum(options, baseline):
 
 
 def is_adam_of_directions(options, baseline):
-    """True for an Adam that sends directions in steps that compress, of a baseline with Adam, which it is in others."""
+    """True if the cell uses onebit_adam or zero_one_adam, which are Adam in steps with fp32, and its baseline Adam."""
     return baseline.get("optimizer") == "adam" and options.get("optimizer") in ("onebit_adam", "zero_one_adam")
 
 

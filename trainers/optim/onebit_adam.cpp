@@ -24,8 +24,8 @@ namespace {
 
 constexpr AdamConstants kConstants{};
 
-/// The largest |m| / sqrt(v / (1 - b2^s)) that Adam can have after many updates, by Cauchy and Schwarz over its two
-/// sums, (1 - b1) / sqrt((1 - b2) (1 - b1^2 / b2)) or 7.27, as a bound of |m| / sqrt(v).
+/// The limit of |m| / sqrt(v) while v rests: 7.27 / sqrt(1 - b2^s). 7.27 or (1 - b1) / sqrt((1 - b2) (1 - b1^2 / b2))
+/// is Adam's largest |m| / sqrt(v), by Cauchy and Schwarz over its two sums; the root makes up for the correction of v.
 /// @param variance_updates  s
 float largest_direction(std::uint64_t variance_updates) {
   const double b1 = double{kConstants.beta1};

@@ -9,21 +9,23 @@
 
 namespace terngrad {
 
-/// Adam (trainers/optim/adam.h) that never squares what a codec made of a gradient. A step that exchanges fp32 is one
-/// of Adam, to the bit. In a step whose exchange compresses, v rests, and worker r sends its direction:
+/// Adam (trainers/optim/adam.h) that never squares what a codec made of a gradient. In a step that exchanges fp32 it
+/// updates m and v as Adam does; until the first step that compresses it is Adam to the bit. In a step that compresses
+/// v rests, and worker r sends its direction:
 ///   d_r = (b1 m + (1 - b1) g_r) / (sqrt(v) + e);   D = mean of the messages;   m = D (sqrt(v) + e)
 ///   w -= lr sqrt(1 - b2^s) / (1 - b1^t) D
-/// t counts all updates, s those of v; e is Adam's epsilon. Elements whose v is 0 send 0 and stay put. Elements of d_r
-/// are at most 7.27 / sqrt(1 - b2^s), so that none moves further than Adam ever moves one: v does not follow gradients
-/// that grow.
+/// t counts all updates, s those of v; e is Adam's epsilon. Elements whose v is 0 or has overflowed send 0 and stay
+/// put. Since v does not follow gradients that grow, an element of d_r is limited to 7.27 / sqrt(1 - b2^s): after the
+/// first steps, and but for the codec's error, it moves a weight by at most 7.27 lr, the most that Adam ever does.
 ///
 /// With an exchange in fp32 before step T and a memory with error feedback this is 1-bit Adam (Tang et al., "1-bit
 /// Adam: Communication Efficient Large-Scale Training with Adam's Convergence Speed", ICML 2021, algorithm 1), for any
-/// codec, with two differences: bias corrections, and that workers divide their momenta by sqrt(v) + e before they are
-/// encoded, not after. Elements of a net's momentum differ by orders of magnitude, as does sqrt(v), and codecs share
-/// scales between elements: dividing their error by a small sqrt(v) makes all codecs but signs diverge on CifarNet.
-/// If steps with fp32 come back (is_variance_step), it is 0/1 Adam (Lu et al., "Maximizing Communication Efficiency for
-/// Large-scale Training via 0/1 Adam", ICLR 2023) without local steps.
+/// codec. It differs by the bias corrections, the two rules above for v, the mean, which has no error feedback of its
+/// own, and by dividing momenta before they are encoded: elements of a net's momentum differ by orders of magnitude, as
+/// does sqrt(v), and codecs share scales between elements. Dividing a codec's error by a small sqrt(v) makes all codecs
+/// but signs diverge on CifarNet. If steps with fp32 come back (is_variance_step), it is 0/1 Adam (Lu et al.,
+/// "Maximizing Communication Efficiency for Large-scale Training via 0/1 Adam", ICLR 2023) without local steps; m too
+/// is exact in those steps.
 ///
 /// Slots "m" and "v", initially zero; checkpoints store t as NAME_updates and s as NAME_variance_updates.
 /// @param name  "onebit_adam" or "zero_one_adam"

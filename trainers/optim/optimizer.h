@@ -50,7 +50,7 @@ class Optimizer {
   /// Counts `count` applied updates.
   virtual void count_updates(std::uint64_t count) { static_cast<void>(count); }
 
-  // What workers exchange. Most optimizers want the mean gradient whatever exchange a step uses.
+  // The messages of workers. Most optimizers want the mean gradient whatever exchange a step uses.
 
   /// Tells which of a trainer's exchanges the next steps use. @param index  0: that of the codec; else one of fp32
   virtual void use_exchange(std::size_t index, Stream& stream) {

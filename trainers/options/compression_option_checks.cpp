@@ -79,8 +79,8 @@ void check_memory(const OptionSet& options, const TrainOptions& o) {
                    "; give one of them, or values that agree");
   }
   if (o.sends_directions() && memory.kind == MemoryKind::kMomentum) {
-    TERNGRAD_THROW(UsageError, given_memory(o), ": is a moving average of what --optimizer ", o.optimizer,
-                   " sends, which is made of a moving average; accepted with it: none, ef, loco, ef21");
+    TERNGRAD_THROW(UsageError, given_memory(o), ": averages a second time what --optimizer ", o.optimizer,
+                   " has averaged already; accepted with it: none, ef, loco, ef21");
   }
   if (memory.kind != MemoryKind::kDgc) return;
   if (o.optimizer != "gd") {
@@ -110,8 +110,23 @@ void check_directions(const TrainOptions& o) {
   }
   if (o.reduce == Reduce::kSum)
     refuse("momenta would be multiplied by --num_nodes in every step", " with it: --reduce average");
-  if (o.optimizer == "onebit_adam" && !o.has_floating_steps()) {
-    refuse("divides by a variance that steps with fp32 measure", " with it: --compress_from 1 or more, their number");
+  if (o.optimizer == "onebit_adam" && o.compress_from == 0) {
+    refuse("divides by a variance that its first steps measure, in fp32",
+           " with it: --compress_from 1 or more, their number");
+  }
+  if (o.freeze_until > 0 && o.freeze_until >= o.compress_from) {
+    refuse("would never move tensors that are frozen in all steps that measure its variance",
+           " with it: --freeze_until 0 (for good), or below --compress_from");
+  }
+  if (o.on_nonfinite == OnNonfinite::kZero) {
+    refuse("would lose the momentum of a worker too, not its gradient alone, by --on_nonfinite zero",
+           " with it: stop, skip; --nan_to_zero takes such elements for 0 before");
+  }
+  if (const std::int64_t first = o.compress_from + o.variance_update_scaler + 1;
+      o.optimizer == "zero_one_adam" && o.max_steps > 0 && o.max_steps <= first) {
+    refuse("compresses from step " + std::to_string(first) + " on, and --max_steps " + std::to_string(o.max_steps) +
+               " are over before",
+           ": adam, a smaller --variance_update_scaler or --compress_from, more steps");
   }
 }
 
@@ -176,7 +191,7 @@ void check_unit_signs(const TrainOptions& o) {
       UsageError, unit->given,
       ": scale=one moves every element by the learning rate, which tensors that travel otherwise would need "
       "another one beside; accepted: it for all tensors in all steps (--quantize_logits, --size_to_binarize 1, "
-      "without --floating_grad_epoch and --compress_from), or scale=l1");
+      "without --floating_grad_epoch, --compress_from and --optimizer zero_one_adam), or scale=l1");
 }
 
 /// Refuses a key without effect whose value is not the default. @param needs  unmet need of the key

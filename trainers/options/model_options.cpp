@@ -60,20 +60,18 @@ void declare_model_options(OptionSet& options, TrainOptions& o) {
            "fixed); onebit_adam and zero_one_adam send Adam's directions in steps that compress",
            one_of(optimizer_names()))
       .original(
-          "same: `momentum`, `adam`, `gd`, `rmsprop` with the original's constants, and `nadam`; also `onebit_adam` "
-          "and "
-          "`zero_one_adam` ([codecs](codecs.md#adam-compressed-directions)). Adam's bias correction is right; "
-          "the original's advances once for each worker in a step");
+          "same: `momentum`, `adam`, `gd`, `rmsprop` with the original's constants, and `nadam`; and `onebit_adam`, "
+          "`zero_one_adam` ([codecs](codecs.md#adam-compressed-directions)). Adam's bias correction is right; the "
+          "original's advances once for each worker in a step");
   options
       .add("initial_learning_rate", &o.initial_learning_rate, "learning rate of the first step",
            also_as_fp32(greater_than(0)))
       .original("same");
   options
-      .add(
-          "variance_update_scaler", &o.variance_update_scaler,
-          "updates of zero_one_adam's variance, from --compress_from on, after which the interval between two doubles; "
-          "their steps exchange fp32 gradients",
-          at_least(1))
+      .add("variance_update_scaler", &o.variance_update_scaler,
+           "zero_one_adam updates its variance in steps that exchange fp32, the first at --compress_from; the interval "
+           "between them doubles after every this many updates",
+           at_least(1))
       .needs("--optimizer zero_one_adam", [&o] { return o.optimizer == "zero_one_adam"; });
   options.add("momentum", &o.momentum, "of the optimizers momentum and rmsprop", also_as_fp32(from_up_to(0, 1)))
       .needs("--optimizer momentum or rmsprop", [&o] { return o.optimizer == "momentum" || o.optimizer == "rmsprop"; })

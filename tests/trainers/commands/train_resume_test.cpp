@@ -89,6 +89,27 @@ TEST(TrainCommand, ResumeMayNameTheSameCodecInAnotherWay) {
                      {"--codec_for 'conv*=ternary:clip_factor=0,", "''"});
 }
 
+// The zero_one_adam of a run updates its variance in steps 0, 1 and 3, which exchange fp32.
+TEST(TrainCommand, OptimizersKnowWhichStepsCompress) {
+  const SmallMnist mnist;
+  const TemporaryDirectory folder;
+  const CommandOutcome outcome =
+      train(mnist.options(folder / "run") +
+            std::vector<std::string>{"--num_nodes", "2", "--grad_bits", "1", "--optimizer", "zero_one_adam",
+                                     "--variance_update_scaler", "1", "--max_steps", "4", "--save_iter", "1"});
+  ASSERT_EQ(outcome.exit_code, kExitSuccess) << ::testing::PrintToString(outcome);
+  std::vector<std::vector<float>> variances;
+  for (const std::uint64_t step : {2u, 3u, 4u}) {
+    const Checkpoint checkpoint = load_checkpoint(checkpoint_path(folder / "run", step));
+    EXPECT_EQ(checkpoint.state().extra_metadata.at("zero_one_adam_variance_updates"), step == 4 ? "3" : "2");
+    const auto net = make_net("lenet", {16, 16, 1}, 10, {});
+    variances.emplace_back(static_cast<std::size_t>(net->layout().flat_elements()));
+    checkpoint.read_group("slots/v", net->layout(), variances.back());
+  }
+  EXPECT_EQ(variances[0], variances[1]);
+  EXPECT_NE(variances[1], variances[2]);
+}
+
 TEST(TrainCommand, ResumeOfEveryOptimizerEndsLikeTheUninterruptedRun) {
   for (const char* optimizer : {"gd", "adam", "nadam", "rmsprop"}) {
     expect_equal_resume({"--optimizer", optimizer, "--num_nodes", "2", "--grad_bits", "1"}, 10);
