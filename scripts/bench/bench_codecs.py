@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares all codecs on recorded gradients of three nets: bits, vNMSE of a message and of the mean of 8 workers, time.
 
-    PYTHONPATH=build/release/python scripts/bench/codec_table.py --programs build/release/bin --data ../data --out codec-table
+    PYTHONPATH=build/release/python scripts/bench/bench_codecs.py --programs build/release/bin --data ../data --out bench-codecs
 
 Records gradients of 8 workers, early, in the middle and late in a short training in fp32: CifarNet and ResNet-20 on CIFAR-10
 (--data has a folder cifar-10), and examples/char_transformer.py, which needs PyTorch and the package terngrad. Then
@@ -17,11 +17,14 @@ program failed, 2 for wrong usage.
 
 import argparse
 import datetime
+import importlib
 import json
 import pathlib
 import struct
 import subprocess
 import sys
+
+import link_launch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORKERS = 8
@@ -39,7 +42,7 @@ VARIANTS = ["ternary:clip_factor=2.5", "ternary:clip_factor=2.5,rounding=stratif
 
 
 def refuse(text):
-    print(f"codec_table.py: {text}", file=sys.stderr)
+    print(f"bench_codecs.py: {text}", file=sys.stderr)
     raise SystemExit(2)
 
 
@@ -65,14 +68,19 @@ def write_safetensors(path, tensors):
             file.write(tensor.tobytes())
 
 
-def record_transformer(folder, steps):
-    """Trains the example's transformer with the mean of the workers' gradients, and records them at thirds of `steps`."""
+def import_transformer():
+    """@returns the example's module"""
     sys.path.append(str(ROOT / "examples"))
     try:
-        import char_transformer as example
-        import torch
+        return importlib.import_module("char_transformer")
     except ImportError as error:
-        refuse(f"the transformer: {error}; --nets leaves it out")
+        refuse(f"--nets transformer: {error}")
+
+
+def record_transformer(folder, steps):
+    """Trains the example's transformer with the mean of the workers' gradients, and records them at thirds of `steps`."""
+    example = import_transformer()
+    torch = example.torch
     text = example.draw_text(100_000, 1)
     alphabet = sorted(set(text))
     windows = torch.tensor([alphabet.index(character) for character in text]).unfold(0, example.CONTEXT + 1, 1)
@@ -118,6 +126,7 @@ def rows_of(options, folder):
     for row, with_memory in zip(results["none"]["codecs"], results["auto"]["codecs"]):
         row.update(memory=with_memory["memory"], kept_bytes_per_element=with_memory["kept_bytes_per_element"])
         del row["tensors"], row["residual_norms"]
+    results["none"]["source"] = f"{NETS[folder.name]}'s gradients"
     file.write_text(json.dumps(results["none"], indent=1) + "\n", encoding="utf-8")
     return {row["codec"]: row for row in results["none"]["codecs"]}
 
@@ -128,7 +137,7 @@ def number(value):
 
 def table(rows, others, speed_of):
     """Markdown, in order of bits. @param rows  {net: {codec: row}}"""
-    lines = ["| codec | bits | " + " | ".join(f"{NETS[net]}, of 8" for net in rows) + " | kept | encode | decode |",
+    lines = ["| codec | bits | " + " | ".join(f"{NETS[net]}, mean" for net in rows) + " | kept | encode | decode |",
              "| --- |" + " --- |" * (len(rows) + 4)]
     measured = [(codec, {net: rows[net][codec] for net in rows}, rows[speed_of][codec]) for codec in rows[speed_of]]
     measured += [(f"{row['codec']} (by its authors)", {net: row["nets"].get(net, {}) for net in rows}, {}) for row in others]
@@ -149,7 +158,7 @@ def parse():
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("data"), help="folder with cifar-10 (default data)")
     parser.add_argument("--recorded", type=pathlib.Path, help="folder recorded/ of an earlier run")
     parser.add_argument("--nets", default=",".join(NETS), help=f"default {','.join(NETS)}")
-    parser.add_argument("--steps", type=int, default=0, help="steps of every training, a multiple of 3 (default: of each net)")
+    parser.add_argument("--steps", type=int, default=0, help="of every training, a multiple of 3 (default: 900; 150)")
     parser.add_argument("--speed_of", help="the net whose GB/s are shown (default: the first)")
     parser.add_argument("--others", type=pathlib.Path, action="append", default=[], metavar="FILE.json", help="repeatable")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="a new folder")
@@ -162,6 +171,14 @@ def parse():
         refuse(f"--speed_of {options.speed_of}: is not among --nets")
     if options.steps < 0 or options.steps % 3:
         refuse(f"--steps {options.steps}: must be a multiple of 3")
+    if options.recorded and options.steps:
+        refuse("--steps: of gradients that are --recorded already")
+    needed = [options.programs / "terngrad_codec"]
+    needed += [options.recorded / net for net in options.nets] if options.recorded else [options.programs / "terngrad_train"]
+    if missing := [path for path in needed if not path.exists()]:
+        refuse(f"there is no {missing[0]}")
+    if options.recorded is None and "transformer" in options.nets:
+        import_transformer()
     if options.out.exists():
         refuse(f"--out {options.out}: exists")
     return options
@@ -193,11 +210,12 @@ def main():
     found = json.loads((options.out / f"{options.nets[0]}.json").read_text(encoding="utf-8"))
     text = f"""# Codecs on recorded gradients
 
-By `scripts/bench/codec_table.py`, terngrad {found['version']} ({found['commit']}), {datetime.date.today()}. Gradients of
-{WORKERS} workers at three steps of a training, all tensors. For each net vNMSE, |Q(g) - g|^2 / |g|^2, of one message, and of the
-mean of 8 messages against the mean of the 8 gradients. *bits* are those of an element with all of a message's headers; *kept*
-are bytes of an element and worker of the memory that a codec or preset asks for, which is not used here. *encode* and *decode*
-are GB/s of fp32 on one thread, for {NETS[options.speed_of]}.
+By `scripts/bench/bench_codecs.py`, terngrad {found['version']} ({found['commit']}), {datetime.date.today()},
+{link_launch.machine()['processor']}. Gradients of {found['num_workers']} workers at {len(found['steps'])} steps of a training, all
+tensors as one vector. For each net vNMSE, |Q(g) - g|^2 / |g|^2, of one message, and of the mean of all workers' messages
+against the mean of their gradients. *bits* are those of an element with all of a message's headers; *kept* are bytes of an element
+and worker of the memory that a codec or preset asks for, which is not used here. *encode* and *decode* are GB/s of fp32 on one
+thread, for {NETS[options.speed_of]}.
 
 {table(rows, others, options.speed_of)}
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests scripts/bench/codec_table.py on gradients of one tensor. Argument: the folder of terngrad_codec. Exits 77 (skipped)
+"""Tests scripts/bench/bench_codecs.py on gradients of one tensor. Argument: the folder of terngrad_codec. Exits 77 (skipped)
 without numpy."""
 
 import json
@@ -18,12 +18,12 @@ except ImportError:
     print("skipped: no numpy")
     sys.exit(77)
 
-import codec_table  # noqa: E402
+import bench_codecs  # noqa: E402
 
 PROGRAMS = None
 
 
-class CodecTable(unittest.TestCase):
+class BenchCodecs(unittest.TestCase):
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
@@ -33,10 +33,10 @@ class CodecTable(unittest.TestCase):
         for step in (1, 2):
             gradients = {f"worker-{worker:04}/weights": draws.standard_normal((64, 512), dtype=numpy.float32)
                          for worker in range(4)}
-            codec_table.write_safetensors(self.folder / f"recorded/cifarnet/step-{step}.safetensors", gradients)
+            bench_codecs.write_safetensors(self.folder / f"recorded/cifarnet/step-{step}.safetensors", gradients)
 
     def table(self, *arguments):
-        command = [sys.executable, SCRIPTS / "codec_table.py", "--programs", PROGRAMS, "--nets", "cifarnet",
+        command = [sys.executable, SCRIPTS / "bench_codecs.py", "--programs", PROGRAMS, "--nets", "cifarnet",
                    "--recorded", self.folder / "recorded", "--out", self.folder / "out", *arguments]
         return subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
 
@@ -62,6 +62,8 @@ class CodecTable(unittest.TestCase):
     def test_what_cannot_be_is_refused(self):
         (self.folder / "none.json").write_text('{"codec": "theirs", "nets": {}}')
         for words, said in ((["--nets", "vgg"], "accepted: cifarnet"), (["--steps", "4"], "a multiple of 3"),
+                            (["--steps", "3"], "--recorded already"), (["--nets", "resnet-20"], "there is no"),
+                            (["--programs", self.folder], "there is no"),
                             (["--others", self.folder / "none.json"], "has no net"), (["--out", self.folder], "exists"),
                             (["--speed_of", "transformer"], "not among --nets")):
             result = self.table(*words)
