@@ -63,6 +63,8 @@ HostTrainer::HostTrainer(TrainerParts parts, const TrainerOptions& options)
   gradient_tables_ = tables_of(parts_.net->layout(), gradients);
   TERNGRAD_REQUIRE(!parts_.exchanges.empty(),
                    "[HostTrainer] TrainerParts::exchanges is empty: add a CompressedAllReduce");
+  TERNGRAD_REQUIRE(parts_.served == nullptr || parts_.optimizer->message_transform() == nullptr, "[HostTrainer] ",
+                   parts_.optimizer->name(), " needs its slots in every worker; servers hold them");
   if (parts_.buckets.empty()) parts_.buckets = whole_bucket(parts_.net->layout());
   check_buckets(parts_.net->layout(), parts_.buckets);
   buckets_ = parts_.buckets;

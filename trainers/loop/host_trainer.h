@@ -46,8 +46,8 @@ struct TrainerParts {
 /// The loop on the CPU. A server computes no gradients, but does everything else: it holds a replica of the parameters.
 class HostTrainer final : public Trainer {
  public:
-  /// @throws InvalidArgument without an exchange, for buckets that check_buckets refuses, and if options.overlap is set
-  /// and a transform is not per tensor
+  /// @throws InvalidArgument without an exchange, for buckets that check_buckets refuses, if options.overlap is set
+  /// and a transform is not per tensor, and if servers update and the optimizer has a message_transform
   HostTrainer(TrainerParts parts, const TrainerOptions& options);
   ~HostTrainer() override;
   std::uint64_t run() override;
