@@ -44,9 +44,9 @@ const Registration registration(__FILE__, [](Rows& rows) {
                             stream);
       });
   add(
-      rows, "to_adam_direction", 4, 3, [](float) { return 0.0f; },  // the same
+      rows, "to_adam_direction", 4, 2, [](float) { return 0.0f; },  // the same
       [](Arrays& a, Stream& stream) {
-        to_adam_direction(a.slots[0].span(), a.gradient.span(), a.slots[1].span(), a.slots[2].data(), {}, stream);
+        to_adam_direction(a.slots[0].span(), a.gradient.span(), a.slots[1].span(), a.gradient.data(), {}, stream);
       });
   add(
       rows, "update_nadam", 7, 3,

@@ -41,9 +41,10 @@ class OnebitAdam final : public MomentsOptimizer {
 
   void use_exchange(std::size_t index, Stream& stream) override {
     sends_directions_ = index == 0;
-    // The bound of steps that are captured may change between two runs of the graph, as v may.
+    if (!sends_directions_) return;
+    // Captured steps read the bound from memory: it changes with v, between two runs of their graph.
     const float bound = largest_direction(num_variance_updates_);
-    if (!sends_directions_ || bound == host_bound_) return;
+    if (bound == host_bound_) return;
     host_bound_ = bound;
     copy<float>({&host_bound_, 1}, bound_.span(), stream);
   }

@@ -22,10 +22,10 @@ namespace terngrad {
 /// Adam: Communication Efficient Large-Scale Training with Adam's Convergence Speed", ICML 2021, algorithm 1), for any
 /// codec. It differs by the bias corrections, the two rules above for v, the mean, which has no error feedback of its
 /// own, and by dividing momenta before they are encoded: elements of a net's momentum differ by orders of magnitude, as
-/// does sqrt(v), and codecs share scales between elements. Dividing a codec's error by a small sqrt(v) makes all codecs
-/// but signs diverge on CifarNet. If steps with fp32 come back (is_variance_step), it is 0/1 Adam (Lu et al.,
-/// "Maximizing Communication Efficiency for Large-scale Training via 0/1 Adam", ICLR 2023) without local steps; m too
-/// is exact in those steps.
+/// does sqrt(v), and codecs share scales between elements. Dividing a codec's error by a small sqrt(v) made ternary and
+/// eden diverge on CifarNet (docs/codecs.md). If steps with fp32 come back (is_variance_step), it is 0/1 Adam (Lu et
+/// al., "Maximizing Communication Efficiency for Large-scale Training via 0/1 Adam", ICLR 2023) without local steps; m
+/// too is exact in those steps.
 ///
 /// Slots "m" and "v", initially zero; checkpoints store t as NAME_updates and s as NAME_variance_updates.
 /// @param name  "onebit_adam" or "zero_one_adam"

@@ -122,10 +122,13 @@ void check_directions(const TrainOptions& o) {
     refuse("would lose the momentum of a worker too, not its gradient alone, by --on_nonfinite zero",
            " with it: stop, skip; --nan_to_zero takes such elements for 0 before");
   }
-  if (const std::int64_t first = o.compress_from + o.variance_update_scaler + 1;
-      o.optimizer == "zero_one_adam" && o.max_steps > 0 && o.max_steps <= first) {
-    refuse("compresses from step " + std::to_string(first) + " on, and --max_steps " + std::to_string(o.max_steps) +
-               " are over before",
+  // The differences do not overflow, as compress_from is below max_steps.
+  if (o.optimizer == "zero_one_adam" && o.max_steps > 0 &&
+      o.max_steps - o.compress_from - 1 <= o.variance_update_scaler) {
+    refuse("exchanges fp32 in " + std::to_string(o.variance_update_scaler) +
+               " steps (--variance_update_scaler) and one more from --compress_from " +
+               std::to_string(o.compress_from) + " on, and --max_steps " + std::to_string(o.max_steps) +
+               " are over by then",
            ": adam, a smaller --variance_update_scaler or --compress_from, more steps");
   }
 }

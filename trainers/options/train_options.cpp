@@ -162,14 +162,13 @@ CompressedAllReduceOptions exchange_options(const TrainOptions& o, std::uint64_t
 }
 
 std::function<std::size_t(std::uint64_t step)> exchange_of_steps(const TrainOptions& o, std::int64_t num_examples) {
-  return
-      [=, from = static_cast<std::uint64_t>(o.compress_from), batch_size = o.batch_size, period = o.floating_grad_epoch,
-       scaler = o.optimizer == "zero_one_adam" ? static_cast<std::uint64_t>(o.variance_update_scaler)
-                                               : 0](std::uint64_t step) {
-        const bool is_floating = step < from || (scaler > 0 && is_variance_step(step - from, scaler)) ||
-                                 (period > 0 && is_floating_step(step, batch_size, num_examples, period));
-        return is_floating ? std::size_t{1} : std::size_t{0};
-      };
+  const auto from = static_cast<std::uint64_t>(o.compress_from);
+  const auto scaler = static_cast<std::uint64_t>(o.optimizer == "zero_one_adam" ? o.variance_update_scaler : 0);
+  return [=, batch_size = o.batch_size, period = o.floating_grad_epoch](std::uint64_t step) {
+    const bool is_floating = step < from || (scaler > 0 && is_variance_step(step - from, scaler)) ||
+                             (period > 0 && is_floating_step(step, batch_size, num_examples, period));
+    return is_floating ? std::size_t{1} : std::size_t{0};
+  };
 }
 
 CompressedAllReduceOptions floating_exchange_options(const TrainOptions& o, std::uint64_t run_id, int num_threads) {

@@ -39,7 +39,7 @@ class Gpus(SignalledTraining):
         self.trained(0, "ranks2", *options, "--resume")
         self.assert_same("alone", "ranks2")
 
-    def test_momenta_have_the_bits_of_one_gpu_and_of_gradients_that_cpus_exchange(self):
+    def test_directions_have_the_bits_of_one_gpu_and_of_gradients_that_cpus_exchange(self):
         options = self.options(optimizer="zero_one_adam", variance_update_scaler=1, max_steps=9)
         self.trained(0, "alone", *options)
         self.trained(2, "ranks2", *options, "--overlap=on", env=on(2))

@@ -26,7 +26,7 @@ class SameBits(LaunchedTraining):
     def test_sums_of_processes_with_several_workers(self):
         self.check([2, 4], *small())
 
-    def test_momenta_in_place_of_gradients(self):
+    def test_directions_in_place_of_gradients(self):
         options = ternary(optimizer="zero_one_adam", variance_update_scaler=1, codec_memory="ef")
         self.check([2, 8], *options, "--overlap=on")
 

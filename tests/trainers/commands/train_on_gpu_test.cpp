@@ -169,7 +169,7 @@ TEST_F(CudaTrainCommand, WhatWorkersKeepGoesOnExactlyAndMovesBetweenDevices) {
   EXPECT_TRUE(last.has_group("memory/ef/worker-0001"));
 }
 
-TEST_F(CudaTrainCommand, MomentaGoOnExactlyAndMoveBetweenDevices) {
+TEST_F(CudaTrainCommand, DirectionsGoOnExactlyAndMoveBetweenDevices) {
   const TemporaryDirectory folder;
   const Checkpoint last = moved(folder.path(), {"--optimizer", "zero_one_adam", "--variance_update_scaler", "1"});
   EXPECT_EQ(last.state().extra_metadata.at("zero_one_adam_updates"), "6");

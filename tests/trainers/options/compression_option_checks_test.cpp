@@ -82,17 +82,8 @@ TEST(CompressionOptionChecks, OptionsWithoutEffectAreRefused) {
   });
 }
 
-TEST(CompressionOptionChecks, MemoriesThatHaveNothingToKeepAreRefused) {
+TEST(CompressionOptionChecks, AnAdamOfDirectionsIsRefusedWhereItCannotWork) {
   expect_refused({
-      {{"--num_nodes", "2", "--codec_memory", "ef"}, {"--codec_memory ef", "has nothing to keep", "none"}},
-      {{"--num_nodes", "2", "--exchange", "vendor", "--codec", "bf16", "--codec_memory", "ef"},
-       {"--codec_memory ef", "(vendor)", "none"}},
-      {{"--grad_bits", "1", "--codec_memory", "adam"},
-       {"--codec_memory adam", "accepted: none, ef, momentum, dgc, loco, ef21"}},
-      {{"--grad_bits", "1", "--codec_memory", "dgc"}, {"--codec_memory dgc", "sends all of them", "topk or randomk"}},
-      {{"--codec", "dgc"}, {"the memory dgc of --codec dgc", "--optimizer momentum", "--optimizer gd"}},
-      {{"--codec", "dgc", "--optimizer", "gd", "--compress_from", "10"}, {"rests in steps", "stage_steps"}},
-      {{"--codec", "topk:stage_steps=5", "--optimizer", "zero_one_adam"}, {"stage_steps counts", "zero_one_adam"}},
       {{"--optimizer", "onebit_adam", "--num_nodes", "2"}, {"none does here", "with --codec fp32: adam"}},
       {{"--optimizer", "zero_one_adam", "--num_nodes", "2", "--codec", "bf16", "--exchange", "vendor"},
        {"--optimizer zero_one_adam", "none does here"}},
@@ -116,10 +107,28 @@ TEST(CompressionOptionChecks, MemoriesThatHaveNothingToKeepAreRefused) {
       {{"--optimizer", "zero_one_adam", "--num_nodes", "2", "--grad_bits", "1", "--on_nonfinite", "zero"},
        {"momentum of a worker", "--nan_to_zero"}},
       {{"--optimizer", "zero_one_adam", "--num_nodes", "2", "--grad_bits", "1", "--max_steps", "17"},
-       {"from step 17 on", "--variance_update_scaler"}},
+       {"exchanges fp32 in 16 steps", "--max_steps 17", "a smaller --variance_update_scaler"}},
       {{"--optimizer", "zero_one_adam", "--num_nodes", "2", "--codec", "signsgd", "--quantize_logits"},
        {"scale=one", "--optimizer zero_one_adam"}},
       {{"--optimizer", "adam", "--variance_update_scaler", "4"}, {"--variance_update_scaler 4", "zero_one_adam"}},
+      {{"--optimizer", "zero_one_adam", "--num_nodes", "2", "--grad_bits", "1", "--variance_update_scaler",
+        "9223372036854775807"},
+       {"exchanges fp32 in 9223372036854775807 steps"}},
+  });
+  accept({"--optimizer", "zero_one_adam", "--num_nodes", "2", "--grad_bits", "1", "--max_steps", "18"});
+}
+
+TEST(CompressionOptionChecks, MemoriesThatHaveNothingToKeepAreRefused) {
+  expect_refused({
+      {{"--num_nodes", "2", "--codec_memory", "ef"}, {"--codec_memory ef", "has nothing to keep", "none"}},
+      {{"--num_nodes", "2", "--exchange", "vendor", "--codec", "bf16", "--codec_memory", "ef"},
+       {"--codec_memory ef", "(vendor)", "none"}},
+      {{"--grad_bits", "1", "--codec_memory", "adam"},
+       {"--codec_memory adam", "accepted: none, ef, momentum, dgc, loco, ef21"}},
+      {{"--grad_bits", "1", "--codec_memory", "dgc"}, {"--codec_memory dgc", "sends all of them", "topk or randomk"}},
+      {{"--codec", "dgc"}, {"the memory dgc of --codec dgc", "--optimizer momentum", "--optimizer gd"}},
+      {{"--codec", "dgc", "--optimizer", "gd", "--compress_from", "10"}, {"rests in steps", "stage_steps"}},
+      {{"--codec", "topk:stage_steps=5", "--optimizer", "zero_one_adam"}, {"stage_steps counts", "zero_one_adam"}},
       {{"--codec", "topk:stage_steps=5", "--compress_from", "10"}, {"stage_steps counts from step 0", "none of them"}},
       {{"--codec", "topk:stage_steps=5,density=0.25"}, {"needs a density below 0.25"}},
       {{"--codec", "randomk:scale=q", "--codec_memory", "ef"}, {"scales up what it sends", "scale=1"}},
